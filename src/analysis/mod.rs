@@ -6,6 +6,7 @@ mod chain;
 pub mod closest;
 pub mod columns;
 pub mod compare;
+pub mod copies;
 pub mod diff;
 pub mod digest;
 mod edits;

@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::copies::{CopiedPart, Fingerprint, Relation};
 use super::format;
 use super::life::{Life, Outside, life};
 use super::verdict::{RunStatus, Verdict, tokens, verdict};
 use super::{
     facts, health,
     life::Liveness,
-    newest::{is_untold, kept_answer, own_least_ms, own_ms},
+    newest::{copied, is_untold, kept_answer, own_least_ms, own_ms},
 };
-use crate::model::index::Distinct;
+use crate::model::index::{Distinct, RunTally};
 use crate::model::price::Prices;
 use crate::model::step::Usage;
-use crate::model::{Can, Certainty, Index, Outcome, RunKey, RunScore, Symbol};
+use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore, Symbol};
 
 /// What readers call the checks whose shares stand beside a reward; none of them is a score of the run.
 const CHECKS: [&str; 5] = ["database", "actions met", "assertions met", "statements met", "told as asked"];
@@ -144,6 +145,13 @@ pub struct Summary {
     pub errors: usize,
     /// The reader has bytes before it that are not in the index yet: all counts are "at least".
     pub partial: bool,
+    /// What it shares with its copies.
+    pub fingerprint: Fingerprint,
+    /// What the steps took that it begins with and that another run has: they are in none of the numbers above.
+    pub copied: Option<CopiedPart>,
+    /// How it relates to others that hold the same records; not written down, since that depends on them.
+    #[serde(skip)]
+    pub relation: Relation,
 }
 
 /// What steps of one model took.
@@ -205,14 +213,98 @@ impl Summary {
 
     /// Whether both say the same of a run, whatever it is called.
     pub fn is_like(&self, other: &Self) -> bool {
-        let prices = self.prices.clone();
-        *self == Self { key: self.key.clone(), path: self.path.clone(), prices, ..other.clone() }
+        let (prices, relation) = (self.prices.clone(), self.relation.clone());
+        *self == Self { key: self.key.clone(), path: self.path.clone(), prices, relation, ..other.clone() }
     }
 
     /// The same run, whose cost can be estimated by these prices.
     #[must_use]
     pub fn priced(self, prices: &Arc<Prices>) -> Self {
         Self { prices: Some(prices).filter(|prices| !prices.is_empty()).cloned(), ..self }
+    }
+
+    /// The run whose steps it begins with, where that is known.
+    pub fn copied_from(&self) -> Option<&str> {
+        let declared = self.parent.as_deref().filter(|_| self.copied_steps() > 0 && self.branched_after.is_some());
+        self.relation.copied.as_ref().map(|(from, _)| from.as_str()).or(declared)
+    }
+
+    /// Whether it counts: another file may hold all of it.
+    pub fn counts(&self) -> bool {
+        self.relation.duplicate_of.is_none()
+    }
+
+    /// How many steps at its beginning are copied from another run.
+    pub fn copied_steps(&self) -> usize {
+        self.copied.map_or(0, |copied| copied.steps)
+    }
+
+    /// The same run, as it relates to others. `index` is asked only where it begins with their steps.
+    #[must_use]
+    pub fn related<I: std::ops::Deref<Target = Index>>(self, relation: Relation, index: impl FnOnce() -> I) -> Self {
+        let copied = relation.copied.as_ref().map(|(_, steps)| *steps).filter(|_| self.copied.is_none());
+        let own = match copied {
+            Some(steps) => self.without_copied(&index(), steps),
+            None => self,
+        };
+        let cost_usd = own.cost_usd.or(relation.cost_usd.filter(|_| copied.is_none()));
+        Self { relation, cost_usd, ..own }
+    }
+
+    /// The same run without what its first `copied` steps took: that counts in the run that they were copied from.
+    fn without_copied(mut self, index: &Index, copied: usize) -> Self {
+        let (before, own) = index.tally_apart(copied);
+        let last = (index.newest_start() + copied).checked_sub(1).and_then(|last| index.end_of(last)).unwrap_or(0);
+        let events = || index.events().iter().take(last);
+        let is_of_steps = index.manifest().get().is_none_or(|manifest| manifest.tokens_of_steps);
+        // Of a total that holds steps of which nothing is known, nobody knows the rest.
+        let tokens = before.tokens_so_far.or((before.readable == 0 || is_of_steps).then_some(0));
+        let tokens = tokens.filter(|_| is_of_steps || before.untold_tokens == 0);
+        let less = |all: Option<u64>, less: Option<u64>| Some(all?.saturating_sub(less?));
+        let copied_events = last.min(self.events);
+        self.copied = Some(CopiedPart { steps: copied, tokens: before.tokens_so_far, events: copied_events });
+        self.steps = own.readable;
+        self.steps_nested = self.steps_nested.saturating_sub(before.nested);
+        self.events -= copied_events;
+        self.errors = self.errors.saturating_sub(before.failed);
+        self.tokens = self.tokens.filter(|tokens| *tokens == 0).or(less(self.tokens, tokens));
+        self.tokens_untold = self.tokens_untold.saturating_sub(before.untold_tokens);
+        self.steps_without_tokens = self.steps_without_tokens.saturating_sub(before.untold_tokens);
+        let usage = self.usage;
+        self.usage = if before.readable == 0 {
+            usage
+        } else {
+            Usage {
+                input: less(usage.input, before.usage.input),
+                cached: less(usage.cached, before.usage.cached),
+                output: less(usage.output, before.usage.output),
+                reasoning: less(usage.reasoning, before.usage.reasoning),
+            }
+        };
+        let all_paid = before.spent.iter().all(|(_, spent)| spent.untold == 0 && spent.input == 0 && spent.output == 0);
+        let paid: f64 = before.spent.iter().map(|(_, spent)| spent.paid).sum();
+        let own_cost = |cost: Option<f64>| cost.filter(|_| all_paid).map(|cost| (cost - paid).max(0.0));
+        (self.cost_usd, self.cost_by_run_usd) = (own_cost(self.cost_usd), own_cost(self.cost_by_run_usd));
+        let cut_off = self.spent.iter().map(|spent| spent.untold).sum::<usize>();
+        let cut_off = cut_off.saturating_sub(before.untold_tokens + own.untold_tokens);
+        if !self.spent.is_empty() {
+            self.spent = spent(index, &own, cut_off);
+        }
+        let is_one_file = index.format().is_one_file();
+        let outputs = || events().filter(|event| event.kind == EventKind::Output).count() as u64;
+        let replies = if is_one_file { before.readable as u64 } else { outputs() };
+        self.model_calls = self.model_calls.map(|calls| calls.saturating_sub(replies));
+        self.tool_calls = self.tool_calls.map(|_| own.calls);
+        self.tool_errors = self.tool_errors.map(|_| own.failed_calls);
+        if is_one_file {
+            let prompts = events().filter(|event| index.name(event.stage) == "prompt").count() as u64;
+            self.turns = self.turns.map(|turns| turns.saturating_sub(prompts));
+            self.started = index.events().range(last..index.events().len()).find_map(|event| event.ts).or(self.started);
+            let took = self.started.zip(index.last_ts()).map(|(from, to)| (to - from) as f64 / 1e3);
+            self.duration_ms = took.filter(|ms| *ms >= 0.0);
+            self.duration_at_least_ms = None;
+        }
+        self
     }
 
     /// The steps that it has, where that is known.
@@ -249,7 +341,8 @@ impl Summary {
     /// Whether its counts of lines are those of `index`.
     pub fn counts_lines_of(&self, index: &Index) -> bool {
         let (steps, events) = lines(index);
-        (self.steps_now, self.events, self.partial) == (steps, events, index.is_partial())
+        let own = self.events + self.copied.map_or(0, |copied| copied.events);
+        (self.steps_now, own, self.partial) == (steps, events, index.is_partial())
     }
 
     /// What it cost: as recorded, else by estimate.
@@ -336,7 +429,7 @@ fn model_calls(index: &Index) -> Option<u64> {
 
 /// The tokens by model, where the run records no cost; a step that does not name its model is the run's, and so are
 /// `untold` steps that have no line.
-fn spent(index: &Index, untold: usize) -> Vec<Spent> {
+fn spent(index: &Index, tally: &RunTally, untold: usize) -> Vec<Spent> {
     let manifest = index.manifest().get();
     if manifest.is_some_and(|manifest| manifest.cost_usd.is_some()) {
         return Vec::new();
@@ -350,7 +443,7 @@ fn spent(index: &Index, untold: usize) -> Vec<Spent> {
         untold: tally.untold,
         paid: tally.paid,
     };
-    let all = || index.tally().run.spent.iter();
+    let all = || tally.spent.iter();
     // Where nothing is known of tokens there is nothing to estimate.
     let told = all().any(|(_, spent)| spent.input + spent.output > 0 || spent.paid > 0.0);
     if !told {
@@ -421,7 +514,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let took = own_ms(index);
     // Of a run none of whose steps is told nothing that steps do is counted.
     let nothing_told = run.readable == 0 && is_untold(index);
-    Summary {
+    let whole = Summary {
         key: key.clone(),
         path,
         run_id: text(manifest.and_then(|manifest| manifest.run_id.as_ref())),
@@ -446,7 +539,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         steps_without_tokens: run.untold_tokens + cut_off,
         cost_usd: manifest.filter(|manifest| !manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
         cost_by_run_usd: manifest.filter(|manifest| manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
-        spent: spent(index, cut_off),
+        spent: spent(index, run, cut_off),
         prices: None,
         duration_ms: took,
         duration_at_least_ms: if took.is_none() { own_least_ms(index) } else { None },
@@ -495,7 +588,14 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         issues: health::counts(index),
         errors: index.failed_steps(),
         partial: index.is_partial(),
+        fingerprint: Fingerprint::of(index),
+        copied: None,
+        relation: Relation::default(),
         life,
+    };
+    match copied(index) {
+        Some(copied) => whole.without_copied(index, copied),
+        None => whole,
     }
 }
 

@@ -210,6 +210,18 @@ impl Inquiry {
             whole.tokens = None;
         }
         let all = self.asks_together().then(|| all_of(results.get(self.values.len()..).unwrap_or_default()));
+        let mut results: Vec<SweepResult> = results.into_iter().map(SweepResult::from).chain(all).collect();
+        if let Some(copied) = summary.copied {
+            // What its first steps took was spent, and would have been spared, in the run that they are copied from.
+            whole.ran = whole.ran.saturating_sub(copied.steps as u64);
+            whole.tokens = whole.tokens.zip(copied.tokens).map(|(all, copied)| all.saturating_sub(copied));
+            whole.ms = summary.duration_ms.map(|ms| ms as u64);
+            for saved in results.iter_mut().map(|result| &mut result.saved) {
+                let most = |saved: Option<u64>, all: Option<u64>| Some(saved?.min(all?));
+                saved.steps = saved.steps.map(|steps| steps.min(whole.ran));
+                (saved.tokens, saved.ms) = (most(saved.tokens, whole.tokens), most(saved.ms, whole.ms));
+            }
+        }
         Answer {
             key: summary.key.clone(),
             answered,
@@ -217,7 +229,7 @@ impl Inquiry {
             whole,
             estimated: record.is_estimated(),
             inferred: !record.inferred.is_empty() || record.cost_estimated,
-            results: results.into_iter().map(SweepResult::from).chain(all).collect(),
+            results,
         }
     }
 }

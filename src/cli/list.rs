@@ -15,9 +15,10 @@ use crate::analysis::select::{Group, Window, groups, select};
 use crate::analysis::summary::Summary;
 use crate::error::{Error, Kind};
 use crate::live::Library;
+use crate::page::runs::handler::asks_for_copies;
 use crate::page::runs::json;
 
-/// More directories that are not shown are counted, not listed.
+/// More directories, or files, that are not shown are counted, not listed.
 const MAX_SKIPPED: usize = 5;
 /// Of a field with more words than this none are named.
 const MAX_WORDS: usize = 40;
@@ -28,7 +29,7 @@ const MAX_NAME: usize = 100;
 #[derive(Debug, clap::Args)]
 #[command(after_help = query_help())]
 pub(super) struct Args {
-    /// The directory to look in, at any depth up to 8
+    /// The directory to look in, at any depth up to 8; or one file that holds runs
     #[arg(default_value = "./runs")]
     root: PathBuf,
     /// Only runs that match, in quotes: 'steps>5 -stop:final'
@@ -80,12 +81,15 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     if let Some((root, fault)) = root.as_ref().and_then(|root| Some((root, root.fault.as_ref()?))) {
         let error = Error::new(Kind::NotFound, format!("no runs in {}: {fault}", root.path.display()));
         return Err(error
-            .hint("the first argument is a directory, a query comes after it: board list ./runs 'steps>5'")
+            .hint("the first argument is a directory or a file, a query comes after it: board list ./runs 'steps>5'")
             .into());
     }
-    let skipped = root.map(|root| root.skipped).unwrap_or_default();
+    let (skipped, skipped_total) = root.map(|root| (root.skipped, root.skipped_total)).unwrap_or_default();
     let query = Query::parse(args.query.as_deref().unwrap_or_default());
-    let all: Vec<_> = library.runs().iter().map(|run| run.summary()).collect();
+    let (runs, counting) = (library.runs(), library.counted());
+    let copies = runs.len() - counting.len();
+    let runs = if asks_for_copies(&query) { runs } else { counting };
+    let all: Vec<_> = runs.iter().map(|run| run.summary()).collect();
     let whole = Window { limit: usize::MAX, after: None, rows: usize::MAX };
     let groups = args.group.map(|by| groups(&all, &query, by, args.sort, whole));
     let found = match &groups {
@@ -104,12 +108,11 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
         next: None,
         groups: None,
         groups_total: groups.as_ref().map(|groups| groups.count),
+        copies,
         ignored: query.ignored.clone(),
-        skipped: skipped
-            .iter()
-            .map(|skipped| json::Skipped { path: skipped.path.clone(), reason: skipped.reason.clone() })
-            .collect(),
-        skipped_total: skipped.len(),
+        skipped: skipped.iter().map(json::Skipped::from).collect(),
+        skipped_total: skipped_total.all(),
+        skipped_files: skipped_total.files,
     };
     if args.json {
         let rows = found.rows.into_iter().filter(|_| groups.is_none());
@@ -174,7 +177,7 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
         let about = if sum.is_estimate && name == "tokens" { "about " } else { "" };
         words.push(format!("{least}{about}{value}{unit}"));
     }
-    words.extend((group.twins > 0).then(|| group.twins_in_words()));
+    words.extend((group.copies > 0).then(|| group.copies_in_words()));
     words.extend((group.branches > 0).then(|| group.branches_in_words()));
     let name = look.paint(Ink::Heading, &super::cut(&visible_line(name), MAX_NAME));
     format!("{name}  {}", look.paint(Ink::Dim, &words.join(" · ")))
@@ -197,9 +200,11 @@ fn cell(run: &Summary, column: &Column, look: &Look) -> String {
             let limit = limit.map_or_else(String::new, |limit| format!("/{}", limit.steps));
             format!("{}{limit}", count(run.steps as u64))
         }
-        "verdict" if run.issues.1 > 0 => {
-            let problems = format!(" · {}", counted(run.issues.1, "problem"));
-            format!("{words}{}", look.paint(Ink::Dim, &problems))
+        "verdict" => {
+            let problems = (run.issues.1 > 0).then(|| counted(run.issues.1, "problem"));
+            let notes = problems.into_iter().chain(run.relation.notes().map(|note| visible_line(&note).into_owned()));
+            let notes: String = notes.map(|note| format!(" · {note}")).collect();
+            format!("{words}{}", look.paint(Ink::Dim, &notes))
         }
         _ => words,
     }
@@ -258,6 +263,14 @@ fn write_text(
         writeln!(out, "{}{}", "  ".repeat(depth), cells.join("  "))?;
     }
     let all = runs;
+    if list.copies > 0 {
+        let words = if list.copies == 1 {
+            "1 more file holds"
+        } else {
+            &format!("{} more files hold", count(list.copies as u64))
+        };
+        writeln!(out, "{}", look.paint(Ink::Dim, &format!("{words} records of these runs, which count once")))?;
+    }
     let runs = counted(list.total, "run");
     let foot = if list.matched == list.total { runs } else { format!("{} of {runs}", count(list.matched as u64)) };
     writeln!(out, "{}", look.paint(Ink::Dim, &foot))?;
@@ -269,12 +282,28 @@ fn write_text(
         let word = look.paint(Ink::Warning, "ignored");
         writeln!(out, "{word}: {}: {}", visible_line(&ignored.text), visible_line(&ignored.why))?;
     }
-    match list.skipped.len() {
-        0 => {}
-        many @ MAX_SKIPPED.. => writeln!(out, "skipped: {} directories that hold no run", count(many as u64))?,
-        _ => list.skipped.iter().try_for_each(|skipped| {
+    let files: usize = list.skipped_files.values().sum();
+    let directories = list.skipped_total - files;
+    let mut name = |kind: &str| {
+        list.skipped.iter().filter(|skipped| skipped.kind == kind).try_for_each(|skipped| {
             writeln!(out, "skipped: {}: {}", visible_line(&skipped.path), visible_line(&skipped.reason))
-        })?,
+        })
+    };
+    if files < MAX_SKIPPED {
+        name("file")?;
+    }
+    if directories < MAX_SKIPPED {
+        name("directory")?;
+    }
+    if files >= MAX_SKIPPED {
+        let mut reasons: Vec<_> = list.skipped_files.iter().collect();
+        reasons.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
+        for (reason, files) in reasons {
+            writeln!(out, "skipped: {}: {}", counted(*files, "file"), visible_line(reason))?;
+        }
+    }
+    if directories >= MAX_SKIPPED {
+        writeln!(out, "skipped: {} directories that hold no run", count(directories as u64))?;
     }
     Ok(())
 }

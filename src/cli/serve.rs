@@ -12,6 +12,7 @@ use crate::live::{Elsewhere, Library, Options};
 use crate::serve::Address;
 use crate::serve::Token;
 use crate::serve::serve;
+use crate::trace::RootScanner;
 
 /// Serve the web board until Ctrl-C
 #[derive(Debug, clap::Args)]
@@ -158,10 +159,13 @@ pub(super) fn check(root: &Path) -> Result<()> {
         return Err(error.hint("copy what you need of it, and name the directory"));
     }
     match std::fs::metadata(root) {
-        Ok(metadata) if !metadata.is_dir() => {
-            let error = Error::new(Kind::Unreadable, format!("{} is a file", root.display()));
-            Err(error.hint("ROOT is the directory that holds the run directories"))
-        }
+        Ok(metadata) if !metadata.is_dir() => match RootScanner::new(root.to_owned()).scan().fault {
+            None => Ok(()),
+            Some(fault) => {
+                let error = Error::new(Kind::Unreadable, format!("{}: {fault}", root.display()));
+                Err(error.hint("ROOT is a directory with runs in it, or one file that holds runs"))
+            }
+        },
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             tracing::warn!("{} does not exist yet; the board shows its runs once it does", root.display());
             Ok(())

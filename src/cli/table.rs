@@ -1,5 +1,6 @@
 //! `board table`: all runs or all steps as rows for other engines.
 
+mod copies;
 mod known;
 mod out;
 #[cfg(feature = "parquet")]
@@ -8,14 +9,16 @@ mod place;
 mod read;
 mod rows;
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::config::Settings;
 use super::look::Look;
 use super::open::Opened;
 use super::{Done, write_json};
+use crate::analysis::copies::{Keys, Relation, keys};
 use crate::analysis::facts::{Depth, record};
 use crate::analysis::format::{bytes, count, counted, visible_line};
 use crate::analysis::query::Query;
@@ -94,15 +97,33 @@ struct Maker {
     board: String,
     prices: Arc<Prices>,
     now: i64,
+    /// How runs relate to others that hold the same records, by their keys.
+    relations: OnceLock<HashMap<String, Relation>>,
 }
 
 impl Maker {
+    /// Looks for runs that hold the same records. `known` gives what is known of the beginning of one from an earlier call.
+    fn relate(&self, runs: &[Listed], known: &(dyn Fn(&Listed) -> Option<Keys> + Sync)) {
+        self.relations.get_or_init(|| copies::relations(runs, known, self.now));
+    }
+
+    /// How a run relates to others; `None` where it stands alone.
+    fn relation(&self, run: &Listed) -> Option<&Relation> {
+        self.relations.get()?.get(run.key.as_str())
+    }
+
     /// Reads a run.
     fn make(&self, run: &Listed) -> Made {
-        let opened = Opened::read(run.dir.clone(), &run.key, run.path.clone(), self.now).priced(&self.prices);
+        let mut opened = Opened::read(run.dir.clone(), &run.key, run.path.clone(), self.now).priced(&self.prices);
         let size = read::size(&run.dir);
-        let mut made = Made { size, stamps: opened.stamps, ..Made::default() };
-        if self.query.matches(&opened.summary) {
+        let mut made = Made { size, stamps: opened.stamps, keys: keys(&opened.summary), ..Made::default() };
+        if let Some(relation) = self.relation(run) {
+            let index = &opened.index;
+            opened.summary = opened.summary.related(relation.clone(), || index);
+            // Its rows hold as long as the others stay as they are, too.
+            made.stamps = None;
+        }
+        if opened.summary.counts() && self.query.matches(&opened.summary) {
             let record = record(&opened.index, &opened, Depth::Heads);
             let record = record.priced(&opened.index, opened.summary.prices.as_deref());
             let address = format!("{}{}", self.board.trim_end_matches('/'), href::run(run.key.as_str()));
@@ -128,6 +149,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         board: args.board.clone(),
         prices: args.settings.read()?.prices,
         now: look.now,
+        relations: OnceLock::new(),
     };
     let (runs, faults) = list(args.roots.clone());
     if let Some((root, fault)) = faults.into_iter().next() {
@@ -135,6 +157,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         return Err(error.hint("`board table runs DIR...` takes the directories that `board serve` takes").into());
     }
     let Some(dir) = &args.out else {
+        maker.relate(&runs, &|_| None);
         let mut sheet = Sheet::begin(args.table, args.format, out)?;
         let runs: Vec<&Listed> = runs.iter().collect();
         read::each(&runs, |run| maker.make(run), |_, made| Ok(sheet.push(&mut made.rows.as_slice(), out)?))?;

@@ -1,6 +1,6 @@
 //! `board whatif`: where would other rules have stopped these runs?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read as _, Write};
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use super::config::Settings;
 use super::look::{Ink, Look};
 use super::open::Opened;
 use super::{Done, write_json};
+use crate::analysis::copies::Fingerprint;
 use crate::analysis::format::{MISSING, bound, count, counted, millis, visible_line};
 use crate::analysis::whatif::{Answer, Answers, Question, StopTiming, Wrong, answers, question, typed};
 use crate::error::{Error, Kind, Result};
@@ -50,6 +51,9 @@ struct Entry<T> {
     #[serde(flatten)]
     whatif: Option<T>,
     error: Option<String>,
+    /// The path before it that holds the same run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duplicate_of: Option<String>,
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
@@ -58,16 +62,27 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let mut entries = Vec::new();
     let mut first_error = None;
     let mut failed = 0;
+    let mut seen: HashMap<Fingerprint, String> = HashMap::new();
     for path in &args.runs {
         let shown = path.to_string_lossy().into_owned();
         match Opened::open(path, look.now) {
             Ok(run) => {
                 let run = run.priced(&prices);
+                let print = run.summary.fingerprint;
+                let duplicate_of = seen.get(&print).cloned();
+                // Without an id or a time, runs may look alike and be others.
+                if print.run.is_some() || print.first.is_some() {
+                    seen.entry(print).or_insert_with(|| shown.clone());
+                }
                 let answers = answers(&question, &run.summary, &run.index, &run);
                 if args.json {
                     let whatif = Some(json::whatif(&answers, &run.summary, &run.index));
-                    entries.push(Entry { path: shown, whatif, error: None });
+                    entries.push(Entry { path: shown, whatif, error: None, duplicate_of });
                 } else {
+                    if let Some(other) = duplicate_of {
+                        let (path, other) = (visible_line(&shown), visible_line(&other));
+                        writeln!(out, "{path}: the same run as {other}; count it once")?;
+                    }
                     write_text(out, &run, &answers, look)?;
                 }
             }
@@ -76,7 +91,12 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             Err(error) => {
                 failed += 1;
                 if args.json {
-                    entries.push(Entry { path: shown, whatif: None, error: Some(error.to_string()) });
+                    entries.push(Entry {
+                        path: shown,
+                        whatif: None,
+                        error: Some(error.to_string()),
+                        duplicate_of: None,
+                    });
                 } else {
                     let path = look.paint(Ink::Heading, &visible_line(&shown));
                     writeln!(out, "{path}: not asked: {}", visible_line(&error.to_string()))?;

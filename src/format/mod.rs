@@ -59,6 +59,7 @@ mod harbor;
 mod inspect;
 mod mini_swe_agent;
 mod openhands;
+mod origin;
 mod otlp;
 mod part;
 mod qitos;
@@ -76,6 +77,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 pub use draft::{Draft, EventDraft, Open, RecordPlace};
+pub use origin::{EMPTY, Origin, may_be_skipped, origin};
 pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use value::uncut;
 pub use watch::{Values, WatchedValue};

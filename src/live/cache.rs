@@ -183,7 +183,7 @@ impl Cache {
 
 /// The entry of a run whose files look so; `None` where it does not read as it is written.
 fn line(run: &Arc<Run>, stamps: Stamps, prefix: &str) -> Option<Vec<u8>> {
-    let summary = run.summary();
+    let summary = run.alone();
     let key = run.key().as_str();
     let key = key.strip_prefix(prefix).map_or(key, |below| below.trim_start_matches('/'));
     let known = Some(run).filter(|run| run.is_stored()).and_then(|run| run.dir().known());

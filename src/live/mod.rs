@@ -28,7 +28,7 @@ pub use crate::mirror::Status as MirrorStatus;
 use crate::mirror::Mirror;
 use crate::model::RunKey;
 use crate::model::price::Prices;
-use crate::trace::Skipped;
+pub use crate::trace::{Skipped, SkippedTotal};
 use hints::Hints;
 use supervise::Beat;
 
@@ -121,8 +121,10 @@ pub struct RootStatus {
     pub path: PathBuf,
     /// Why it cannot be read, if it cannot.
     pub fault: Option<String>,
-    /// Directories that are not shown as runs; there may be many.
+    /// Files and directories that are not shown as runs, the first of them.
     pub skipped: Arc<[Skipped]>,
+    /// How many there are.
+    pub skipped_total: SkippedTotal,
     /// Of an object store, how its mirror stands.
     pub mirror: Option<MirrorStatus>,
 }
@@ -170,6 +172,13 @@ impl Library {
     /// All runs, in order of their keys.
     pub fn runs(&self) -> Vec<Arc<Run>> {
         self.shared.runs.read().map(|runs| runs.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Those of them that count: of several files with the same records, one.
+    pub fn counted(&self) -> Vec<Arc<Run>> {
+        let mut runs = self.runs();
+        runs.retain(|run| run.summary().counts());
+        runs
     }
 
     /// The run with a key.
@@ -226,6 +235,7 @@ impl Shared {
             path: roots::shown(path, mirrors),
             fault: None,
             skipped: Arc::default(),
+            skipped_total: SkippedTotal::default(),
             mirror: None,
         };
         let status = Status {

@@ -56,7 +56,9 @@ impl Root {
     pub(super) fn shown(&self, dir: &RunDir) -> String {
         let path = dir.shown();
         let below = path.strip_prefix(dir.root()).unwrap_or(&path);
-        let shown = if dir.is_root() { self.shown.clone() } else { self.shown.join(below) };
+        // A root that is one file is called as it was typed.
+        let base = if self.scanner.is_file() { self.shown.parent().unwrap_or(Path::new("")) } else { &self.shown };
+        let shown = if dir.is_root() { self.shown.clone() } else { base.join(below) };
         shown.to_string_lossy().into_owned()
     }
 
@@ -65,6 +67,8 @@ impl Root {
     pub(super) fn look(&mut self, cache: Option<&Cache>, before_each: &dyn Fn()) -> RootScan {
         let mut found = self.scanner.scan_with(before_each);
         self.fault = found.fault.is_some();
+        // The notes are those of a directory.
+        let cache = cache.filter(|_| !self.scanner.is_file());
         if let (Some(cache), Some(place), None) = (cache, self.scanner.place(), &self.remembered) {
             self.remembered = Some(cache.load(&place.path));
             for (key, dir) in self.recall_evicted(&place.path) {
@@ -122,7 +126,12 @@ impl Root {
             let _ = watcher.unwatch(&before.path);
         }
         let Some(place) = place else { return Ok(false) };
-        match watcher.watch(&place.path, notify::RecursiveMode::Recursive) {
+        // Of one file, what else lies beside it is nobody's business.
+        let mode = match self.scanner.is_file() {
+            true => notify::RecursiveMode::NonRecursive,
+            false => notify::RecursiveMode::Recursive,
+        };
+        match watcher.watch(&place.path, mode) {
             Ok(()) => {
                 self.watched = Some(place);
                 Ok(true)

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use behind::Held;
 pub use evicted::FETCH_PATIENCE;
 
+use crate::analysis::copies::{Fingerprint, Mark, Relation, marks};
 use crate::analysis::life::{Liveness, Outside, life};
 use crate::analysis::summary::{Summary, summary};
 use crate::mirror::Mirror;
@@ -36,6 +37,7 @@ pub struct Run {
     /// `None` while it is parked.
     index: RwLock<Option<Arc<Index>>>,
     summary: RwLock<Arc<Summary>>,
+    copies: Mutex<Copies>,
     /// The files were not those of the summary when the index was read again.
     outdated: AtomicBool,
     /// When the index was last asked for; microseconds since the epoch.
@@ -50,6 +52,16 @@ pub struct Run {
     waking: Arc<tokio::sync::Mutex<()>>,
     #[cfg(test)]
     fault: Mutex<Option<fn()>>,
+}
+
+/// What is kept of a run's copies.
+#[derive(Debug, Default)]
+struct Copies {
+    relation: Relation,
+    /// The summary as it would be without the others; `None` where that is the one that is shown.
+    alone: Option<Arc<Summary>>,
+    /// Its steps as its copies have them, and of which fingerprint that is.
+    marks: Option<(Fingerprint, Arc<[Mark]>)>,
 }
 
 impl Lines for Run {
@@ -108,6 +120,7 @@ impl Run {
             held: Mutex::new(held),
             index: RwLock::new(None),
             summary: RwLock::new(Arc::new(summary)),
+            copies: Mutex::default(),
             outdated: AtomicBool::new(false),
             used: AtomicI64::new(0),
             revision: watch::Sender::new(0),
@@ -146,6 +159,65 @@ impl Run {
     /// The facts of its row.
     pub fn summary(&self) -> Arc<Summary> {
         Arc::clone(&self.summary.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The facts of its row as they are without a look at other runs.
+    pub(super) fn alone(&self) -> Arc<Summary> {
+        self.copies().alone.clone().unwrap_or_else(|| self.summary())
+    }
+
+    fn copies(&self) -> MutexGuard<'_, Copies> {
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its steps as its copies have them. They are kept while it has the fingerprint that it has now.
+    pub(super) fn marks(&self) -> Arc<[Mark]> {
+        let print = self.alone().fingerprint;
+        if let Some((_, known)) = self.copies().marks.as_ref().filter(|(of, _)| *of == print) {
+            return Arc::clone(known);
+        }
+        let fresh = marks(&self.index_once());
+        self.copies().marks = Some((print, Arc::clone(&fresh)));
+        fresh
+    }
+
+    /// Notes how it relates to other runs; says whether that is something else than before.
+    pub(super) fn relate(&self, relation: Relation) -> bool {
+        let alone = self.alone();
+        if relation == Relation::default() {
+            self.copies().marks = None;
+        }
+        if self.copies().relation == relation {
+            return false;
+        }
+        let summary = if relation == Relation::default() {
+            self.copies().alone = None;
+            alone
+        } else {
+            let shown = Summary::clone(&alone).related(relation.clone(), || self.index_once());
+            self.copies().alone = Some(alone);
+            Arc::new(shown)
+        };
+        self.copies().relation = relation;
+        *self.summary.write().unwrap_or_else(PoisonError::into_inner) = summary;
+        true
+    }
+
+    /// Shows a summary that was made anew; says whether it differs from the one before.
+    fn show(&self, fresh: Summary, index: &Arc<Index>) -> bool {
+        let relation = self.copies().relation.clone();
+        let shown = if relation == Relation::default() {
+            Arc::new(fresh)
+        } else {
+            let alone = Arc::new(fresh);
+            let shown = Summary::clone(&alone).related(relation, || Arc::clone(index));
+            self.copies().alone = Some(alone);
+            Arc::new(shown)
+        };
+        let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
+        let differs = *summary != shown;
+        *summary = shown;
+        differs
     }
 
     /// The manifest's bytes; of one that is too large to be held, how many they are.
@@ -410,12 +482,10 @@ impl Run {
 
     /// Makes the summary anew; says whether it differs.
     pub(super) fn sum_up(&self) -> bool {
-        let fresh = self.summary_of(&self.current());
-        let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
-        let differs = **summary != fresh;
+        let index = self.current();
+        let fresh = self.summary_of(&index);
         *self.summed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        *summary = Arc::new(fresh);
-        differs
+        self.show(fresh, &index)
     }
 
     fn outside(&self) -> Outside {

@@ -1,6 +1,7 @@
 //! When is what looked at? One thread: hints at once, live runs every second, the roots every few seconds, the rest
 //! now and then, and large files in pieces between all of these.
 
+mod copies;
 mod notes;
 mod watching;
 
@@ -69,6 +70,7 @@ pub(super) struct Scanner {
     young: Vec<(PathBuf, Instant)>,
     backlog: VecDeque<Arc<Run>>,
     rounds: Rounds,
+    compared: copies::Compared,
     settle: Duration,
     /// When the cache is written next, if anything changed since it was.
     save_due: Instant,
@@ -98,6 +100,7 @@ impl Scanner {
             young: Vec::new(),
             backlog: VecDeque::new(),
             rounds: Rounds::default(),
+            compared: copies::Compared::default(),
             settle: SETTLE,
             save_due: Instant::now(),
             add_due: Instant::now() + SAVE_EVERY,
@@ -137,6 +140,7 @@ impl Scanner {
         self.settle = Duration::ZERO;
         self.look_at_roots();
         while self.read_piece() {}
+        self.compare_copies();
         self.save_at_the_end();
     }
 
@@ -181,6 +185,7 @@ impl Scanner {
                 Instant::now()
             };
             let due = if wanted { due.min(rest_until) } else { due };
+            let due = self.compared.due().map_or(due, |compare| due.min(compare));
             self.shared.beat.beat("waiting for news");
             let inbox = self.shared.hints.wait(due);
             if inbox.stop {
@@ -192,7 +197,9 @@ impl Scanner {
                 self.save();
             }
             wanted |= self.act_on(&inbox);
-            self.read_piece();
+            if !self.read_piece() {
+                self.compare_copies();
+            }
         }
     }
 
@@ -313,7 +320,8 @@ impl Scanner {
     }
 
     /// Takes a run from the board, whose files are gone or another tool's trace by now.
-    fn leave(&self, run: &Arc<Run>) {
+    fn leave(&mut self, run: &Arc<Run>) {
+        self.compared.outdate();
         if let Ok(mut runs) = self.shared.runs.write() {
             // A root that is a link and leads elsewhere now may hold another run of the same name.
             if runs.get(run.key()).is_some_and(|known| Arc::ptr_eq(known, run)) {
@@ -343,7 +351,8 @@ impl Scanner {
     }
 
     /// Puts runs on the board, all at once.
-    fn show(&self, fresh: &[Arc<Run>]) {
+    fn show(&mut self, fresh: &[Arc<Run>]) {
+        self.compared.outdate();
         // Whoever sees them is to see as well that they are not read yet.
         self.shared.set_status(|status| status.indexing = self.backlog.len());
         self.shared.raise(|revision| {
@@ -380,10 +389,13 @@ impl Scanner {
             self.show(&fresh);
         }
         let skipped: Arc<[Skipped]> = look.skipped.into();
-        let changed = before.is_none_or(|before| before.fault != look.fault || before.skipped != skipped);
+        let total = look.skipped_total;
+        let changed = before.is_none_or(|before| {
+            before.fault != look.fault || before.skipped != skipped || before.skipped_total != total
+        });
         self.shared.set_status(|status| {
             if let Some(root) = status.roots.get_mut(at) {
-                (root.fault, root.skipped) = (look.fault, skipped);
+                (root.fault, root.skipped, root.skipped_total) = (look.fault, skipped, total);
             }
         });
         if changed || !was_looked_at {
@@ -438,6 +450,7 @@ impl Scanner {
     /// Looks at a run; says whether it begins anew.
     pub(super) fn refresh(&mut self, run: &Arc<Run>) -> bool {
         self.shared.beat.beat(run.path());
+        let before = run.alone();
         let Some(news) = contained(|| run.refresh(PIECE_BYTES)) else {
             run.fail();
             contained(|| run.sum_up());
@@ -446,6 +459,7 @@ impl Scanner {
         };
         if news.changed {
             self.shared.raise(|revision| run.tell(revision));
+            self.compared.note(run, &before);
         }
         self.unsaved |= run.park();
         self.rounds.note(run);

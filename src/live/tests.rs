@@ -11,6 +11,7 @@ use crate::trace::RunDir;
 mod evicted;
 mod noted;
 mod replaced;
+mod stored;
 mod unpacked;
 mod unseen;
 

@@ -16,7 +16,7 @@ use super::{
 };
 use join::{Again, Laps};
 pub use list::List;
-pub use tally::{Distinct, Spent, Tally};
+pub use tally::{Distinct, RunTally, Spent, Tally};
 
 /// The records of one step are not held together where they have more bytes.
 const MAX_ASSEMBLED_BYTES: u64 = 128 << 20;

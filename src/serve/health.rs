@@ -71,7 +71,7 @@ impl Store {
             waiting: status.waiting,
             left_out: status.odd_total,
             left_out_first: (status.odd.iter().take(MAX_NAMED))
-                .map(|odd| Skipped { path: odd.key.clone(), reason: odd.reason.clone() })
+                .map(|odd| Skipped { path: odd.key.clone(), reason: odd.reason.clone(), kind: "object" })
                 .collect(),
             evicted: status.evicted,
             kept_bytes: status.kept_bytes,

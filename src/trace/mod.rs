@@ -49,7 +49,9 @@ pub use process::{host_name, is_running};
 pub use read::{RunReader, SETTLE, read_index};
 #[cfg(feature = "serve")]
 pub use redact::RedactedRun;
-pub use root::{MAX_DEPTH, RootDir, RootScan, RootScanner, Skipped, is_trace_file, may_be_trace};
+pub use root::{
+    MAX_DEPTH, MAX_SKIPPED, RootDir, RootScan, RootScanner, Skipped, SkippedTotal, is_trace_file, may_be_trace,
+};
 pub use stamp::Stamps;
 pub use whole::{Beginning, WholeLines, step_of};
 pub use write::{EventLine, KeptSteps, RESERVE_FILE, RunEnd, RunInfo, RunWriter, WriteError};

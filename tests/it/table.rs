@@ -260,7 +260,7 @@ fn a_row_holds_what_its_format_records() {
     };
     // As they stand in the files.
     is(
-        "tools/inspect/ledger.json/rent_epoch_1",
+        "tools/inspect/ledger.eval/rent_epoch_1",
         json!({"task_set": "ledger", "task_id": "rent", "task_repeat": 1,
         "agent_args": "{}", "model_options": null}),
     );

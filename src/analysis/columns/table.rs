@@ -3,7 +3,7 @@
 use super::Kind::{Count, Flag, List, Millis, Score, Text, Time, Usd, Word};
 use super::{Cell, Column, Cost, Kind, OfStep, Summary, Width, Words, step};
 use crate::analysis::verdict::RunStatus;
-use crate::model::Outcome;
+use crate::model::{Outcome, RunKey};
 
 /// The status word of a run that is not read to its end yet; what it has shown so far is no verdict.
 pub const INDEXING: &str = "indexing";
@@ -129,6 +129,15 @@ pub static COLUMNS: &[Column] = &[
     row("issues", "issues", "issues", Count(|run| whole(run.issues.0))),
     row("problems", "problems", "problems", Count(|run| whole(run.issues.1))),
     row("partial", "partial", "still being read", Flag(|run| Some(run.partial))),
+    row(
+        "duplicate_of",
+        "duplicate_of",
+        "duplicate of",
+        Text(|run| run.relation.duplicate_of.as_ref().map(RunKey::as_str)),
+    ),
+    row("also_at", "also_at", "also stored at", List(|run| &run.relation.also_at)),
+    row("copied_from", "copied_from", "begins with steps of", Text(Summary::copied_from)),
+    row("copied", "copied_steps", "copied steps", Count(|run| whole(run.copied_steps()))).sums(),
     row("agent", "", "agents", List(|run| &run.agents)).of_step(OfStep::Words(step::agent)),
     row("tool", "", "tools", List(|run| &run.tools)).of_step(OfStep::Words(step::tools)).phase("ACT"),
     row("err", "", "with an error", Flag(erred)).of_step(OfStep::Flag(step::erred)).phase("ACT"),

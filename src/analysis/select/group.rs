@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use super::cursor::{self, Cursor, SortKey, place};
 use super::{Ranked, Selection, order};
 use crate::analysis::columns::{COLUMNS, Column, Kind, PARENT, Value};
-use crate::analysis::format::counted;
 use crate::analysis::query::{Query, Sort};
 use crate::analysis::summary::{Cost, Summary};
 use crate::model::Outcome;
@@ -18,10 +17,8 @@ use crate::model::Outcome;
 mod family;
 #[cfg(test)]
 mod tests;
-mod twins;
 
 use family::Family;
-use twins::Twins;
 
 /// One window of groups.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,10 +54,9 @@ pub struct Group<'a, T> {
     pub failed: usize,
     /// How many of them may still write.
     pub alive: usize,
-    /// How many tell of a run that another one of them tells of, too: what that one says of itself counts in the sums, and
-    /// not theirs.
-    pub twins: usize,
-    /// How many begin with steps that are copied from another run: these count in the sums of both.
+    /// How many files hold copies of these runs: they are in no sum, and no runs of the group.
+    pub copies: usize,
+    /// How many begin with steps that are copied from another run: these count in that one.
     pub branches: usize,
     /// The newest change.
     pub newest: Option<i64>,
@@ -86,8 +82,6 @@ pub struct Sum {
     pub amount: f64,
     /// Of how many runs.
     pub known: usize,
-    /// How many more say it of a run that counts already.
-    pub twins: usize,
     /// Of how many it is known that they took more than they say.
     pub least: usize,
     /// Whether an estimate is among them.
@@ -120,12 +114,8 @@ impl<'a, T> Groups<'a, T> {
 }
 
 impl Sum {
-    fn add(&mut self, column: &Column, run: &Summary, twin: Option<&Summary>) {
+    fn add(&mut self, column: &Column, run: &Summary) {
         let Some(number) = column.value(run) else { return };
-        if twin.is_some_and(|twin| column.value(twin).is_some()) {
-            self.twins += 1;
-            return;
-        }
         let amount = match number {
             Value::Count(number) => number as f64,
             Value::Millis(ms) => ms,
@@ -145,7 +135,7 @@ impl Sum {
 
     /// Of how many of its group's runs it holds all that they took.
     pub fn counted(&self) -> usize {
-        self.known + self.twins - self.least
+        self.known - self.least
     }
 
     /// The sum as a value of its column; `None` where no run has one.
@@ -171,15 +161,9 @@ pub fn groups<'a, T: AsRef<Summary>>(
     window: Window<'_>,
 ) -> Groups<'a, T> {
     let family = (*by == *PARENT).then(|| Family::of(all));
-    let twins = Twins::of(all, query);
     let name_of = |at: usize, run: &'a Summary| match &family {
         Some(family) => family.top(at, all),
         None => text(by, run),
-    };
-    // One in another group does not count in this one.
-    let twin = |at: usize, run: &'a Summary, name: &str| {
-        let (at, twin) = twins.session(at, run, all)?;
-        (name_of(at, twin) == name).then_some(twin)
     };
     let mut found: Vec<GroupKey<'a>> = Vec::new();
     let mut by_name: HashMap<&'a str, usize> = HashMap::new();
@@ -196,7 +180,7 @@ pub fn groups<'a, T: AsRef<Summary>>(
             found.len() - 1
         });
         if let Some(found) = found.get_mut(group) {
-            found.add(run, sort, twin(at, run, name));
+            found.add(run, sort);
         }
         group_of.push(Some(group));
     }
@@ -226,7 +210,7 @@ pub fn groups<'a, T: AsRef<Summary>>(
     for (at, (run, group)) in all.iter().zip(&group_of).enumerate() {
         let place = group.and_then(|group| shown.get(group).copied().flatten());
         let Some((group, members)) = place.and_then(|place| groups.get_mut(place)) else { continue };
-        group.add(run.as_ref(), twin(at, run.as_ref(), group.name));
+        group.add(run.as_ref());
         members.push(at);
     }
     let finish = |(mut group, members): (Group<'a, T>, Vec<usize>)| {
@@ -263,9 +247,9 @@ struct GroupKey<'a> {
 }
 
 impl<'a> GroupKey<'a> {
-    fn add(&mut self, run: &'a Summary, sort: Sort, twin: Option<&Summary>) {
+    fn add(&mut self, run: &'a Summary, sort: Sort) {
         if sort.by.sums {
-            self.sum.add(sort.by, run, twin);
+            self.sum.add(sort.by, run);
             return;
         }
         let place = place(run, sort.by);
@@ -290,7 +274,7 @@ impl<'a, T> Group<'a, T> {
             runs: 0,
             failed: 0,
             alive: 0,
-            twins: 0,
+            copies: 0,
             branches: 0,
             newest: None,
             sums,
@@ -298,30 +282,30 @@ impl<'a, T> Group<'a, T> {
         }
     }
 
-    fn add(&mut self, run: &Summary, twin: Option<&Summary>) {
+    fn add(&mut self, run: &Summary) {
         self.runs += 1;
-        self.twins += usize::from(twin.is_some());
-        self.branches += usize::from(run.branched_after.is_some_and(|steps| steps > 0));
+        self.copies += run.relation.copies;
+        self.branches += usize::from(run.copied_steps() > 0);
         self.failed += usize::from(run.verdict.outcome == Outcome::Failed && !run.partial);
         self.alive += usize::from(run.life.liveness.may_grow());
         self.newest = self.newest.max(run.updated);
-        self.sums.iter_mut().for_each(|(column, sum)| sum.add(column, run, twin));
+        self.sums.iter_mut().for_each(|(column, sum)| sum.add(column, run));
     }
 
-    /// What is said of runs that are there twice: `1 captured stream stands beside its session`.
-    pub fn twins_in_words(&self) -> String {
-        let is = if self.twins == 1 {
-            "stands beside its session, and counts"
-        } else {
-            "stand beside their sessions, and count"
-        };
-        format!("{} {is} with it", counted(self.twins, "captured stream"))
+    /// What is said of runs that are stored several times: `2 more files hold the same records`.
+    pub fn copies_in_words(&self) -> String {
+        match self.copies {
+            1 => "1 more file holds the same records".to_owned(),
+            copies => format!("{copies} more files hold the same records"),
+        }
     }
 
-    /// What is said of runs that begin with steps of another: `1 branch counts the steps that it copied, too`.
+    /// What is said of runs that begin with steps of another: `1 run begins with steps of another run, which count there`.
     pub fn branches_in_words(&self) -> String {
-        let (word, count) = if self.branches == 1 { ("branch", "counts") } else { ("branches", "count") };
-        format!("{} {word} {count} copied steps, too", self.branches)
+        match self.branches {
+            1 => "1 run begins with steps of another run, which count there".to_owned(),
+            runs => format!("{runs} runs begin with steps of other runs, which count there"),
+        }
     }
 
     /// What its runs add up to in a column.

@@ -32,7 +32,9 @@ pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
     let untold = run.record.untold.then_some(0);
     let first = [run.record.lost.map(|lost| lost.from), run.record.foreign, untold].into_iter().flatten().min();
     let lost = first.unwrap_or(u64::MAX);
-    newest_run(&run.index).map(move |(n, head)| {
+    // Copied steps have their rows in the run that they are copied from.
+    let own = run.index.newest_start() + run.summary.copied_steps();
+    newest_run(&run.index).filter(move |(n, _)| *n >= own).map(move |(n, head)| {
         let usage = head.usage_alone(run.index.tokens_before(n));
         // What the limits of a run had counted is not changed by a reply of a sub-agent.
         let upto = run.course.partition_point(|counted| counted.step <= n as u64);

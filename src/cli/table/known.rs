@@ -12,6 +12,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use crate::analysis::copies::Keys;
 use crate::trace::Stamps;
 
 /// Whose table it is.
@@ -30,6 +31,9 @@ pub(super) struct Entry {
     pub(super) part: Option<String>,
     /// What its files looked like, where its rows hold until one of them changes.
     pub(super) stamps: Option<Stamps>,
+    /// What it shares with runs that may hold the same records.
+    #[serde(default)]
+    pub(super) keys: Keys,
     /// How many rows it has.
     pub(super) rows: u64,
     /// A hash of them.

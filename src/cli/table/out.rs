@@ -88,6 +88,11 @@ pub(super) fn keep(
     place::sweep(&note).map_err(failed)?;
     // From here on the files are this table's, whatever happens.
     known.write(&head, &note).map_err(failed)?;
+    let keys = |run: &Listed| {
+        let entry: &Entry = known.runs.get(run.key.as_str())?;
+        (entry.stamps.is_some() && entry.stamps == Stamps::of(&run.dir)).then_some(entry.keys)
+    };
+    maker.relate(runs, &keys);
     let mut work = Work {
         maker,
         table: &table,
@@ -225,7 +230,8 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
         for run in runs {
             gone.remove(run.key.as_str());
             let entry = self.before.runs.get(run.key.as_str());
-            if entry.is_some_and(|entry| entry.stamps.is_some() && entry.stamps == Stamps::of(&run.dir)) {
+            let is_alone = self.maker.relation(run).is_none();
+            if is_alone && entry.is_some_and(|entry| entry.stamps.is_some() && entry.stamps == Stamps::of(&run.dir)) {
                 unread.insert(run.key.as_str(), run);
             } else {
                 next.push(run);
@@ -268,7 +274,7 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
                 }
                 let mut hash = DefaultHasher::new();
                 hash.write(&made.rows);
-                let entry = Entry { part, stamps: made.stamps, rows: made.count, hash: hash.finish() };
+                let entry = Entry { part, stamps: made.stamps, keys: made.keys, rows: made.count, hash: hash.finish() };
                 let before = self.before.runs.get(key);
                 if before.is_none_or(|before| (&before.part, before.hash) != (&entry.part, entry.hash)) {
                     self.dirty

@@ -3,6 +3,7 @@
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
+use crate::analysis::copies::Keys;
 use crate::cli::Failure;
 use crate::error::{Error, Kind};
 use crate::live::Listed;
@@ -11,7 +12,7 @@ use crate::trace::{RunDir, Stamps};
 /// So many runs are read ahead by each thread.
 const AHEAD: usize = 2;
 /// More threads than this would read faster than one can write.
-const MAX_THREADS: usize = 8;
+pub(super) const MAX_THREADS: usize = 8;
 
 /// What became of a run.
 #[derive(Debug, Default)]
@@ -26,6 +27,8 @@ pub(super) struct Made {
     pub(super) stamps: Option<Stamps>,
     /// Bytes of its files.
     pub(super) size: u64,
+    /// What it shares with runs that may hold the same records.
+    pub(super) keys: Keys,
 }
 
 /// Bytes of the files of a run.

@@ -2,7 +2,7 @@
 //! is, and nothing is read before the files are back.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -93,14 +93,14 @@ impl Run {
         }
         let fresh = summary(&self.key, self.path.clone(), &index, Outside { now: now(), written, process: None });
         let fresh = Summary { prices: before.prices.clone(), ..fresh };
-        *self.summary.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
+        self.show(fresh, &index);
         true
     }
 
     /// As if its last sign of life had been another one.
     #[cfg(test)]
     pub(in crate::live) fn set_sign(&self, sign: i64) {
-        let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
+        let mut summary = self.summary.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         Arc::make_mut(&mut summary).life.sign = Some(sign);
     }
 

@@ -16,7 +16,7 @@ type Below = (PathBuf, String, Vec<Arc<Run>>);
 impl Scanner {
     fn by_root(&self) -> Vec<Below> {
         let below = |root: &Root| {
-            let place = root.scanner.place()?.path;
+            let place = root.scanner.place().filter(|_| !root.scanner.is_file())?.path;
             let runs = self.by_dir.values().filter(|run| run.dir().root() == place).cloned().collect::<Vec<_>>();
             Some((place, root.prefix.clone(), runs))
         };

@@ -7,6 +7,7 @@
 //! and whoever asks what depends on it has the heads walked.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use super::super::step::Usage;
 use super::super::{Fate, StepHead, Symbol};
@@ -30,6 +31,8 @@ pub struct Tally {
     pub repeats: Places,
     /// Steps that the run went back to before.
     pub left: Places,
+    /// A hash of what the steps of the whole file ask for, and when: equal where the steps are.
+    pub chain: u64,
     /// So many steps are added up.
     pub(super) end: usize,
 }
@@ -63,7 +66,7 @@ pub struct RunTally {
     /// The newest count of all tokens so far that is not 0.
     pub tokens: Option<u64>,
     /// What its steps took so far, by their totals and by those that have none.
-    tokens_so_far: Option<u64>,
+    pub tokens_so_far: Option<u64>,
     /// What each model was asked for, in order of appearance; under the empty name where steps do not name it.
     pub spent: Vec<(Symbol, Spent)>,
     /// The tokens of steps that tell of them apart.
@@ -87,7 +90,7 @@ pub struct RunTally {
     /// Lines that repeat the one before; they count in none of the sums.
     pub repeats: usize,
     /// Steps in which something failed, where events are joined lap by lap.
-    failed: usize,
+    pub failed: usize,
 }
 
 /// Tokens of steps, added up.
@@ -237,10 +240,56 @@ impl RunTally {
     }
 }
 
+fn hash(what: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Index {
     /// What the steps add up to.
     pub fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// What the first `copied` steps of the newest run add up to, and the others.
+    pub fn tally_apart(&self, copied: usize) -> (RunTally, RunTally) {
+        let start = self.newest_start();
+        let (mut before, mut own) = (RunTally::default(), RunTally::default());
+        for (n, step) in self.steps.iter().enumerate().skip(start).filter(|(n, _)| !self.is_repeat(*n)) {
+            let part = if n < start + copied { &mut before } else { &mut own };
+            part.add(step);
+            part.failed += usize::from(!step.is_ok() || self.error_of(n).is_some());
+            if n + 1 == start + copied {
+                // Totals go on from there.
+                own.tokens_so_far = before.tokens_so_far;
+            }
+        }
+        (before, own)
+    }
+
+    /// A hash that step `n` shares with its copies alone: what it asks for, and when. `None` where its time is unknown.
+    pub fn identity_of(&self, n: usize) -> Option<u64> {
+        let step = self.steps.get(n)?;
+        if self.format().is_one_file() {
+            let event = self.events.get(usize::try_from(*step.parts.first()?).ok()?)?;
+            return Some(hash(&(event.ts?, step.asked_hash)));
+        }
+        Some(hash(&(step.step_id, step.asked_hash, step.result_hash, step.state_hash)))
+    }
+
+    /// When step `n` began; microseconds since the epoch.
+    pub fn time_of(&self, n: usize) -> Option<i64> {
+        let first = self.steps.get(n)?.parts.first().and_then(|event| self.events.get(usize::try_from(*event).ok()?));
+        first.map_or_else(|| self.round_of(n)?.started, |event| event.ts)
+    }
+
+    /// One past the last event of step `n`, as an index into [`Index::events`].
+    pub fn end_of(&self, n: usize) -> Option<usize> {
+        match self.steps.get(n)?.parts.last() {
+            Some(event) => Some(usize::try_from(*event).ok()? + 1),
+            None => Some(self.round_of(n)?.end),
+        }
     }
 
     /// Steps of the newest run in which something failed.
@@ -288,6 +337,7 @@ impl Index {
     fn add(&self, tally: &mut Tally, n: usize) {
         let Some(step) = self.steps.get(n) else { return };
         tally.end = n + 1;
+        tally.chain = hash(&(tally.chain, self.identity_of(n)));
         if self.step_laps.begins_at(n) {
             tally.run = RunTally::default();
         } else if let Some(before) = n.checked_sub(1).and_then(|before| self.steps.get(before)?.step_id)

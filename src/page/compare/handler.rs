@@ -115,7 +115,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
 
 /// Runs to choose from: those of the task of the one that is chosen come first.
 fn choice(state: &AppState, chosen: &[Arc<Run>], params: &Params) -> Choice {
-    let mut runs: Vec<_> = state.library.runs().iter().map(|run| run.summary()).collect();
+    let mut runs: Vec<_> = state.library.counted().iter().map(|run| run.summary()).collect();
     runs.sort_by_key(|summary| Reverse(summary.updated));
     let chosen = chosen.first().map(|run| run.summary());
     Choice { a: params.text("a").to_owned(), b: params.text("b").to_owned(), chosen, runs }

@@ -20,7 +20,7 @@ impl Over {
     pub(crate) fn of(library: &Library, query: Query) -> Self {
         // The revision comes before the runs: what changes in between is then told as a change.
         let revision = *library.revision().borrow();
-        let mut runs = library.runs();
+        let mut runs = library.counted();
         runs.retain(|run| query.matches(&*run.summary()));
         Self { runs, query, revision }
     }
@@ -30,7 +30,7 @@ impl Over {
         let gone = self.runs.iter().filter(|run| run.is_gone()).count();
         let is_news = |run: &&Arc<Run>| run.revision_now() > self.revision;
         let changed = self.runs.iter().filter(|run| !run.is_gone()).filter(is_news).count();
-        let came = library.runs();
+        let came = library.counted();
         let came = came.iter().filter(|run| run.born() > self.revision && self.query.matches(&*run.summary()));
         gone + changed + came.count()
     }

@@ -67,7 +67,8 @@ pub(crate) fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
     let mut segments = Vec::new();
     for other in library.runs() {
         let other = other.summary();
-        if other.key == summary.key {
+        // A copy stands for the run that counts in its place.
+        if other.key == summary.key || !other.counts() && other.relation.duplicate_of.as_ref() != Some(&summary.key) {
             continue;
         }
         let is_parent = summary.parent.is_some()

@@ -4,7 +4,6 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format::{self, count};
-use crate::analysis::newest;
 use crate::model::time::Stamp;
 use crate::model::{Manifest, RunKey};
 use crate::page::lens::{Kin, Lens};
@@ -126,11 +125,28 @@ impl<'a> RunHead<'a> {
         });
         let alone = || summary.continues.as_deref().map(|thread| Phrase::from(format!("continues {thread}")));
         add("thread", Some(segments).filter(|segments| !segments.is_empty()).or_else(alone));
-        let copies = |steps| {
-            let steps = format::counted(steps, "step");
-            Phrase::from(format!("{steps}; they count in all numbers of this run but its time"))
+        let relation = &summary.relation;
+        let copies = |steps: usize| {
+            let words = Phrase::from(format!("{} at its beginning", format::counted(steps, "step")));
+            let from = match &relation.copied {
+                Some((from, _)) => words.text(", from ").link(from.as_str(), href::run(from.as_str())),
+                None => words,
+            };
+            from.text("; they count there, and in no number of this run")
         };
-        add("copied", newest::copied(lens.index).map(copies));
+        add("copied", Some(summary.copied_steps()).filter(|steps| *steps > 0).map(copies));
+        let duplicate = |key: &RunKey| link(key).text("; it counts there");
+        add("duplicate of", relation.duplicate_of.as_ref().map(duplicate));
+        let stored = relation.also_at.iter().enumerate().fold(Phrase::new(), |words, (at, key)| {
+            let words = if at > 0 { words.text(" · ") } else { words };
+            words.link(key.as_str(), href::run(key))
+        });
+        let behind = relation.copies.saturating_sub(relation.also_at.len());
+        let stored = if behind > 0 { stored.text(format!(" and {} more", count(behind as u64))) } else { stored };
+        add("also at", (relation.copies > 0).then_some(stored));
+        for (key, verdict) in relation.verdicts.iter().take(MAX_CHILDREN) {
+            add("a copy differs", Some(Phrase::new().link(key.as_str(), href::run(key)).text(format!(": {verdict}"))));
+        }
         // One that is not on the board has its id alone.
         let relation = if summary.branched_after.is_some() { "branched from" } else { "part of" };
         add(relation, parent.or_else(|| summary.parent.as_deref().map(Phrase::from)));

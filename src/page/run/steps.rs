@@ -30,6 +30,8 @@ pub(crate) const HELD: usize = 120;
 
 /// What is said of a step on a branch that is not the one that the run went on with.
 pub(crate) const LEFT: &str = "the run went back to before this step";
+/// What is said of a step that is copied from another run.
+pub(crate) const COPIED: &str = "copied from another run, where it counts";
 
 /// The steps that have a row on a page: `first..end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -282,8 +284,11 @@ impl<'a> StepRow<'a> {
     }
 
     fn asked(&self) -> Option<Sign> {
+        let is_copied = self.n < self.lens.summary.copied_steps();
         let compacted = || compactions_before(self.lens, self.n).next();
-        asked(self.step).or_else(|| Some(Sign::icon("mk", "split", compaction_in_words(compacted()?))))
+        let compacted = || Some(Sign::icon("mk", "split", compaction_in_words(compacted()?)));
+        let copied = || is_copied.then(|| Sign::icon("mk", "split", COPIED));
+        asked(self.step).or_else(compacted).or_else(copied)
     }
 
     /// The names of the critics with their scores, which are drawn beside the row, or why there are none.

@@ -9,7 +9,6 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::analysis::format;
-use crate::analysis::newest::copied;
 use crate::analysis::timing::{Stretch, began, stretches, took};
 use crate::model::index::Group;
 use crate::page::lens::{Lens, micros, phase};
@@ -182,11 +181,11 @@ impl<'a> Timeline<'a> {
 
     /// That steps were copied, where some of them are in the window; empty for none.
     fn copied(&self) -> String {
-        let copied = copied(self.lens.index).filter(|copied| self.first < *copied);
+        let copied = Some(self.lens.summary.copied_steps()).filter(|copied| self.first < *copied);
         copied.map_or_else(String::new, |copied| {
             let which = if copied == 1 { "The first step is" } else { "The first steps are" };
             let many = if copied == 1 { String::new() } else { format!(" ({})", format::count(copied as u64)) };
-            format!("{which}{many} copied from the run that this one branched from: that took the time drawn for them, before 0")
+            format!("{which}{many} copied from another run: that took the time drawn for them, before 0")
         })
     }
 
@@ -219,7 +218,7 @@ fn step(lens: &Lens<'_>, n: usize, is_current: bool) -> Row {
         name: lens.label(n),
         words: step.call.to_string(),
         is_current,
-        is_copy: copied(index).is_some_and(|copied| n < copied),
+        is_copy: n < lens.summary.copied_steps(),
         parts: parts.join(", "),
         calls: calls.unwrap_or_default(),
         ..known

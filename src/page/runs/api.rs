@@ -4,6 +4,7 @@ use axum::extract::State;
 
 use crate::analysis::query::Query;
 use crate::analysis::select::{Selection, Window, groups, select};
+use crate::live::SkippedTotal;
 use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::Params;
@@ -14,14 +15,14 @@ use crate::page::runs::json::{GroupRow, RunRow, Runs, Skipped};
 
 /// So many runs are given unless the request says otherwise.
 const DEFAULT_LIMIT: usize = 100;
-/// So many directories that are no runs are named; there may be many more of them than of runs.
+/// So many files and directories that are not shown are named; there may be many more of them than of runs.
 const MAX_SKIPPED: usize = 100;
 
 /// `GET /api/runs`
 pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answer {
     let (limit, query, after) = (params.limit(DEFAULT_LIMIT)?, Query::parse(params.text("q")), params.text("after"));
     let revision = *state.library.revision().borrow();
-    let runs = listed(&state);
+    let runs = listed(&state, &query);
     let (sort, after_key) = (sort(&params)?, Some(after).filter(|after| !after.is_empty()));
     let window = Window { limit, after: after_key, rows: group::ROWS };
     let groups = grouped(&params)?.map(|by| groups(&runs, &query, by, sort, window));
@@ -34,11 +35,13 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
         return Err(WebError::bad_request("Not a cursor:", detail).named(after));
     }
     let roots = state.library.status().roots;
-    let skipped = roots.iter().flat_map(|root| root.skipped.iter());
-    let skipped = skipped.map(|skipped| (&skipped.path, &skipped.reason));
+    let skipped = roots.iter().flat_map(|root| root.skipped.iter().map(Skipped::from));
+    let mut skipped_total = SkippedTotal::default();
+    roots.iter().for_each(|root| skipped_total.add(&root.skipped_total));
     // What never came from a store is no directory, and no run either.
     let stores = || roots.iter().filter_map(|root| root.mirror.as_ref());
-    let left_out = stores().flat_map(|store| store.odd.iter()).map(|odd| (&odd.key, &odd.reason));
+    let left_out = stores().flat_map(|store| store.odd.iter());
+    let left_out = left_out.map(|odd| Skipped { path: odd.key.clone(), reason: odd.reason.clone(), kind: "object" });
     json(&Runs {
         revision,
         total: selection.total,
@@ -47,13 +50,10 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
         next: selection.next,
         groups: groups.as_ref().map(|groups| groups.groups.iter().map(GroupRow::new).collect()),
         groups_total: groups.as_ref().map(|groups| groups.count),
+        copies: state.library.runs().len() - state.library.counted().len(),
         ignored: query.ignored,
-        skipped: skipped
-            .chain(left_out)
-            .take(MAX_SKIPPED)
-            .map(|(path, reason)| Skipped { path: path.clone(), reason: reason.clone() })
-            .collect(),
-        skipped_total: roots.iter().map(|root| root.skipped.len()).sum::<usize>()
-            + stores().map(|store| store.odd_total).sum::<usize>(),
+        skipped: skipped.chain(left_out).take(MAX_SKIPPED).collect(),
+        skipped_total: skipped_total.all() + stores().map(|store| store.odd_total).sum::<usize>(),
+        skipped_files: skipped_total.files,
     })
 }

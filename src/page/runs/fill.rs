@@ -13,6 +13,7 @@ use crate::analysis::format;
 use crate::analysis::query::{Query, Sort};
 use crate::analysis::select::{Groups, Selection, Survey, Window, groups, select, survey};
 use crate::analysis::summary::Summary;
+use crate::live::SkippedTotal;
 use crate::page::part::href;
 use crate::page::runs::fill::row::Row;
 use crate::page::runs::fill::shown::Shown;
@@ -87,8 +88,10 @@ pub(crate) struct Root {
     pub shown: String,
     /// Why it cannot be read, if it cannot: `it does not exist yet`.
     pub fault: Option<String>,
-    /// Directories that are not listed.
+    /// Files and directories that are not listed, the first of them.
     pub skipped: Vec<Skipped>,
+    /// How many there are.
+    pub skipped_total: SkippedTotal,
 }
 
 /// How changes are noticed.

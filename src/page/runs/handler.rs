@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use crate::analysis::closest::closest;
 use crate::analysis::columns::{COLUMNS, Column, Shown, chosen, in_order};
 use crate::analysis::format::visible_line;
-use crate::analysis::query::{Query, Sort};
+use crate::analysis::query::{Query, Sort, Test};
 use crate::analysis::select::{is_cursor, select};
 use crate::live::Mode;
 use crate::page::app::AppState;
@@ -45,8 +45,9 @@ pub(crate) async fn runs_csv(State(state): State<AppState>, params: Params) -> A
     let (sort, cols) = (sort(&params)?, cols(&params)?);
     let of = state.clone();
     let body = crate::page::download::body(&state, move |out| {
-        let runs = listed(&of);
-        let found = select(&runs, &Query::parse(params.text("q")), sort, usize::MAX, None);
+        let query = Query::parse(params.text("q"));
+        let runs = listed(&of, &query);
+        let found = select(&runs, &query, sort, usize::MAX, None);
         let columns = if cols.is_empty() { fields() } else { cols.iter().map(|(column, _)| *column).collect() };
         write_csv(out, &columns, found.rows.iter().map(|listed| &*listed.summary))
     });
@@ -60,7 +61,13 @@ async fn show(
     params: Params,
     make: impl FnOnce(&ListContext, &[Listed]) -> Answer + Send + 'static,
 ) -> Answer {
-    blocking(move || make(&context(&state, &params)?, &listed(&state))).await.flatten()
+    blocking(move || {
+        let context = context(&state, &params)?;
+        let runs = listed(&state, &Query::parse(&context.query));
+        make(&context, &runs)
+    })
+    .await
+    .flatten()
 }
 
 fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
@@ -72,6 +79,7 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
     let roots = status.roots.into_iter().map(|root| Root {
         shown: root.path.to_string_lossy().into_owned(),
         fault: root.fault,
+        skipped_total: root.skipped_total,
         skipped: root
             .skipped
             .iter()
@@ -80,7 +88,7 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
     });
     let now = now();
     let looked = i64::try_from(status.looked.elapsed().as_micros()).unwrap_or_default();
-    let total = state.library.runs().len();
+    let total = state.library.counted().len();
     let elsewhere = state.library.elsewhere().iter();
     Ok(ListContext {
         roots: roots.collect(),
@@ -161,14 +169,21 @@ fn cols(params: &Params) -> Result<Vec<Shown>, WebError> {
     })
 }
 
-/// All runs with the revisions that the list needs.
-pub(crate) fn listed(state: &AppState) -> Vec<Listed> {
+/// Whether a query asks for runs that don't count, since another file holds the same records.
+pub(crate) fn asks_for_copies(query: &Query) -> bool {
+    query.terms.iter().any(|term| matches!(&term.test, Test::Word { field, .. } if field.name == "duplicate_of"))
+}
+
+/// All runs that count with the revisions that the list needs.
+pub(crate) fn listed(state: &AppState, query: &Query) -> Vec<Listed> {
     let listed = |run: &std::sync::Arc<crate::live::Run>| {
         // The revision comes first, as above.
         let revision = run.revision_now();
         Listed { summary: run.summary(), revision, born: run.born() }
     };
-    state.library.runs().iter().map(listed).collect()
+    // Somebody who asks for copies gets them too.
+    let runs = if asks_for_copies(query) { state.library.runs() } else { state.library.counted() };
+    runs.iter().map(listed).collect()
 }
 
 /// The time now, in microseconds since the epoch.

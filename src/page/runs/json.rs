@@ -13,6 +13,7 @@ use crate::analysis::columns::{COLUMNS, Column, Kind, Value};
 use crate::analysis::query::Ignored;
 use crate::analysis::select::{self, Group, Sum};
 use crate::analysis::summary::Summary;
+use crate::live;
 use crate::page::json::time;
 use crate::page::part::csv;
 
@@ -31,12 +32,17 @@ pub(crate) struct Runs<'a> {
     /// How many groups there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups_total: Option<usize>,
+    /// How many more files hold the records of listed runs. They count once.
+    pub copies: usize,
     /// Terms of the query that were not understood and do not filter.
     pub ignored: Vec<Ignored>,
-    /// Directories that are not shown as runs, and objects of stores that never came, the first of them.
+    /// Files that look like traces and aren't read, directories without a run, and objects of stores that never came: the
+    /// first of them.
     pub skipped: Vec<Skipped>,
     /// How many of those there are.
     pub skipped_total: usize,
+    /// The files among them, by reason.
+    pub skipped_files: BTreeMap<String, usize>,
 }
 
 /// Runs that belong together.
@@ -50,9 +56,9 @@ pub(crate) struct GroupRow<'a> {
     pub failed: usize,
     /// How many may still write.
     pub alive: usize,
-    /// How many tell of a run that another one of them tells of, too, and count in no sum with it.
+    /// How many more files hold the same records as these runs. They are in no sum.
     pub twins: usize,
-    /// How many begin with steps that are copied from another run, which count in every sum with them.
+    /// How many begin with steps that are copied from another run. Those count in that run alone.
     pub branches: usize,
     pub updated_at: Option<String>,
     /// By field what they add up to.
@@ -95,7 +101,7 @@ impl<'a> GroupRow<'a> {
             runs: group.runs,
             failed: group.failed,
             alive: group.alive,
-            twins: group.twins,
+            twins: group.copies,
             branches: group.branches,
             updated_at: group.newest.and_then(time),
             sums: group.sums.iter().filter_map(total).collect(),
@@ -104,12 +110,21 @@ impl<'a> GroupRow<'a> {
     }
 }
 
-/// A directory, or an object of a store, that is not shown as a run.
+/// A file, a directory, or an object of a store, that is not shown as a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Skipped {
     /// The path below its root, or the key below its prefix.
     pub path: String,
     pub reason: String,
+    /// `file`, `directory` or `object`.
+    pub kind: &'static str,
+}
+
+impl From<&live::Skipped> for Skipped {
+    fn from(skipped: &live::Skipped) -> Self {
+        let kind = if skipped.is_file { "file" } else { "directory" };
+        Self { path: skipped.path.clone(), reason: skipped.reason.clone(), kind }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -105,7 +105,7 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> An
     let mut keys = params.all("run").unwrap_or_default();
     let mut seen = HashSet::new();
     keys.retain(|key| seen.insert(key.clone()));
-    let mut known: Vec<_> = state.library.runs().iter().map(|run| run.summary()).collect();
+    let mut known: Vec<_> = state.library.counted().iter().map(|run| run.summary()).collect();
     known.sort_by_key(|run| Reverse(run.updated));
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for key in keys {

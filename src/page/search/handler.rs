@@ -57,7 +57,7 @@ async fn ask(state: &AppState, params: &Params) -> Result<(Context, Option<Arc<J
         limit: params.number("limit")?.unwrap_or(SHOWN).clamp(1, MAX_HITS),
         ignored: query.ignored.clone(),
         fault: needle.as_ref().err().filter(|_| !text.is_empty()).cloned(),
-        known: state.library.runs().len(),
+        known: state.library.counted().len(),
         zone: state.zone.clone(),
         text,
     };

@@ -20,7 +20,7 @@ use crate::page::part::json_tree::find;
 use crate::page::part::sign::{Phrase, Sign};
 use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::{Line, shell_word};
-use crate::page::run::steps::LEFT;
+use crate::page::run::steps::{COPIED, LEFT};
 use crate::page::step::said::{asked, compaction_in_words, compactions_before, prompt};
 use crate::page::step::{Around, RawLine, StepError, StepEvent, StepEvents, StepLink, StepView, Value};
 
@@ -267,6 +267,9 @@ fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
         marks.push(Sign::word("mk", "split", LEFT));
     }
     marks.extend(compactions_before(lens, n).map(|one| Sign::word("mk", "split", compaction_in_words(one))));
+    if n < lens.summary.copied_steps() {
+        marks.push(Sign::word("mk", "split", COPIED));
+    }
     match step.fate {
         Fate::Repaired => marks.push(Sign::word("mk", "unknown", "shown after a repair")),
         Fate::Provisional => marks.push(Sign::word("mk", "unknown", "the line has no end yet")),

@@ -123,7 +123,7 @@ async fn show(
 ) -> Answer {
     let (library, zone) = (Arc::clone(&state.library), state.zone.clone());
     blocking(move || {
-        let summaries: Vec<Arc<Summary>> = library.runs().iter().map(|run| run.summary()).collect();
+        let summaries: Vec<Arc<Summary>> = library.counted().iter().map(|run| run.summary()).collect();
         let critics: BTreeSet<&str> =
             summaries.iter().flat_map(|summary| &summary.critics).map(String::as_str).collect();
         let (job, fault) = match job {

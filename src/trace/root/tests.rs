@@ -17,7 +17,8 @@ fn runs_at_any_depth_up_to_eight() {
     let mut scanner = RootScanner::new(root.path().to_owned());
     let found = scanner.scan();
     assert_eq!(keys(&found), ["a", "a/sub", "b/c/d/e/f/g/h/i"]);
-    assert_eq!(found.skipped, [Skipped { path: "empty".to_owned(), reason: "no trace file in it".to_owned() }]);
+    let reason = "no trace file in it".to_owned();
+    assert_eq!(found.skipped, [Skipped { path: "empty".to_owned(), reason, is_file: false }]);
     fs::remove_dir_all(root.path().join("a/sub")).unwrap();
     assert_eq!(keys(&scanner.scan()), ["a", "b/c/d/e/f/g/h/i"]);
 }
@@ -28,10 +29,11 @@ fn a_root_that_is_missing_or_a_file_or_a_run() {
     let inside = root.path().join("runs");
     assert_eq!(RootScanner::new(inside.clone()).scan().fault.as_deref(), Some("it does not exist yet"));
     fs::write(&inside, "x").unwrap();
-    assert_eq!(RootScanner::new(inside.clone()).scan().fault.as_deref(), Some("it is not a directory"));
+    let fault = RootScanner::new(inside.clone()).scan().fault.unwrap();
+    assert_eq!(fault, "it is a file, and not a trace of a tool that the board knows");
     fs::remove_file(&inside).unwrap();
     fs::create_dir(&inside).unwrap();
-    fs::write(inside.join("events.jsonl"), "").unwrap();
+    fs::write(inside.join("events.jsonl"), "{\"phase\": \"INIT\"}\n").unwrap();
     assert_eq!(keys(&RootScanner::new(inside).scan()), ["runs"]);
 }
 
@@ -96,4 +98,99 @@ fn a_run_that_came_is_seen_although_the_time_of_its_directory_was_put_back() {
     assert_eq!(keys(&scanner.scan()), ["a"]);
     add("b");
     assert_eq!(keys(&scanner.scan()), ["a", "b"]);
+}
+
+const SESSION: &str = "{\"sessionId\":\"s\",\"uuid\":\"u\",\"type\":\"user\",\"message\":{\"content\":\"Go\"}}\n";
+const COPILOT: &str = "{\"type\":\"session.start\",\"data\":{\"sessionId\":\"a\"},\"id\":\"b\",\"parentId\":null}\n";
+const OURS: &str = "{\"step_id\": 0, \"phase\": \"INIT\"}\n";
+
+fn skipped(found: &RootScan) -> Vec<(&str, &str)> {
+    found.skipped.iter().map(|skipped| (&*skipped.path, &*skipped.reason)).collect()
+}
+
+#[test]
+fn a_root_may_be_one_file_that_holds_runs() {
+    let root = tempfile::tempdir().unwrap();
+    let (one, other) = (root.path().join("one.jsonl"), root.path().join("other.jsonl"));
+    fs::write(&one, SESSION).unwrap();
+    fs::write(&other, SESSION).unwrap();
+    let mut scanner = RootScanner::new(one.clone());
+    assert_eq!((keys(&scanner.scan()), keys(&scanner.scan())), (vec!["one.jsonl"], vec!["one.jsonl"]));
+    fs::write(&one, COPILOT).unwrap();
+    let fault = scanner.scan().fault.unwrap();
+    assert_eq!(fault, "it can't be read as a trace: not read yet: looks like a Copilot CLI session");
+    fs::remove_file(&one).unwrap();
+    assert_eq!(scanner.scan().fault.as_deref(), Some("it does not exist yet"));
+}
+
+#[test]
+fn a_directory_of_another_tool_is_no_run_whatever_its_files_are_called() {
+    let root = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("copilot/events.jsonl", COPILOT);
+    write("extension/manifest.json", "{\"name\": \"x\", \"version\": \"1.0\"}");
+    write("both/manifest.json", "{\"name\": \"x\"}");
+    write("both/events.jsonl", COPILOT);
+    write("named_as_ours/events.jsonl", SESSION);
+    // A run, however little of it is right.
+    write("begun/manifest.json", "");
+    write("damaged/events.jsonl", "gar\0bage\n");
+    write("mixed/manifest.json", "");
+    write("mixed/steps.jsonl", "{\"step_id\": 0}\n");
+    write("mixed/events.jsonl", COPILOT);
+    fs::File::open(root.path().join("begun/manifest.json")).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    let mut scanner = RootScanner::new(root.path().to_owned());
+    for look in ["first", "second"] {
+        let found = scanner.scan();
+        assert_eq!(keys(&found), ["begun", "damaged", "mixed", "named_as_ours/events.jsonl"], "{look}");
+        let copilot = "not read yet: looks like a Copilot CLI session";
+        let expected = [
+            ("both/events.jsonl", copilot),
+            ("both/manifest.json", "unknown format"),
+            ("copilot/events.jsonl", copilot),
+            ("extension/manifest.json", "unknown format"),
+        ];
+        assert_eq!(skipped(&found), expected, "{look}");
+        assert_eq!(found.skipped_total.files(), 4);
+    }
+}
+
+#[test]
+fn a_directory_becomes_a_run_with_its_first_record_and_not_before() {
+    let root = tempfile::tempdir().unwrap();
+    let (run, other) = (root.path().join("run"), root.path().join("other"));
+    for dir in [&run, &other] {
+        fs::create_dir(dir).unwrap();
+        fs::write(dir.join("events.jsonl"), "").unwrap();
+    }
+    let mut scanner = RootScanner::new(root.path().to_owned());
+    let found = scanner.scan();
+    assert_eq!((keys(&found), skipped(&found).len()), (vec![], 2));
+    fs::write(run.join("events.jsonl"), OURS).unwrap();
+    fs::write(other.join("events.jsonl"), COPILOT).unwrap();
+    assert_eq!(keys(&scanner.scan()), ["run"]);
+    // One that nobody writes to is a run that came to nothing.
+    fs::write(other.join("events.jsonl"), "").unwrap();
+    let file = fs::File::open(other.join("events.jsonl")).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    assert_eq!(keys(&scanner.scan()), ["other", "run"]);
+}
+
+#[test]
+fn what_is_skipped_is_counted_and_its_list_is_bounded() {
+    let root = tempfile::tempdir().unwrap();
+    for n in 0..MAX_SKIPPED + 20 {
+        fs::write(root.path().join(format!("{n:05}.jsonl")), "{\"a\": 1}\n").unwrap();
+        fs::create_dir(root.path().join(format!("d{n:05}"))).unwrap();
+    }
+    fs::write(root.path().join("99999.jsonl"), "").unwrap();
+    let found = RootScanner::new(root.path().to_owned()).scan();
+    assert_eq!(found.skipped.len(), 2 * MAX_SKIPPED);
+    assert_eq!((&*found.skipped[0].path, &*found.skipped[MAX_SKIPPED].path), ("00000.jsonl", "d00000"));
+    let total = &found.skipped_total;
+    assert_eq!((total.directories, total.files(), total.files["empty file"]), (1_020, 1_021, 1));
 }

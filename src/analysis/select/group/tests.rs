@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::analysis::columns::COLUMNS;
+use crate::analysis::copies::CopiedPart;
 use crate::analysis::select::sample::{many, run};
 use crate::analysis::select::select;
 use crate::analysis::verdict::RunStatus;
@@ -155,42 +156,24 @@ fn a_junk_cursor_is_told() {
 }
 
 #[test]
-fn a_branch_says_that_its_copied_steps_count() {
-    let branch = |key: &str, steps: Option<u64>| {
+fn a_group_says_what_its_sums_leave_out() {
+    let made = |key: &str, steps: usize, copies: usize| {
         let mut run = run(key, RunStatus::Answered, None);
-        (run.project, run.branched_after) = (Some("/p".to_owned()), steps);
+        run.project = Some("/p".to_owned());
+        run.copied = Some(CopiedPart { steps, ..CopiedPart::default() });
+        run.relation.copies = copies;
         run
     };
-    let of = |branches: &[Option<u64>]| {
-        let runs = branches.iter().enumerate().map(|(at, steps)| branch(&format!("r{at}"), *steps)).collect();
-        let all = shared(runs);
+    let of = |runs: &[(usize, usize)]| {
+        let runs = runs.iter().enumerate().map(|(at, (steps, copies))| made(&format!("r{at}"), *steps, *copies));
+        let all = shared(runs.collect());
         let group = put(&all, "", "project", "tokens", WHOLE).groups.remove(0);
-        (group.branches, group.branches_in_words())
+        (group.branches, group.branches_in_words(), group.copies, group.copies_in_words())
     };
-    assert_eq!(of(&[None, Some(0)]).0, 0, "what begins at the first step copied none");
-    assert_eq!(of(&[None, Some(2)]), (1, "1 branch counts copied steps, too".to_owned()));
-    assert_eq!(of(&[Some(1), Some(2)]), (2, "2 branches count copied steps, too".to_owned()));
-}
-
-#[test]
-fn a_session_and_its_captured_stream_add_up_once() {
-    let session = |key: &str, id: &str, is_session: bool, tokens: u64, cost: Option<f64>| {
-        let mut run = run(key, RunStatus::Answered, None);
-        (run.run_id, run.is_session, run.project) = (Some(id.to_owned()), is_session, Some("/p".to_owned()));
-        (run.tokens, run.cost_usd) = (Some(tokens), cost);
-        run
-    };
-    let all = shared(vec![
-        session("s", "1", true, 100, None),
-        session("s.out", "1", false, 90, Some(0.5)),
-        session("t.out", "2", false, 7, Some(0.25)),
-    ]);
-    let of = |query: &str| {
-        let groups = put(&all, query, "project", "tokens", WHOLE);
-        let group = groups.groups.into_iter().next().unwrap();
-        let sum = |name| group.sum(column(name)).map(|sum| (sum.amount, sum.known, sum.counted())).unwrap();
-        (group.runs, group.twins, sum("tokens"), sum("cost"))
-    };
-    assert_eq!(of(""), (3, 1, (107.0, 2, 3), (0.75, 2, 2)), "what only the stream says counts");
-    assert_eq!(of("run:out"), (2, 0, (97.0, 2, 2), (0.75, 2, 2)), "a session that is not in the list counts nowhere");
+    let (branches, _, copies, _) = of(&[(0, 0)]);
+    assert_eq!((branches, copies), (0, 0), "what begins at the first step copied none");
+    let one = ("1 run begins with steps of another run, which count there", "1 more file holds the same records");
+    assert_eq!(of(&[(0, 0), (2, 1)]), (1, one.0.to_owned(), 1, one.1.to_owned()));
+    let two = ("2 runs begin with steps of other runs, which count there", "3 more files hold the same records");
+    assert_eq!(of(&[(1, 1), (2, 2)]), (2, two.0.to_owned(), 3, two.1.to_owned()));
 }

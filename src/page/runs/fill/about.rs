@@ -5,6 +5,7 @@ use crate::analysis::format::{self, count, counted, or_missing};
 use crate::analysis::query::Query;
 use crate::analysis::select::End;
 use crate::analysis::verdict::RunStatus;
+use crate::live::SkippedTotal;
 use crate::page::part::chart::{Segment, Share, stack};
 use crate::page::part::href;
 use crate::page::runs::fill::row::{duration, line};
@@ -28,7 +29,7 @@ const MAX_REASONS: usize = 12;
 const TOLD: &str = "-liveness:unknown";
 /// The query for runs whose files contradict each other.
 const CONTRADICTED: &str = "contradictions>0";
-/// At most this many skipped directories are named.
+/// At most this many skipped files and directories are named.
 const MAX_SKIPPED: usize = 100;
 
 /// What shows more rows.
@@ -231,11 +232,22 @@ impl List<'_> {
         }
     }
 
-    /// Directories that are not listed, and how many.
+    /// Files and directories that are not listed, and how many.
     pub(crate) fn skipped(&self) -> (Vec<Skipped>, String) {
-        let skipped = skipped(self.ctx);
-        let words = directories(skipped.len(), "skipped");
-        (named(skipped), words)
+        let (total, faults) = (total(self.ctx), faults(self.ctx).len());
+        let directories = total.directories + faults;
+        let words = [
+            (total.files() > 0).then(|| not_read(total.files())),
+            (directories > 0).then(|| self::directories(directories, "skipped")),
+        ];
+        (named(skipped(self.ctx), total.all() + faults), words.into_iter().flatten().collect::<Vec<_>>().join(" · "))
+    }
+
+    /// The skipped files by reason, most first: `11 files: not read yet: looks like a Copilot CLI session`.
+    pub(crate) fn skipped_reasons(&self) -> Vec<String> {
+        let mut reasons: Vec<_> = total(self.ctx).files.into_iter().collect();
+        reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        reasons.into_iter().map(|(reason, files)| format!("{}: {}", counted(files, "file"), line(&reason))).collect()
     }
 
     /// What is wrong with a root without runs, if it is not merely empty: `./runs does not exist yet`.
@@ -259,18 +271,23 @@ impl List<'_> {
     /// What the last look found where it found no run: `3 directories without a run`.
     pub(crate) fn found(&self) -> String {
         let faults = faults(self.ctx).len();
-        match (self.ctx.looked, faults, skipped(self.ctx).len() - faults) {
+        let total = total(self.ctx);
+        let directories = (total.directories > 0).then(|| directories(total.directories, "without a run"));
+        match (self.ctx.looked, faults, total.files(), directories) {
             (None, ..) => "the first look is under way".to_owned(),
-            (_, 0, 0) => "nothing in it".to_owned(),
-            (_, _, 0) => "no run found".to_owned(),
-            (_, _, number) => directories(number, "without a run"),
+            (_, 0, 0, None) => "nothing in it".to_owned(),
+            (_, _, 0, None) => "no run found".to_owned(),
+            (_, _, 0, Some(directories)) => directories,
+            (_, _, files, directories) => {
+                [Some(not_read(files)), directories].into_iter().flatten().collect::<Vec<_>>().join(", ")
+            }
         }
     }
 
     /// The directories that are not listed, where no run is; what is wrong with the only root is the title already.
     pub(crate) fn skipped_below(&self) -> Vec<Skipped> {
         let title = if self.ctx.roots.len() == 1 { faults(self.ctx).len() } else { 0 };
-        named(skipped(self.ctx).split_off(title))
+        named(skipped(self.ctx).split_off(title), total(self.ctx).all() + faults(self.ctx).len() - title)
     }
 }
 
@@ -290,8 +307,21 @@ fn skipped(ctx: &ListContext) -> Vec<(String, &str)> {
     faults(ctx).into_iter().chain(below).collect()
 }
 
-fn named(skipped: Vec<(String, &str)>) -> Vec<Skipped> {
-    let behind = skipped.len().saturating_sub(MAX_SKIPPED);
+/// The files and directories of all roots that are not listed, in numbers.
+fn total(ctx: &ListContext) -> SkippedTotal {
+    let mut total = SkippedTotal::default();
+    ctx.roots.iter().for_each(|root| total.add(&root.skipped_total));
+    total
+}
+
+/// `45 files not read`.
+fn not_read(files: usize) -> String {
+    format!("{} not read", counted(files, "file"))
+}
+
+/// The first of some that there are `all` of.
+fn named(skipped: Vec<(String, &str)>, all: usize) -> Vec<Skipped> {
+    let behind = all.saturating_sub(skipped.len().min(MAX_SKIPPED));
     let rest =
         (behind > 0).then(|| Skipped { name: "…".to_owned(), reason: format!("{} more", count(behind as u64)) });
     let one = |(name, reason): (String, &str)| Skipped { name: line(&name), reason: line(reason) };

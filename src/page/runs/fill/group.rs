@@ -91,6 +91,7 @@ impl<'a> List<'a> {
         let mut note = |number: usize, words: String| notes.extend((number > 0).then_some(words));
         note(failed, format!("{failed} failed"));
         note(alive, format!("{alive} not over"));
+        note(group.copies, group.copies_in_words());
         note(group.branches, group.branches_in_words());
         note(group.runs - group.rows.len(), format!("the first {} are shown", group.rows.len()));
         Head {
@@ -143,9 +144,9 @@ impl<'a> List<'a> {
             _ => sum.is_estimate.then(|| format::SOME_ESTIMATED.to_owned()),
         };
         let part = (!all).then(|| format!("recorded by {} of {}", sum.counted(), counted(group.runs, "run")));
-        let twins = (sum.twins > 0).then(|| group.twins_in_words());
+        let copies = (group.copies > 0).then(|| group.copies_in_words());
         let branches = (group.branches > 0).then(|| group.branches_in_words());
-        let titles: Vec<String> = [part, basis, twins, branches].into_iter().flatten().collect();
+        let titles: Vec<String> = [part, basis, copies, branches].into_iter().flatten().collect();
         Cell { text: words, title: Some(titles.join(", ")).filter(|title| !title.is_empty()), ..empty }
     }
 }

@@ -120,6 +120,11 @@ impl Row<'_> {
         }
     }
 
+    /// Where else the run is stored, and what that says of its end.
+    pub(crate) fn stored(&self) -> Vec<String> {
+        self.run.relation.notes().map(|note| line(&note)).collect()
+    }
+
     /// `3 issues`, where some of them cost data.
     pub(crate) fn issues(&self) -> Option<String> {
         let (issues, problems) = self.run.issues;

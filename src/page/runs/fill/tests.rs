@@ -251,6 +251,7 @@ fn an_empty_root_says_what_is_wrong() {
     let root = |fault: Option<&str>, skipped: &[&str]| Root {
         shown: "./runs".into(),
         fault: fault.map(str::to_owned),
+        skipped_total: SkippedTotal { directories: skipped.len(), ..SkippedTotal::default() },
         skipped: skipped
             .iter()
             .map(|name| Skipped { name: (*name).into(), reason: "no trace file in it".into() })
@@ -301,7 +302,8 @@ fn hostile_names_stay_text() {
         })
         .collect();
     let skipped = vec![Skipped { name: text(), reason: text() }];
-    let roots = vec![Root { shown: text(), fault: Some(text()), skipped }];
+    let skipped_total = SkippedTotal { directories: 1, files: [(text(), 1)].into() };
+    let roots = vec![Root { shown: text(), fault: Some(text()), skipped, skipped_total }];
     for query in ["", HOSTILE, "stop:\"<b>\" \"", "-nothing x:<script>"] {
         let elsewhere = vec![("Codex", text())];
         let ctx =

@@ -19,7 +19,7 @@ const STEPS: usize = 50;
 /// So many rows before the parting of two runs are given, and after it.
 const AROUND: usize = 5;
 /// What a list says of each run; `why` and the others tell the rest.
-const FIELDS: [&str; 29] = [
+const FIELDS: [&str; 32] = [
     "key",
     "verdict",
     "outcome",
@@ -49,6 +49,9 @@ const FIELDS: [&str; 29] = [
     "issues",
     "contradictions",
     "partial",
+    "also_at",
+    "copied_from",
+    "copied_steps",
 ];
 
 #[derive(Debug, Deserialize, JsonSchema)]

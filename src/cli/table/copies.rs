@@ -1,0 +1,58 @@
+//! Finds the runs of a table whose records stand in several files. Reads the beginning of each run, and only those whole that
+//! begin alike.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::Opened;
+use crate::analysis::copies::{Keys, Mark, Relation, alike, keys, marks, relate};
+use crate::analysis::life::Outside;
+use crate::analysis::summary::{Summary, summary};
+use crate::live::Listed;
+use crate::model::Index;
+use crate::trace::RunReader;
+
+/// So many bytes of each file tell how a run begins. A document is read as a whole.
+const BEGINNING_BYTES: u64 = 1 << 20;
+
+/// Relates runs to those that hold the same records. `known` gives what an earlier call found of one, if that still holds.
+pub(super) fn relations(
+    runs: &[Listed],
+    known: &(dyn Fn(&Listed) -> Option<Keys> + Sync),
+    now: i64,
+) -> HashMap<String, Relation> {
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(super::read::MAX_THREADS);
+    let size = runs.len().div_ceil(threads).max(1);
+    let keys: Vec<Keys> = thread::scope(|scope| {
+        let begins =
+            |part: &[Listed]| part.iter().map(|run| known(run).unwrap_or_else(|| begin(run))).collect::<Vec<_>>();
+        let parts: Vec<_> = runs.chunks(size).map(|part| (part.len(), scope.spawn(move || begins(part)))).collect();
+        // Of runs that could not be looked at, nothing is the same.
+        let joined = parts.into_iter().map(|(len, part)| part.join().unwrap_or_else(|_| vec![Keys::default(); len]));
+        joined.flatten().collect()
+    });
+    let mut found = HashMap::new();
+    for group in alike(keys.into_iter()) {
+        let members = group.iter().filter_map(|at| runs.get(*at));
+        let (summaries, steps): (Vec<Arc<Summary>>, Vec<Arc<[Mark]>>) = members.map(|run| whole(run, now)).unzip();
+        let mut marks = |member: usize| steps.get(member).map_or_else(|| Arc::from([]), Arc::clone);
+        let relations = relate(&summaries, &mut marks);
+        let related = summaries.iter().zip(relations).filter(|(_, relation)| *relation != Relation::default());
+        found.extend(related.map(|(run, relation)| (run.key.as_str().to_owned(), relation)));
+    }
+    found
+}
+
+fn begin(run: &Listed) -> Keys {
+    let mut index = Index::default();
+    index.apply(RunReader::settling(run.dir.clone(), Duration::ZERO).refresh(BEGINNING_BYTES));
+    keys(&summary(&run.key, String::new(), &index, Outside::default()))
+}
+
+fn whole(run: &Listed, now: i64) -> (Arc<Summary>, Arc<[Mark]>) {
+    let opened = Opened::read(run.dir.clone(), &run.key, run.path.clone(), now);
+    let steps = marks(&opened.index);
+    (Arc::new(opened.summary), steps)
+}

@@ -1,0 +1,315 @@
+//! Tells whose file it is by its name and beginning: a tool's that the board reads, one of a run of QitOS or of this
+//! crate's engine, or another program's. Must not know the disk.
+
+use std::borrow::Cow;
+
+use super::value::{is_text, objects};
+use super::watch::begun;
+use super::{Tool, tool};
+use crate::model::TraceFile;
+
+/// Whose file it is.
+#[derive(Debug, Clone)]
+pub enum Origin {
+    /// A trace of a tool that the board reads.
+    Tool(&'static Tool),
+    /// A file of a run of QitOS, or of this crate's own engine.
+    Run,
+    /// The name is one of a run's three files, and the bytes don't tell: empty, cut or damaged.
+    Unclear,
+    /// It looks like a trace and isn't read, with the reason.
+    Skipped(Cow<'static, str>),
+    /// It doesn't look like a trace.
+    Other,
+}
+
+/// The reason for a file without a record.
+pub const EMPTY: &str = "empty file";
+const UNKNOWN: &str = "unknown format";
+const UTF16: &str = "UTF-16 text: save it as UTF-8 to have it read";
+
+/// Returns whose file has this name and begins with `head`, at most [`HEAD_BYTES`](super::HEAD_BYTES) of it.
+pub fn origin(name: &str, head: &[u8]) -> Origin {
+    let file = TraceFile::ALL.into_iter().find(|file| file.name() == name);
+    if let Some(text) = utf16(head) {
+        // Configuration is JSON too: only a known trace is worth a word.
+        let is_trace =
+            file.is_some() || is_lines(name) || tool(name, &text).is_some() || foreign(name, &text).is_some();
+        return if is_trace { Origin::Skipped(UTF16.into()) } else { Origin::Other };
+    }
+    if let Some(tool) = tool(name, head) {
+        return Origin::Tool(tool);
+    }
+    match file.map(|file| is_of_run(file, head)) {
+        Some(Some(true)) => return Origin::Run,
+        Some(None) => return Origin::Unclear,
+        Some(Some(false)) | None => {}
+    }
+    if let Some(tool) = foreign(name, head) {
+        let article = if tool.starts_with(['A', 'O']) { "an" } else { "a" };
+        return Origin::Skipped(format!("not read yet: looks like {article} {tool}").into());
+    }
+    match file.is_some() || is_lines(name) || has_ending(name, &[".traj", ".eval"]) {
+        true if head.trim_ascii().is_empty() => Origin::Skipped(EMPTY.into()),
+        true => Origin::Skipped(UNKNOWN.into()),
+        false => Origin::Other,
+    }
+}
+
+/// Whether a file of this name is looked into only to say that it isn't read.
+pub fn may_be_skipped(name: &str) -> bool {
+    STORES.iter().any(|(store, _)| *store == name) || name == AIDER
+}
+
+/// Databases of tools, by the names that these give them.
+const STORES: [(&str, &str); 4] = [
+    ("opencode.db", "OpenCode store"),
+    ("kilo.db", "Kilo store"),
+    ("state.db", "Hermes store"),
+    ("crush.db", "Crush store"),
+];
+const SQLITE: &[u8] = b"SQLite format 3\0";
+const AIDER: &str = ".aider.chat.history.md";
+
+fn has_ending(name: &str, endings: &[&str]) -> bool {
+    endings.iter().any(|end| name.ends_with(end))
+}
+
+fn is_lines(name: &str) -> bool {
+    has_ending(name, &[".jsonl", ".jsonl.zst"])
+}
+
+/// The text of a beginning in UTF-16, by its byte order mark, as UTF-8.
+fn utf16(head: &[u8]) -> Option<Vec<u8>> {
+    let (unit, text): (fn([u8; 2]) -> u16, _) = match head {
+        [0xff, 0xfe, text @ ..] => (u16::from_le_bytes, text),
+        [0xfe, 0xff, text @ ..] => (u16::from_be_bytes, text),
+        _ => return None,
+    };
+    let units = text.as_chunks().0.iter().map(|pair| unit(*pair));
+    Some(char::decode_utf16(units).map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>().into())
+}
+
+/// Whether a file with the name of one of a run's three is that. `None` where nothing tells: it has no object with a member.
+fn is_of_run(file: TraceFile, head: &[u8]) -> Option<bool> {
+    let keys: &[&str] = match file {
+        TraceFile::Manifest => &[
+            "\"run_id\"",
+            "\"status\"",
+            "\"step_count\"",
+            "\"event_count\"",
+            "\"summary\"",
+            "\"model_id\"",
+            "\"writer\"",
+            "\"stop\"",
+            "\"stop_rules\"",
+            "\"run_spec\"",
+            "\"run_config_hash\"",
+            "\"parent_run_id\"",
+            "\"agent_name\"",
+            "\"token_usage\"",
+            "\"benchmark_name\"",
+            "\"latency_seconds\"",
+            "\"cost\"",
+            "\"seed\"",
+            "\"started_at\"",
+        ],
+        TraceFile::Steps => &[
+            "\"step_id\"",
+            "\"decision\"",
+            "\"action_results\"",
+            "\"critic_outputs\"",
+            "\"state_diff\"",
+            "\"actions\"",
+            "\"tool_invocations\"",
+            "\"observation\"",
+        ],
+        TraceFile::Events => &["\"phase\""],
+    };
+    let is_ours = |object: &[(&str, &str)]| {
+        let is_known = |key: &str| keys.contains(&key);
+        // Session stores have a manifest with a status too, and say what they are.
+        let says_other = file == TraceFile::Manifest && object.iter().any(|(key, _)| *key == "\"manifest_version\"");
+        object.iter().any(|(key, _)| is_known(key)) && !says_other
+    };
+    let mut found = None;
+    let whole = [head.trim_ascii_start()];
+    let lines = objects(head).map(str::as_bytes);
+    // A manifest stands on many lines.
+    let texts: Vec<&[u8]> = if file == TraceFile::Manifest { whole.to_vec() } else { lines.collect() };
+    for text in texts {
+        let object = begun(text);
+        if object.is_empty() {
+            continue;
+        }
+        if is_ours(&object) {
+            return Some(true);
+        }
+        found = Some(false);
+    }
+    found
+}
+
+fields! {
+    struct Line {
+        kind = "type", data, version, id, timestamp, cwd, protocol = "protocol_version", created = "created_at", role,
+        content, seq, ts, session = "sessionID", session_id = "sessionId", part, hook = "hookEventName", event,
+        record = "recovery_journal_record_version", turn = "turnId", status = "generationStatus", dir = "sessionDir",
+        work = "workDir", payload,
+    }
+}
+
+/// What wrote a file that the board doesn't read yet, as far as its beginning tells at once.
+fn foreign(name: &str, head: &[u8]) -> Option<&'static str> {
+    if head.starts_with(SQLITE) {
+        return STORES.iter().find(|(store, _)| *store == name).map(|(_, what)| *what);
+    }
+    if name == AIDER {
+        return Some("Aider history");
+    }
+    if is_lines(name) {
+        return objects(head).take(8).find_map(|line| foreign_line(name, line));
+    }
+    if !name.ends_with(".json") {
+        return None;
+    }
+    let object = begun(head.trim_ascii_start());
+    let has =
+        |wanted: &[&str]| wanted.iter().all(|wanted| object.iter().any(|(key, _)| key.trim_matches('"') == *wanted));
+    if has(&["session_id", "source", "pid", "status"]) || has(&["version", "agent", "sessionId", "messages"]) {
+        Some("Cline session")
+    } else if has(&["manifest_version", "checkpoint", "generation"]) {
+        Some("Mistral Vibe session")
+    } else if has(&["sessionId", "workspaceDirectory", "history"]) {
+        Some("Continue session")
+    } else {
+        None
+    }
+}
+
+fn foreign_line(name: &str, text: &str) -> Option<&'static str> {
+    let line = Line::of(text);
+    let kind = line.kind.map(|kind| kind.trim_matches('"')).unwrap_or_default();
+    let begins = |starts: &[&str]| starts.iter().any(|start| kind.starts_with(start));
+    if kind == "session" && is_text(line.id) && is_text(line.timestamp) && line.cwd.is_some() {
+        Some("Pi session")
+    } else if line.data.is_some()
+        && is_text(line.id)
+        && begins(&["session.", "user.message", "assistant.", "tool.execution"])
+    {
+        Some("Copilot CLI session")
+    } else if kind == "metadata" && line.protocol.is_some() {
+        Some("Kimi Code session")
+    } else if is_text(line.session_id) && is_text(line.dir) && is_text(line.work) {
+        Some("Kimi Code session index")
+    } else if line.role == Some("\"meta\"") && kind.starts_with("system.") {
+        Some("Kimi Code stream")
+    } else if line.record.is_some() {
+        Some("Mistral Vibe session")
+    } else if is_text(line.turn) && line.status.is_some() && is_text(line.session_id) {
+        Some("Mistral Vibe stream")
+    } else if line.seq.is_some() && line.ts.is_some() && line.payload.is_some() && begins(&["message_", "edit", "undo"])
+        || name == "conversation.jsonl" && is_text(line.role) && line.content.is_some() && is_text(line.timestamp)
+    {
+        Some("gptme session")
+    } else if is_text(line.session) && line.part.is_some() && line.timestamp.is_some() {
+        Some("OpenCode or Kilo stream")
+    } else if kind == "hook_event" && is_text(line.hook) || kind == "agent_event" && line.event.is_some() {
+        Some("Cline stream")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(name: &str, head: &str) -> String {
+        match origin(name, head.as_bytes()) {
+            Origin::Tool(tool) => tool.format.name.to_owned(),
+            Origin::Run => "run".to_owned(),
+            Origin::Unclear => "unclear".to_owned(),
+            Origin::Skipped(reason) => reason.into_owned(),
+            Origin::Other => "other".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_run_is_known_by_what_its_files_hold() {
+        for (name, head, whose) in [
+            ("manifest.json", "", "unclear"),
+            ("manifest.json", " \n", "unclear"),
+            ("manifest.json", "[1]", "unclear"),
+            ("manifest.json", "{}", "unclear"),
+            ("manifest.json", "{\"run_id\": \"a", "run"),
+            ("manifest.json", "{\n  \"schema_version\": \"v1\",\n  \"status\": \"running\"", "run"),
+            ("manifest.json", "{\"name\": \"app\", \"version\": \"1\"}", "unknown format"),
+            (
+                "manifest.json",
+                "{\"checkpoint\":{\"chunks\":[]},\"created_at\":\"2026\",\"generation\":\"01\",\"manifest_version\":1}",
+                "not read yet: looks like a Mistral Vibe session",
+            ),
+            (
+                "events.jsonl",
+                "{\"run_id\": \"a\", \"step_id\": 0, \"phase\": \"INIT\", \"payload\": {\"task\": \"x",
+                "run",
+            ),
+            ("events.jsonl", "garbage\n{\"phase\": \"END\"}\n", "run"),
+            ("events.jsonl", "garbage\n", "unclear"),
+            ("events.jsonl", "{}\n{}\n", "unclear"),
+            ("events.jsonl", "{\"level\": \"info\"}\n", "unknown format"),
+            (
+                "events.jsonl",
+                "{\"type\":\"session.start\",\"data\":{\"sessionId\":\"a\"},\"id\":\"b\",\"parentId\":null}\n",
+                "not read yet: looks like a Copilot CLI session",
+            ),
+            (
+                "events.jsonl",
+                "{\"seq\": 1, \"ts\": \"2026\", \"type\": \"message_append\", \"payload\": {}}\n",
+                "not read yet: looks like a gptme session",
+            ),
+            ("steps.jsonl", "{\"step_id\": 0", "run"),
+            ("steps.jsonl", "1\n2\n", "unclear"),
+            ("steps.jsonl", "{\"loss\": 0.5}\n", "unknown format"),
+        ] {
+            assert_eq!(said(name, head), whose, "{name}: {head}");
+        }
+    }
+
+    #[test]
+    fn files_that_look_like_traces_are_named_and_others_are_not() {
+        for (name, head, whose) in [
+            ("a.jsonl", "", "empty file"),
+            ("a.jsonl", "{\"a\": 1}\n", "unknown format"),
+            ("a.traj", "x", "unknown format"),
+            ("a.json", "{\"a\": 1}", "other"),
+            ("package.json", "", "other"),
+            (
+                "a.jsonl",
+                "{\"type\":\"metadata\",\"protocol_version\":\"1.5\"}",
+                "not read yet: looks like a Kimi Code session",
+            ),
+            (
+                "a.json",
+                "{\"sessionId\": \"a\", \"title\": \"t\", \"workspaceDirectory\": \"/\", \"history\": [",
+                "not read yet: looks like a Continue session",
+            ),
+            ("opencode.db", "SQLite format 3\0", "not read yet: looks like an OpenCode store"),
+        ] {
+            assert_eq!(said(name, head), whose, "{name}: {head}");
+        }
+    }
+
+    #[test]
+    fn text_in_utf_16_is_named_whichever_way_its_bytes_stand() {
+        let text = "{\"sessionId\": \"a\", \"uuid\": \"b\"}\n";
+        let little: Vec<u8> = [0xff, 0xfe].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect();
+        let big: Vec<u8> = [0xfe, 0xff].into_iter().chain(text.encode_utf16().flat_map(u16::to_be_bytes)).collect();
+        for head in [little, big] {
+            assert!(matches!(origin("a.jsonl", &head), Origin::Skipped(reason) if reason == UTF16));
+            assert!(matches!(origin("events.jsonl", &head), Origin::Skipped(_)));
+            assert!(matches!(origin("settings.json", &head), Origin::Other));
+        }
+    }
+}
