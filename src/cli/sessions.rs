@@ -8,9 +8,11 @@ use super::config::home;
 use crate::live::Elsewhere;
 
 /// The tool, the variable that names its directory, that directory in the home, and where in it the sessions lie.
-const TOOLS: [(&str, &str, &str, &str); 4] = [
+const TOOLS: [(&str, &str, &str, &str); 5] = [
     ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
     ("Codex", "CODEX_HOME", ".codex", "sessions"),
+    // Where `codex` puts what its user archives.
+    ("Codex", "CODEX_HOME", ".codex", "archived_sessions"),
     ("Gemini CLI", "", ".gemini", "tmp"),
     ("Qwen Code", "", ".qwen", "projects"),
 ];
@@ -38,7 +40,9 @@ mod tests {
     fn only_what_is_there_is_named_and_a_variable_moves_it() {
         let home = tempfile::tempdir().unwrap();
         let moved = tempfile::tempdir().unwrap();
-        for dir in [home.path().join(".claude/projects"), home.path().join(".codex"), moved.path().join("sessions")] {
+        let archived = moved.path().join("archived_sessions");
+        let dirs = [home.path().join(".claude/projects"), home.path().join(".codex"), moved.path().join("sessions")];
+        for dir in dirs.iter().chain([&archived]) {
             std::fs::create_dir_all(dir).unwrap();
         }
         let places = among(|name| match name {
@@ -47,8 +51,11 @@ mod tests {
             _ => None,
         });
         let named: Vec<_> = places.iter().map(|place| (place.tool, place.dir.clone())).collect();
-        let expected =
-            [("Claude Code", home.path().join(".claude/projects")), ("Codex", moved.path().join("sessions"))];
+        let expected = [
+            ("Claude Code", home.path().join(".claude/projects")),
+            ("Codex", moved.path().join("sessions")),
+            ("Codex", archived),
+        ];
         assert_eq!(named, expected);
         assert_eq!(among(|_| None), []);
     }
