@@ -232,7 +232,8 @@ impl<'a> Group<'a, '_> {
 
     /// Whether it is what a program printed whose session is in the group.
     fn is_stream(&self, at: usize) -> bool {
-        let run = self.run(at).filter(|run| !run.is_session);
+        // A trial that was judged tells more than its session.
+        let run = self.run(at).filter(|run| !run.is_session && run.last_score.is_none());
         run.and_then(|run| run.run_id.as_deref()).is_some_and(|id| self.sessions_of.contains_key(id))
     }
 

@@ -261,7 +261,8 @@ impl Run {
         let (summary, index) = (self.summary(), self.index());
         let is_read = !index.steps().is_empty() || !index.events().is_empty();
         if is_read && !summary.counts_lines_of(&index) {
-            return (Arc::new(self.summary_of(&index)), index);
+            let relation = self.copies().relation.clone();
+            return (Arc::new(self.summary_of(&index).related(relation, || Arc::clone(&index))), index);
         }
         (summary, index)
     }
