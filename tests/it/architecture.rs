@@ -167,6 +167,15 @@ fn allowed(table: &'static [(&str, &[&str])], name: &str) -> Option<BTreeSet<&'s
     table.iter().find(|(key, _)| *key == name).map(|(_, rooms)| rooms.iter().copied().collect())
 }
 
+/// Cargo drops `strip` of the profile for a package that has settings of its own.
+#[test]
+fn the_release_binary_is_stripped() {
+    let manifest = fs::read_to_string(project().join("Cargo.toml")).expect("the manifest is there");
+    let own = manifest.lines().filter(|line| line.starts_with("trace-board = {"));
+    assert!(manifest.contains("[profile.release]\nstrip = true\n"));
+    assert!(own.into_iter().all(|settings| settings.contains("strip = true")));
+}
+
 #[test]
 fn a_path_is_found_however_it_is_spelled() {
     let code = "use crate::model::{Run, Step};\nuse crate::{\n    Error,\n    live::{self, Library},\n};\nfn f() -> crate::Result<()> {}\n";
