@@ -23,6 +23,13 @@ const MAX_ADDRESS_BYTES: usize = 32 << 10;
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// Headers that name the origin of a request. A request that repeats one is refused, as for `Host`.
+const ONCE: [HeaderName; 4] = [header::ORIGIN, SEC_FETCH_SITE, SEC_FETCH_MODE, SEC_FETCH_DEST];
+
 /// The longest search, as it stands in the address.
 const MAX_SEARCH_BYTES: usize = 6_000;
 
@@ -183,18 +190,11 @@ fn check(state: &AppState, key: Key, method: &Method, uri: &Uri, headers: &Heade
         return Err(WebError::bad_request("The board takes no request bodies", detail));
     }
     let host = own_host(state, key, uri, headers)?;
-    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
-    let foreign_origin =
-        text(header::ORIGIN).is_some_and(|origin| origin.split_once("://").map(|(_, rest)| rest) != Some(host));
-    // A link from another site may lead here; another site's script or image tag may not read from here. Another port
-    // of this machine is the same site to a browser, and cookies come with it.
-    let site = text(HeaderName::from_static("sec-fetch-site"));
-    let mode = text(HeaderName::from_static("sec-fetch-mode"));
-    // A frame is a navigation too, and nobody sees it.
-    let dest = text(HeaderName::from_static("sec-fetch-dest"));
-    let seen = mode == Some("navigate") && matches!(dest, None | Some("document"));
-    let foreign_fetch = matches!(site, Some("cross-site" | "same-site")) && !seen;
-    if foreign_origin || foreign_fetch {
+    if let Some(name) = ONCE.into_iter().find(|name| headers.get_all(name).iter().nth(1).is_some()) {
+        let detail = "Which of them counts is not agreed on, so the board takes neither.";
+        return Err(WebError::bad_request("The request repeats the header", detail).named(name.as_str()));
+    }
+    if is_foreign(host, headers) {
         return Err(WebError::new(
             StatusCode::FORBIDDEN,
             "Another site asked",
@@ -221,6 +221,29 @@ fn check(state: &AppState, key: Key, method: &Method, uri: &Uri, headers: &Heade
         ));
     }
     Ok(())
+}
+
+/// Whether another site asks, by what the browser says about it. Names and words are compared without regard to case.
+fn is_foreign(host: &str, headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
+    let is = |text: &str, words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    let is_own_origin = |origin: &str| {
+        origin
+            .split_once("://")
+            .is_some_and(|(scheme, rest)| is(scheme, &["http", "https"]) && rest.eq_ignore_ascii_case(host))
+    };
+    if text(header::ORIGIN).is_some_and(|origin| !is_own_origin(origin)) {
+        return true;
+    }
+    // A link from another site may lead here; another site's script or image tag may not read from here. Another port
+    // of this machine is the same site to a browser, and cookies come with it. A word that is not known is not trusted.
+    if text(SEC_FETCH_SITE).is_none_or(|site| is(site, &["same-origin", "none"])) {
+        return false;
+    }
+    // A frame is a navigation too, and nobody sees it.
+    let is_seen = text(SEC_FETCH_DEST).is_none_or(|dest| is(dest, &["document"]));
+    let is_navigation = text(SEC_FETCH_MODE).is_some_and(|mode| is(mode, &["navigate"]));
+    !(is_navigation && is_seen)
 }
 
 /// The host that the request names, which must be the board.

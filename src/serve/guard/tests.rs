@@ -184,6 +184,49 @@ async fn a_request_names_one_host_and_has_no_body() {
 }
 
 #[tokio::test]
+async fn a_header_that_says_who_asks_is_given_once() {
+    let own = ("origin", "http://box:8765");
+    let same = ("sec-fetch-site", "same-origin");
+    let headers = [own, same, ("sec-fetch-mode", "cors"), ("sec-fetch-dest", "empty")];
+    assert_eq!(ask("/", &[BEARER, headers[0], headers[1], headers[2], headers[3]]).await.status(), 200);
+    for header in headers {
+        assert_eq!(ask("/", &[BEARER, header, header]).await.status(), 400, "{header:?}");
+    }
+    for (first, second) in [(own, ("origin", "http://evil.example")), (same, ("sec-fetch-site", "cross-site"))] {
+        assert_eq!(ask("/", &[BEARER, first, second]).await.status(), 400, "{second:?}");
+        assert_eq!(ask("/", &[BEARER, second, first]).await.status(), 400, "{second:?}");
+    }
+}
+
+#[tokio::test]
+async fn names_and_words_are_compared_without_regard_to_case() {
+    for (host, origin, status) in [
+        ("BOX:8765", "http://box:8765", 200),
+        ("box:8765", "HTTP://Box:8765", 200),
+        ("LocalHost:8765", "http://localhost:8765", 200),
+        ("box:8765", "https://box:8765", 200),
+        ("box:8765", "http://box", 403),
+        ("box:8765", "app://box:8765", 403),
+        ("box:8765", "http://box:8765, http://evil.example", 403),
+        ("box:8765", "NULL", 403),
+    ] {
+        assert_eq!(ask("/", &[BEARER, ("host", host), ("origin", origin)]).await.status(), status, "{host} {origin}");
+    }
+    for (site, mode, dest, status) in [
+        ("Same-Origin", "cors", "empty", 200),
+        ("NONE", "navigate", "document", 200),
+        ("Cross-Site", "no-cors", "image", 403),
+        ("CROSS-SITE", "Navigate", "Document", 200),
+        ("cross-site", "Navigate", "IFrame", 403),
+        ("same-origin, cross-site", "no-cors", "image", 403),
+        ("", "no-cors", "image", 403),
+    ] {
+        let headers = [BEARER, ("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+        assert_eq!(ask("/", &headers).await.status(), status, "{site:?} {mode} {dest}");
+    }
+}
+
+#[tokio::test]
 async fn refusals_tell_strangers_no_directory() {
     for headers in [&[("host", "evil.example")][..], &[("origin", "http://evil.example")], &[]] {
         let response = ask("/", headers).await;
