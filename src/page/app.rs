@@ -10,6 +10,9 @@ use crate::page::error::WebError;
 use crate::page::turns::{Turn, Turns};
 use crate::page::{download, extract, jobs, run, search, sweep};
 
+/// So many streams of news are open at a time, unless the server knows what it can afford.
+const MAX_STREAMS: usize = 1_024;
+
 /// What all handlers share.
 #[derive(Debug, Clone)]
 pub struct AppState {
@@ -29,6 +32,8 @@ pub struct AppState {
     pub(crate) wakes: Arc<Semaphore>,
     /// One for each answer that may read all lines of a run now.
     pub(crate) walks: Turns,
+    /// One for each stream of news that may be open.
+    pub(crate) streams: Arc<Semaphore>,
     /// The lists of changed files that were asked for last.
     pub(crate) lists: Arc<run::lists::Lists>,
     /// True once the server is to stop; streams end then.
@@ -46,8 +51,10 @@ impl AppState {
         let downloads = Turns::new(download::MAX_DOWNLOADS);
         let wakes = Arc::new(Semaphore::new(extract::MAX_WAKES));
         let walks = Turns::new(run::changed::MAX_WALKS);
+        let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
-        Self { library, boot, host, zone, sweeps, searches, downloads, wakes, walks, lists: Arc::default(), stopping }
+        let lists = Arc::default();
+        Self { library, boot, host, zone, sweeps, searches, downloads, wakes, walks, streams, lists, stopping }
     }
 
     /// Waits until all lines of a run may be read for an answer; what is returned is kept until they are.

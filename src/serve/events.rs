@@ -7,37 +7,46 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, HeaderName};
+use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::live::Run;
 use crate::page::app::AppState;
+use crate::page::error::{Answer, WebError};
 use crate::page::extract::RunParam;
 
 /// Proxies and browsers take a silent connection for dead after a minute or so.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// `GET /events`
-pub(crate) async fn library(State(state): State<AppState>) -> Response {
+pub(crate) async fn library(State(state): State<AppState>) -> Answer {
     let revision = state.library.revision();
     stream(state, revision, None)
 }
 
 /// `GET /runs/{key}/events`
-pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) -> Response {
+pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
     let revision = run.revision();
     stream(state, revision, Some(run))
 }
 
-fn stream(state: AppState, revision: watch::Receiver<u64>, run: Option<Arc<Run>>) -> Response {
+fn stream(state: AppState, revision: watch::Receiver<u64>, run: Option<Arc<Run>>) -> Answer {
+    let open = Arc::clone(&state.streams).try_acquire_owned().map_err(|_| {
+        let detail = "As many pages as the board sends news to are open.";
+        WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail).hint("Close some of its pages.")
+    })?;
     let (sender, receiver) = mpsc::channel(1);
-    tokio::spawn(feed(state, revision, run, sender));
+    tokio::spawn(async move {
+        feed(state, revision, run, sender).await;
+        drop(open);
+    });
     let sse = Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
     let headers = [(CACHE_CONTROL, "no-store"), (HeaderName::from_static("x-accel-buffering"), "no")];
-    (headers, sse).into_response()
+    Ok((headers, sse).into_response())
 }
 
 /// Sends the revision now and after each change, until the reader leaves or the server stops.

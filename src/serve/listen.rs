@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::live::Library;
 use crate::page::download::MAX_DOWNLOADS;
 pub(super) use crate::serve::listen::connections::MAX_HEAD_BYTES;
+pub(super) use crate::serve::listen::connections::seats::in_turn;
 use crate::serve::listen::connections::{Limits, accept};
 use crate::serve::token::Token;
 use crate::serve::{AppState, router};
@@ -66,6 +67,7 @@ pub fn serve(
         let local = listener.local_addr().map_err(|error| unusable(address).because(error))?;
         let (stop, stopping) = watch::channel(false);
         let state = AppState::new(Arc::clone(&library), &address.host, stopping.clone());
+        let state = AppState { streams: Arc::new(Semaphore::new(limits.streams as usize)), ..state };
         // Asked of what was bound: a name may mean any address.
         let is_private = local.ip().to_canonical().is_loopback();
         let made = if token.is_none() && !is_private { Some(Token::random()?) } else { None };

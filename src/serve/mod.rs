@@ -34,8 +34,9 @@ use crate::serve::inside::Inside;
 pub fn router(state: AppState, token: Option<Token>) -> Router {
     let gate = token.map(|token| Arc::new(guard::Gate::new(token)));
     let admission = guard::Admission { state: state.clone(), gate };
-    answers(state)
+    answers(state.clone())
         .layer(CompressionLayer::new())
+        .layer(from_fn_with_state(state, listen::in_turn))
         .layer(from_fn(guard::headers))
         .layer(from_fn_with_state(admission, guard::admit))
 }

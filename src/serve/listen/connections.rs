@@ -1,7 +1,8 @@
-//! Which connections are taken, and what may each cost? Bounded in number, in the bytes of a head and in time.
+//! Takes connections and bounds what each may cost: their number, the bytes of a head, and time.
 //!
-//! Knows nothing of what is asked; hands each request to the router. A connection that is refused or broken never ends
-//! the server.
+//! Hands each request to the router. A connection that is refused or broken never ends the server.
+
+pub(crate) mod seats;
 
 use std::collections::HashMap;
 use std::io;
@@ -10,20 +11,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, watch};
 use tokio_io_timeout::TimeoutStream;
 
+use self::seats::{Displaced, Seat, Seats};
 use crate::{Error, Kind, Result};
 
 /// What a connection may cost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// So many are open at a time; later ones wait in the system's queue.
+    /// Limits the open connections. Beyond it, a new one takes the place of one that is not being answered.
     pub(crate) connections: u32,
+    /// Limits the requests that are answered at a time. The other connections are for `/healthz` and for waiting requests.
+    pub(crate) requests: u32,
+    /// Limits the event streams among them. A stream lasts as long as its page is open.
+    pub(crate) streams: u32,
     /// So many of them may be from one other machine; more are closed at once.
     pub(crate) of_machine: u32,
     /// The same for this machine, from which proxies and tunnels come too.
@@ -42,6 +51,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const MIN_DESCRIPTORS: u32 = 32;
 /// Four browsers of 500 tabs each. At the most bytes a head may have, they hold 128 MiB.
 const MAX_CONNECTIONS: u32 = 2_048;
+/// Limits how many connections are kept for `/healthz` and waiting requests; at most an eighth of all.
+const MAX_RESERVED: u32 = 64;
 
 impl Limits {
     /// What the process can afford: it must still open as many files.
@@ -56,8 +67,10 @@ impl Limits {
         }
         let connections = (files / 2).min(MAX_CONNECTIONS);
         let (of_machine, of_this_machine) = (connections.div_ceil(8), connections);
+        let requests = connections - (connections / 8).min(MAX_RESERVED);
+        let streams = requests - requests / 4;
         let (head, stalled) = (Duration::from_secs(10), Duration::from_secs(60));
-        Ok(Self { connections, of_machine, of_this_machine, head, stalled })
+        Ok(Self { connections, requests, streams, of_machine, of_this_machine, head, stalled })
     }
 }
 
@@ -124,10 +137,11 @@ impl Drop for ConnectionSlot {
 pub(crate) async fn accept(listener: TcpListener, app: Router, limits: Limits, stopping: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(limits.connections as usize));
     let machines = Arc::new(Machines::default());
+    let seats = Seats::new(limits.requests);
     let mut stop = stopping.clone();
     loop {
         let taken = tokio::select! {
-            taken = next(&listener, &places) => taken,
+            taken = next(&listener, &places, &seats) => taken,
             // An error says that nobody can ask to stop any more, which comes to the same.
             _ = stop.wait_for(|stop| *stop) => break,
         };
@@ -135,7 +149,7 @@ pub(crate) async fn accept(listener: TcpListener, app: Router, limits: Limits, s
             Ok((stream, machine, place)) => {
                 let Some(of_machine) = machines.enter(machine, limits) else { continue };
                 let places = (of_machine, place);
-                tokio::spawn(connection(stream, app.clone(), limits, stopping.clone(), places));
+                tokio::spawn(connection(stream, app.clone(), limits, stopping.clone(), seats.seat(), places));
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -149,14 +163,42 @@ pub(crate) async fn accept(listener: TcpListener, app: Router, limits: Limits, s
     let _ = places.acquire_many(limits.connections).await;
 }
 
-/// The next connection, once there is a place for it.
+/// Returns the next connection, once there is a place for it.
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
+    seats: &Seats,
 ) -> io::Result<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, machine) = listener.accept().await?;
+    // Nothing is closed before a new connection needs the place.
+    let place = place(places, seats).await.map_err(io::Error::other)?;
     Ok((stream, machine.ip(), place))
+}
+
+/// Returns a place for a connection. Where all are taken, one that is not being answered is closed for it.
+async fn place(places: &Arc<Semaphore>, seats: &Seats) -> Result<OwnedSemaphorePermit, AcquireError> {
+    loop {
+        let changed = seats.changed();
+        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+            return Ok(place);
+        }
+        let later = match seats.displace() {
+            Displaced::One => return Arc::clone(places).acquire_owned().await,
+            Displaced::NoneBefore(moment) => Some(moment),
+            Displaced::None => None,
+        };
+        let until = async {
+            match later {
+                Some(moment) => tokio::time::sleep_until(moment).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            place = Arc::clone(places).acquire_owned() => return place,
+            () = changed => {}
+            () = until => {}
+        }
+    }
 }
 
 /// Whether only the one connection is lost, which went away before it was taken.
@@ -170,6 +212,7 @@ async fn connection(
     app: Router,
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
+    seat: Arc<Seat>,
     // The first is given back first: whoever takes the second finds room among those of its machine.
     _places: (ConnectionSlot, OwnedSemaphorePermit),
 ) {
@@ -181,11 +224,18 @@ async fn connection(
     // is full, and what waits behind that is held for as long as the connection is.
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(limits.stalled));
-    let served = http.serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(app));
+    let (app, sitting) = (TowerToHyperService::new(app), Arc::clone(&seat));
+    let app = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&sitting));
+        app.call(request)
+    });
+    let served = http.serve_connection(TokioIo::new(Box::pin(stream)), app);
     tokio::pin!(served);
     tokio::select! {
         // How a connection ends is the other side's affair.
         _ = served.as_mut() => return,
+        // Nothing of it is being answered.
+        () = seat.displaced() => return,
         _ = stopping.wait_for(|stop| *stop) => served.as_mut().graceful_shutdown(),
     }
     let _ = served.await;

@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::body::{Body, Bytes};
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
@@ -10,6 +11,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 
+use crate::live::Library;
+use crate::page::app::AppState;
+use crate::serve::listen::connections::seats::in_turn;
 use crate::serve::listen::connections::*;
 
 /// Generous: what is waited for comes long before.
@@ -26,6 +30,10 @@ struct Server {
 
 impl Server {
     async fn start(app: Router, limits: Limits) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let library = Arc::new(Library::load(vec![root.path().to_owned()]));
+        let state = AppState::new(library, "localhost", watch::channel(false).1);
+        let app = app.layer(from_fn_with_state(state, in_turn));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopping) = watch::channel(false);
@@ -60,8 +68,9 @@ fn hello() -> Router {
 }
 
 fn limits() -> Limits {
-    let (connections, of_machine, of_this_machine) = (100, 100, 100);
-    Limits { connections, of_machine, of_this_machine, head: DEADLINE * 2, stalled: DEADLINE * 2 }
+    let (connections, requests, streams, of_machine, of_this_machine) = (100, 90, 60, 100, 100);
+    let (head, stalled) = (DEADLINE * 2, DEADLINE * 2);
+    Limits { connections, requests, streams, of_machine, of_this_machine, head, stalled }
 }
 
 #[tokio::test]
@@ -128,8 +137,9 @@ async fn only_so_many_are_open_and_the_others_wait() {
             "hello"
         }),
     );
-    let server = Arc::new(Server::start(app, Limits { connections: 2, head: SOON, ..limits() }).await);
-    // Two that say nothing take the places until their time is over.
+    let limits = Limits { connections: 30, requests: 2, head: SOON, ..limits() };
+    let server = Arc::new(Server::start(app, limits).await);
+    // Two that say nothing keep nobody from being answered.
     let silent = [server.connect().await, server.connect().await];
     let ask = |_| {
         let server = Arc::clone(&server);
@@ -141,6 +151,52 @@ async fn only_so_many_are_open_and_the_others_wait() {
     }
     assert!((1..=2).contains(&most.load(Ordering::SeqCst)));
     drop(silent);
+}
+
+#[tokio::test]
+async fn those_who_say_nothing_make_room_for_a_new_connection() {
+    let server = Server::start(hello(), Limits { connections: 4, requests: 3, ..limits() }).await;
+    // A whole request that was answered, half of one, and nothing.
+    let mut held = Vec::new();
+    for sent in [HELLO, &HELLO[..10], b""].into_iter().cycle().take(12) {
+        let mut stream = server.connect().await;
+        let _ = stream.write_all(sent).await;
+        held.push(stream);
+        assert!(timeout(DEADLINE, server.answers()).await.expect("a place is made"));
+    }
+}
+
+#[tokio::test]
+async fn health_is_answered_while_one_client_takes_all_there_is() {
+    let hang = get(|| async { Body::from_stream(tokio_stream::pending::<io::Result<Bytes>>()) });
+    let app = hello().route("/hang", hang).route("/healthz", get(|| async { "hello" }));
+    let server = Server::start(app, Limits { connections: 6, requests: 4, ..limits() }).await;
+    let ask = async |path: &str| {
+        let mut stream = server.connect().await;
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+        stream
+    };
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        let mut stream = ask("/hang").await;
+        timeout(DEADLINE, stream.read_exact(&mut [0; 8])).await.expect("it is answered").unwrap();
+        held.push(stream);
+    }
+    for _ in 0..30 {
+        held.push(ask("/hang").await);
+    }
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").await.unwrap();
+    assert!(rest(&mut stream).await.ends_with("hello"));
+    // Whoever waits longest for a turn is refused for those who come.
+    let refused = rest(&mut held.remove(4)).await;
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("connection: close"), "{refused}");
+    // A turn that is given back goes to one that waits.
+    held.remove(0);
+    let mut last = held.pop().unwrap();
+    let mut first = [0; 12];
+    timeout(DEADLINE, last.read_exact(&mut first)).await.expect("it is answered").unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
 }
 
 #[tokio::test]

@@ -1,0 +1,249 @@
+//! Decides which connection a full server closes for a new one, and bounds how many requests are answered at a time.
+//!
+//! Any number of clients may hold connections, half requests, and answers that they do not read. A connection that is
+//! not being answered can be closed at any time, the longest idle first, so that a new one is heard. Requests are
+//! answered in turns, and there are fewer turns than connections: the difference is kept for `/healthz`.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{CONNECTION, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+
+use crate::page::app::AppState;
+use crate::page::error::WebError;
+use crate::page::extract::is_api_path;
+
+/// A request waits so long for its turn.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A connection without a request is not closed before this, so that one that has just come can send it.
+const TO_SPEAK: Duration = Duration::from_millis(500);
+
+/// The connections of a server, by whether they may be closed.
+#[derive(Debug)]
+pub(super) struct Seats(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    lists: Mutex<Lists>,
+    /// Notified when a connection comes onto a list.
+    changed: Notify,
+    /// One permit for each request that may be answered now.
+    turns: Arc<Semaphore>,
+}
+
+/// Connections that may be closed, oldest first, each with what tells it so.
+#[derive(Debug, Default)]
+struct Lists {
+    count: u64,
+    /// Connections without a request, and since when; closing one loses nothing.
+    idle: BTreeMap<u64, (Instant, Arc<Notify>)>,
+    /// Connections whose request waits for its turn; it is refused.
+    waiting: BTreeMap<u64, Arc<Notify>>,
+}
+
+/// What came of displacing a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Displaced {
+    One,
+    /// None of them may be closed yet.
+    NoneBefore(Instant),
+    /// All are being answered.
+    None,
+}
+
+impl Lists {
+    fn next_number(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+}
+
+impl Seats {
+    /// Allows `turns` requests at a time.
+    pub(super) fn new(turns: u32) -> Self {
+        let turns = Arc::new(Semaphore::new(turns as usize));
+        Self(Arc::new(Shared { lists: Mutex::default(), changed: Notify::new(), turns }))
+    }
+
+    /// Returns the seat of a new connection, which is idle.
+    pub(super) fn seat(&self) -> Arc<Seat> {
+        let (number, close, refuse) = (Mutex::new(None), Arc::default(), Arc::default());
+        let seat = Arc::new(Seat { shared: Arc::clone(&self.0), number, close, refuse });
+        seat.rest();
+        seat
+    }
+
+    /// Closes the longest idle connection, or refuses the request that waits longest.
+    pub(super) fn displace(&self) -> Displaced {
+        let mut lists = self.0.lists();
+        let now = Instant::now();
+        let from = lists.idle.first_key_value().map(|(_, (since, _))| *since + TO_SPEAK);
+        let oldest = match from {
+            Some(from) if from <= now => lists.idle.pop_first().map(|(_, (_, close))| close),
+            _ => lists.waiting.pop_first().map(|(_, refuse)| refuse),
+        };
+        match (oldest, from) {
+            (Some(told), _) => {
+                told.notify_one();
+                Displaced::One
+            }
+            (None, Some(from)) => Displaced::NoneBefore(from),
+            (None, None) => Displaced::None,
+        }
+    }
+
+    /// Resolves once another connection may be displaced.
+    pub(super) fn changed(&self) -> Notified<'_> {
+        self.0.changed.notified()
+    }
+}
+
+impl Shared {
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a connection does, as its requests say; it has one request at a time.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    shared: Arc<Shared>,
+    /// The number under which it is listed; none while it is answered.
+    number: Mutex<Option<u64>>,
+    close: Arc<Notify>,
+    refuse: Arc<Notify>,
+}
+
+/// A request is answered until this is dropped.
+#[derive(Debug)]
+struct Turn {
+    seat: Arc<Seat>,
+    /// None for `/healthz`.
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Seat {
+    /// Resolves once the connection has to be closed.
+    pub(super) async fn displaced(&self) {
+        self.close.notified().await;
+    }
+
+    /// Takes the connection off the lists; `false` if it is on none, because it was displaced.
+    fn leave(&self, lists: &mut Lists) -> bool {
+        let number = self.number().take();
+        number.is_some_and(|number| lists.idle.remove(&number).is_some() || lists.waiting.remove(&number).is_some())
+    }
+
+    fn rest(&self) {
+        let mut lists = self.shared.lists();
+        let number = lists.next_number();
+        lists.idle.insert(number, (Instant::now(), Arc::clone(&self.close)));
+        *self.number() = Some(number);
+        drop(lists);
+        self.shared.changed.notify_waiters();
+    }
+
+    /// Lists the connection as one that waits; `false` if it was displaced.
+    fn wait(&self) -> bool {
+        let mut lists = self.shared.lists();
+        if !self.leave(&mut lists) {
+            return false;
+        }
+        let number = lists.next_number();
+        lists.waiting.insert(number, Arc::clone(&self.refuse));
+        *self.number() = Some(number);
+        drop(lists);
+        self.shared.changed.notify_waiters();
+        true
+    }
+
+    fn begin(self: &Arc<Self>, turn: Option<OwnedSemaphorePermit>) -> Option<Turn> {
+        let is_listed = self.leave(&mut self.shared.lists());
+        is_listed.then(|| Turn { seat: Arc::clone(self), _turn: turn })
+    }
+
+    /// Waits until the request may be answered; `None` if it has to be refused.
+    async fn turn(self: &Arc<Self>) -> Option<Turn> {
+        let turns = &self.shared.turns;
+        if let Ok(turn) = Arc::clone(turns).try_acquire_owned() {
+            return self.begin(Some(turn));
+        }
+        if !self.wait() {
+            return None;
+        }
+        tokio::select! {
+            () = self.refuse.notified() => None,
+            // The semaphore is never closed.
+            turn = timeout(PATIENCE, Arc::clone(turns).acquire_owned()) => self.begin(Some(turn.ok()?.ok()?)),
+        }
+    }
+
+    fn number(&self) -> MutexGuard<'_, Option<u64>> {
+        self.number.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.seat.rest();
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.leave(&mut self.shared.lists());
+    }
+}
+
+/// Answers a request in its turn, which lasts until the answer was taken. `/healthz` needs none.
+pub(crate) async fn in_turn(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    // A request from inside this process has no connection.
+    let Some(seat) = request.extensions().get::<Arc<Seat>>().cloned() else { return next.run(request).await };
+    let path = request.uri().path();
+    let turn = if path == "/healthz" { seat.begin(None) } else { seat.turn().await };
+    let Some(turn) = turn else {
+        let detail = "As many requests as the board answers at a time are being answered.";
+        let busy =
+            WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail).hint("Ask again in a moment.");
+        let mut refusal = busy.respond(&state, is_api_path(path));
+        refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        return refusal;
+    };
+    next.run(request).await.map(|body| Body::new(InTurn { body, _turn: turn }))
+}
+
+/// A body that holds the turn of its request until it was sent.
+struct InTurn {
+    body: Body,
+    _turn: Turn,
+}
+
+impl HttpBody for InTurn {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
