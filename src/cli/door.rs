@@ -7,10 +7,10 @@ use std::io::{self, IsTerminal, Write};
 
 use crate::analysis::format::json_visible;
 
-/// Selects a colour or a weight, or ends it: what `Look` and the log write, and no more.
-const STYLES: [&str; 12] = [
-    "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[3m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[34m", "\x1b[35m", "\x1b[36m",
-    "\x1b[90m", "\x1b[m",
+/// Selects a colour or a weight, or ends it: what `Look`, the log and the help write, and no more.
+const STYLES: [&str; 13] = [
+    "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[3m", "\x1b[4m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[34m", "\x1b[35m",
+    "\x1b[36m", "\x1b[90m", "\x1b[m",
 ];
 
 /// A way out that shows what a terminal would obey: `\u001b`, `\u202e`. In JSON that says the same text.

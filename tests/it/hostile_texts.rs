@@ -335,7 +335,7 @@ fn the_generator_is_as_hostile_as_it_says() {
 #[cfg(target_os = "linux")]
 fn on_a_terminal(args: &str) -> String {
     let mut script = Command::new("script");
-    script.args(["-qec", &format!("{BINARY} {args}"), "/dev/null"]).stdin(Stdio::null()).env("TERM", "xterm");
+    script.args(["-qc", &format!("{BINARY} {args}"), "/dev/null"]).stdin(Stdio::null()).env("TERM", "xterm");
     let run = script.output().expect("script runs");
     String::from_utf8(run.stdout).expect("a terminal gets text").replace("\r\n", "\n")
 }
@@ -354,16 +354,34 @@ fn a_terminal_is_given_nothing_to_obey_by_any_command() {
         .unwrap();
     let shown = run.display().to_string();
     let page = dir.path().join("page.html").display().to_string();
-    for args in [
+    let root = dir.path().display().to_string();
+    let mut all = vec![
         format!("export {shown} --html {page}"),
-        format!("why {shown}"),
-        format!("why {shown} --json"),
+        format!("export {shown} --atif -"),
+        format!("diff {shown} {shown}/../run"),
         format!("show {shown} --events --json"),
-        format!("list {} --json", dir.path().display()),
-        format!("list {}", dir.path().display()),
-    ] {
+        format!("show {shown} --format md"),
+        format!("scores {shown} --csv"),
+        format!("search aGk {root}"),
+        format!("search aGk {root} --json"),
+        format!("list {root}"),
+        format!("list {root} --json"),
+        // A shell may take what it hands over from names of files.
+        format!("list '--{hostile}'"),
+        format!("show 'no{hostile}'"),
+        format!("help '{hostile}'"),
+        format!("completions '{hostile}'"),
+    ];
+    for command in ["show", "why", "check", "state", "scores", "whatif"] {
+        let rule = if command == "whatif" { " --rule max_steps=1" } else { "" };
+        all.extend(["", " --json"].map(|json| format!("{command} {shown}{rule}{json}")));
+    }
+    for table in ["runs", "steps"] {
+        all.extend(["csv", "jsonl"].map(|format| format!("table {table} {root} --format {format}")));
+    }
+    for args in all {
         let mut text = on_a_terminal(&args);
-        for style in ["0", "1", "2", "31", "32", "33", "36"] {
+        for style in ["0", "1", "2", "4", "31", "32", "33", "36"] {
             text = text.replace(&format!("\u{1b}[{style}m"), "");
         }
         assert!(!text.is_empty());
