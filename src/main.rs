@@ -9,8 +9,15 @@ use trace_board::error;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
+/// Returns freed memory to the system. glibc's allocator keeps much of it after a peak of large answers.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(usage) => return explain(&usage),
+    };
     log();
     let mut out = Door::new(BufWriter::new(io::stdout().lock()), &io::stdout());
     match cli::run(args, &Look::of_stdout(), &mut out) {
@@ -33,6 +40,21 @@ fn log() {
         .with_writer(|| Door::new(io::stderr(), &io::stderr()))
         .with_ansi(cli::colours(&io::stderr()));
     tracing_subscriber::registry().with(targets).with(lines).init();
+}
+
+/// Prints the help or a usage error. Arguments may be file names, so they pass the door too.
+fn explain(usage: &clap::Error) -> ExitCode {
+    let text = usage.render();
+    let write = |out: &mut dyn Write, is_coloured: bool| match is_coloured {
+        true => write!(out, "{}", text.ansi()).and_then(|()| out.flush()),
+        false => write!(out, "{text}").and_then(|()| out.flush()),
+    };
+    // If the output is closed, the exit code still reports the error.
+    let _ = match usage.use_stderr() {
+        true => write(&mut Door::new(io::stderr(), &io::stderr()), cli::colours(&io::stderr())),
+        false => write(&mut Door::new(io::stdout(), &io::stdout()), cli::colours(&io::stdout())),
+    };
+    ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
 }
 
 fn report(error: &trace_board::Error) {

@@ -17,7 +17,7 @@ use super::{Done, Failure, write_json};
 use crate::analysis::format::visible;
 use crate::engine::{Builder, Cancel, RunResult};
 use crate::error::{Error, Kind, Result};
-use crate::llm::{AgentFile, EXAMPLE, FileAgent, Secret, Surroundings, Work, close_process};
+use crate::llm::{AgentFile, EXAMPLE, FileAgent, Inherited, Secret, Surroundings, Work, close_process};
 use crate::serve::asked_to_stop;
 use crate::stop::{Outcome, StopVerdict};
 
@@ -85,11 +85,14 @@ struct Report<'a> {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    // Before anything is opened: what is open now was given to this process.
+    let given = Inherited::find();
     let file = AgentFile::load(&args.file)?;
     // Before stdin is read, and before anything else is started, so that all of it inherits this.
     let is_known = args.task.is_some() || args.resume.is_some() || file.objective().is_some();
-    let key = if is_known { key(&file)? } else { Secret::default() };
+    let key = if is_known { key(args, &file)? } else { Secret::default() };
     let closed = close_process();
+    let given = given.map(Inherited::close);
     let task = if args.resume.is_some() { String::new() } else { task(args, &file)? };
     let around = Surroundings {
         key,
@@ -114,6 +117,9 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     });
     if let (Err(error), true) = (closed, around.key.is_some() && file.runs_commands()) {
         progress.say(&format!("commands can read the key from this process: {error}"));
+    }
+    if let (Err(error), true) = (given, file.runs_commands()) {
+        progress.say(&format!("commands inherit the files that this process was started with: {error}"));
     }
     for line in begin.told() {
         progress.say(&line);
@@ -181,8 +187,8 @@ fn task(args: &Args, file: &AgentFile) -> std::result::Result<String, Failure> {
     Ok(task.ok_or_else(missing)?)
 }
 
-/// The key that the file asks for, from another file or the environment.
-fn key(file: &AgentFile) -> Result<Secret> {
+/// Returns the key that the file asks for, from another file or the environment.
+fn key(args: &Args, file: &AgentFile) -> Result<Secret> {
     let handed = std::env::var(KEY_FD).ok().map(|fd| Path::new("/dev/fd").join(fd));
     if let Some(path) = handed.or_else(|| file.key_file()) {
         let mut text = String::new();
@@ -199,7 +205,8 @@ fn key(file: &AgentFile) -> Result<Secret> {
         let error = Error::new(Kind::Usage, format!("{name} is not set, and the key shall be in it"));
         return Err(error.hint("write `api_key_env = \"\"` under [model] for an endpoint that wants no key"));
     }
-    if key.is_some() {
+    // A pipe holds the agent file for one reader only.
+    if key.is_some() && std::fs::metadata(&args.file).is_ok_and(|agent| agent.is_file()) {
         begin_anew(name, &key);
     }
     Ok(key)

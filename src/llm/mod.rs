@@ -10,6 +10,7 @@ mod config;
 mod critics;
 mod gate;
 mod http;
+mod inherited;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod retry;
@@ -24,6 +25,7 @@ pub use agent::{FileAgent, Work};
 pub use build::Surroundings;
 pub use client::{Client, Endpoint, Timeouts};
 pub use config::{AgentFile, EXAMPLE};
+pub use inherited::Inherited;
 #[cfg(feature = "mcp")]
 pub use mcp::McpServers;
 pub use retry::Retry;

@@ -63,6 +63,8 @@ const KEYS: &[(&str, &[&str])] = &[
     ("clap", &["cli", "main"]),
     ("hyper", &["serve"]),
     ("hyper_util", &["serve", "wire"]),
+    ("mimalloc", &["main"]),
+    ("nix", &["llm"]),
     ("notify", &["live"]),
     ("sha2", &["mirror", "serve", "cli"]),
     ("rustix", &["trace", "tools", "llm", "serve"]),

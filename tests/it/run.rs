@@ -143,6 +143,64 @@ fn a_command_does_not_find_the_key() {
     place.holds_no_key();
 }
 
+/// Lists what is open in the process that runs it, and tries to read the key.
+#[cfg(target_os = "linux")]
+const OPEN: &str =
+    "for fd in /proc/self/fd/*; do echo open ${fd##*/}; done; cat /dev/fd/3 2>&1; ls -l /proc/$PPID/fd 2>&1";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn commands_and_servers_inherit_no_file() {
+    let call = || calls("c1", "run_command", &json!({"command": OPEN}));
+    // A file that can be read again from its start, and a pipe, as `<(command)` opens it.
+    for key in ["3< key", "3< <(cat key)"] {
+        let endpoint = Endpoint::playing([call(), says("done")]);
+        // The server says what it inherits and ends; the run does not begin, so it comes last.
+        let server = format!("[mcp.x]\ncommand = [\"sh\", \"-c\", '''({OPEN}) >&2; exit 4''']\n");
+        let place = Place::new(&endpoint, "");
+        let agent = fs::read_to_string(place.path("agent.toml")).unwrap();
+        let agent = agent.replace("api_key_env = \"E2E_KEY\"", "api_key_file = \"/dev/fd/3\"");
+        fs::write(place.path("agent.toml"), &agent).unwrap();
+        fs::write(place.path("key"), KEY).unwrap();
+        let run = || {
+            let mut command = Command::new("bash");
+            let script = format!("exec \"$@\" {key} 4> log 17< key 18<> /dev/null");
+            command.args(["-c", &script, "bash", BINARY, "run", "agent.toml", "look", "--runs", "runs"]);
+            let command = command.current_dir(place.dir.path()).env("NO_COLOR", "1").stdin(Stdio::null());
+            command.output().unwrap()
+        };
+        let done = run();
+        assert_eq!(done.status.code(), Some(0), "{key}: {}", text(&done.stderr));
+        assert!(endpoint.seen()[0].head.contains(&format!("Bearer {KEY}")), "{key}: the key was read");
+        let result = endpoint.seen()[1].body["messages"][3]["content"].as_str().unwrap().to_owned();
+        let is_open = |said: &str, number: &str| said.contains(&format!("open {number}\\n"));
+        assert!(["0", "1", "2"].iter().all(|number| is_open(&result, number)), "{result}");
+        assert!(!["3", "4", "17", "18"].iter().any(|number| is_open(&result, number)), "{key}: {result}");
+        assert!(!result.contains("[key]") && !result.contains(KEY), "{key}: {result}");
+        fs::write(place.path("agent.toml"), format!("{agent}{server}")).unwrap();
+        let said = text(&run().stderr);
+        assert!(said.contains("open 2"), "{key}: {said}");
+        assert!(!["open 3", "open 4", "open 17", "open 18"].iter().any(|open| said.contains(open)), "{key}: {said}");
+        assert!(!said.contains("[key]") && !said.contains(KEY), "{key}: {said}");
+    }
+}
+
+#[test]
+fn an_agent_file_from_a_pipe_is_read_once() {
+    let endpoint = Endpoint::playing([says("ok")]);
+    let place = Place::new(&endpoint, "");
+    let script = "exec \"$@\" 5< <(cat agent.toml)";
+    let done = Command::new("bash")
+        .args(["-c", script, "bash", BINARY, "run", "/dev/fd/5", "x", "--runs"])
+        .arg(place.path("runs"))
+        .current_dir(place.dir.path())
+        .env("E2E_KEY", KEY)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(endpoint.seen()[0].head.contains(&format!("Bearer {KEY}")), "{}", text(&done.stderr));
+}
+
 #[test]
 fn the_key_may_come_from_a_file() {
     let endpoint = Endpoint::playing([says("ok")]);
