@@ -131,6 +131,8 @@ pub mod live;
 #[cfg(feature = "serve")]
 pub mod mirror;
 #[cfg(feature = "serve")]
+pub(crate) mod own;
+#[cfg(feature = "serve")]
 pub(crate) mod page;
 #[cfg(any(feature = "serve", feature = "mcp"))]
 pub(crate) mod rpc;

@@ -217,6 +217,11 @@ impl Summary {
         *self == Self { key: self.key.clone(), path: self.path.clone(), prices, relation, ..other.clone() }
     }
 
+    /// Whether both say the same of a run, apart from what changes with the time of day.
+    pub fn is_same_but_for_time(&self, other: &Self) -> bool {
+        self.is_like(&Self { life: self.life.clone(), ..other.clone() })
+    }
+
     /// The same run, whose cost can be estimated by these prices.
     #[must_use]
     pub fn priced(self, prices: &Arc<Prices>) -> Self {

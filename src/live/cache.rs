@@ -1,15 +1,18 @@
-//! What was known of the runs when the board last ran? One file for each root, outside of all run directories.
+//! Keeps what was known of the runs when the board last ran, in one file for each root outside of all run directories.
 //!
-//! An entry is a summary, and the stamps of the files it was made of: it counts only while they still look the same.
-//! What changed since the file was written is added at its end: of two entries for a run the later one counts, and whoever
-//! ends the board meanwhile loses no more than what is not written yet. The file may be deleted at any time. Another build of the board, a torn line, anything odd in it: runs are read again,
-//! and nothing else happens. It holds tasks and answers, so only its owner may read it.
+//! A row is a checksum, a summary, and the stamps of the files that the summary was made of: it counts only while they still
+//! look the same. Changes are appended: of two rows for a run the later one counts, and a board that ends while it writes
+//! loses only the rows that aren't written yet. The file may be deleted at any time. Where another build of the board wrote
+//! it, or a row is torn or damaged, runs are read again. It holds tasks and answers, so only its owner may read it.
+//!
+//! The checksum finds damage. It doesn't stop anybody who can write to the file: a row is no evidence, and opening a run
+//! works out its summary from the trace again ([`Run::index`]).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::io::{self, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +21,15 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Run;
 use crate::analysis::summary::Summary;
+use crate::own::{self, Access};
 use crate::trace::{RunLocation, Stamps};
+
+/// Longer rows are neither written nor read. A row has some 2 KB.
+const MAX_ROW_BYTES: usize = 1 << 20;
+/// No more of a file is read: 100,000 runs take some 200 MB.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+/// A row begins with so many hexadecimal digits, the checksum of the rest, and a space.
+const SUM_DIGITS: usize = 16;
 
 /// What a file holds, by run directory.
 pub(super) type Entries = HashMap<PathBuf, (Stamps, Summary, Option<Stored>)>;
@@ -65,21 +76,35 @@ impl Cache {
         Some(Self { dir: dir.to_owned(), build: build()?, noted: Mutex::default(), stopping: AtomicBool::new(false) })
     }
 
-    /// What was known of the runs below `root`, a path without links; nothing where there is no file that fits.
+    /// Returns what was known of the runs below `root`, a path without links; nothing where no file fits.
     pub(super) fn load(&self, root: &Path) -> Entries {
-        let read = || -> Option<Entries> {
-            let mut lines = BufReader::new(File::open(self.file(root)).ok()?).lines().map_while(Result::ok);
-            let head: Head = serde_json::from_str(&lines.next()?).ok()?;
-            if head != self.head(root) {
-                return None;
+        let place = self.file(root);
+        let file = match own::open(&place, Access::Read) {
+            Ok(file) => file,
+            Err(error) => {
+                if error.kind() != io::ErrorKind::NotFound {
+                    tracing::warn!("the index cache {} is not used: {error}", place.display());
+                }
+                return Entries::new();
             }
-            let entry = |line: String| serde_json::from_str::<Entry>(&line).ok();
-            Some(
-                lines.filter_map(entry).map(|entry| (entry.dir, (entry.stamps, entry.summary, entry.stored))).collect(),
-            )
         };
-        let entries: Entries = read().unwrap_or_default();
-        self.noted().extend(entries.iter().map(|(dir, (stamps, ..))| mark(dir, *stamps)));
+        let mut lines = own::lines(file, MAX_ROW_BYTES, MAX_FILE_BYTES);
+        let head = lines.next().and_then(|line| serde_json::from_slice::<Head>(&line).ok());
+        if head != Some(self.head(root)) {
+            return Entries::new();
+        }
+        let (mut entries, mut damaged) = (Entries::new(), 0_usize);
+        for line in lines.filter(|line| !line.is_empty()) {
+            match checked(&line) {
+                Some(entry) => drop(entries.insert(entry.dir, (entry.stamps, entry.summary, entry.stored))),
+                None => damaged += 1,
+            }
+        }
+        if damaged > 0 {
+            let place = place.display();
+            tracing::warn!("the index cache {place} has {damaged} damaged rows; their runs are read again");
+        }
+        self.noted().extend(entries.iter().map(|(dir, (stamps, ..))| mark(dir, *stamps, 0)));
         entries
     }
 
@@ -110,7 +135,7 @@ impl Cache {
             let Some(stamps) = run.stamps() else { continue };
             if let Some(line) = line(run, stamps, prefix) {
                 out.write_all(&line)?;
-                marks.push(mark(run.dir().path(), stamps));
+                marks.push(mark(run.dir().path(), stamps, run.corrections()));
             }
         }
         let file_beside = out.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -128,21 +153,25 @@ impl Cache {
         let place = self.file(root);
         let first_line = self.first_line(root)?;
         let mut begins = Vec::new();
-        let is_ours = File::open(&place).is_ok_and(|file| {
-            file.take(first_line.len() as u64).read_to_end(&mut begins).is_ok() && begins == first_line
-        });
-        if !is_ours {
-            // Nothing of it counts, and nothing of what it held is noted.
-            self.noted().clear();
-            fs::create_dir_all(&self.dir)?;
-            let mut beside = tempfile::NamedTempFile::new_in(&self.dir)?;
-            beside.write_all(&first_line)?;
-            beside.persist(&place).map_err(|error| error.error)?;
-        }
+        let ours = own::open(&place, Access::Append)
+            .ok()
+            .filter(|file| file.take(first_line.len() as u64).read_to_end(&mut begins).is_ok() && begins == first_line);
+        let mut file = match ours {
+            Some(file) => file,
+            None => {
+                // Nothing in it counts, so nothing is noted.
+                self.noted().clear();
+                fs::create_dir_all(&self.dir)?;
+                let mut beside = tempfile::NamedTempFile::new_in(&self.dir)?;
+                beside.write_all(&first_line)?;
+                beside.persist(&place).map_err(|error| error.error)?;
+                own::open(&place, Access::Append)?
+            }
+        };
         let mut due: Vec<(u64, Stamps, &Arc<Run>)> = Vec::new();
         for run in runs {
             let Some(stamps) = run.stamps() else { continue };
-            let (dir, now) = mark(run.dir().path(), stamps);
+            let (dir, now) = mark(run.dir().path(), stamps, run.corrections());
             if self.noted().get(&dir) != Some(&now) {
                 due.push((stamps.sizes().into_iter().flatten().sum(), stamps, run));
             }
@@ -151,13 +180,12 @@ impl Cache {
             return Ok(());
         }
         due.sort_by_key(|(size, ..)| Reverse(*size));
-        let mut file = File::options().append(true).open(&place)?;
         // The last line may be torn where the last board was ended.
         file.write_all(b"\n")?;
         for (_, stamps, run) in due {
             if let Some(line) = line(run, stamps, prefix) {
                 file.write_all(&line)?;
-                self.noted().extend([mark(run.dir().path(), stamps)]);
+                self.noted().extend([mark(run.dir().path(), stamps, run.corrections())]);
             }
         }
         Ok(())
@@ -190,20 +218,43 @@ fn line(run: &Arc<Run>, stamps: Stamps, prefix: &str) -> Option<Vec<u8>> {
     let stored = known.map(|known| Stored { key: key.to_owned(), known });
     let entry = Entry { dir: run.dir().path().to_owned(), stamps, summary: Summary::clone(&summary), stored };
     // A path that is no text cannot be written as JSON; its run is read again.
-    let mut line = serde_json::to_vec(&entry).ok()?;
-    serde_json::from_slice::<Entry>(&line).ok().filter(|read| read.summary.is_like(&summary))?;
+    let text = serde_json::to_vec(&entry).ok()?;
+    serde_json::from_slice::<Entry>(&text).ok().filter(|read| read.summary.is_like(&summary))?;
+    let mut line = format!("{:0SUM_DIGITS$x} ", sum(&text)).into_bytes();
+    line.extend(text);
+    if line.len() > MAX_ROW_BYTES {
+        return None;
+    }
     line.push(b'\n');
     Some(line)
 }
 
-/// What stands for a run whose files look so.
-fn mark(dir: &Path, stamps: Stamps) -> (u64, u64) {
+/// Reads a row; `None` where it isn't as it was written.
+fn checked(line: &[u8]) -> Option<Entry> {
+    let (digits, text) = line.split_at_checked(SUM_DIGITS)?;
+    let text = text.strip_prefix(b" ")?;
+    let noted = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    if noted != sum(text) {
+        return None;
+    }
+    serde_json::from_slice(text).ok()
+}
+
+/// The checksum of a row. The build that wrote the row is the one that reads it, so the hash may differ between builds.
+fn sum(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    hasher.finish()
+}
+
+/// Marks a run whose files look so, and whose row was corrected so many times.
+fn mark(dir: &Path, stamps: Stamps, corrections: u64) -> (u64, u64) {
     let hash = |text: &dyn std::fmt::Debug| {
         let mut hasher = DefaultHasher::new();
         format!("{text:?}").hash(&mut hasher);
         hasher.finish()
     };
-    (hash(&dir), hash(&stamps))
+    (hash(&dir), hash(&(stamps, corrections)))
 }
 
 /// This very program: another build may sum runs up in other words.

@@ -40,6 +40,8 @@ pub struct Run {
     copies: Mutex<Copies>,
     /// The files were not those of the summary when the index was read again.
     outdated: AtomicBool,
+    /// How often the summary of the last board turned out wrong when the files were read again.
+    corrections: AtomicU64,
     /// When the index was last asked for; microseconds since the epoch.
     used: AtomicI64,
     revision: watch::Sender<u64>,
@@ -122,6 +124,7 @@ impl Run {
             summary: RwLock::new(Arc::new(summary)),
             copies: Mutex::default(),
             outdated: AtomicBool::new(false),
+            corrections: AtomicU64::new(0),
             used: AtomicI64::new(0),
             revision: watch::Sender::new(0),
             born: AtomicU64::new(0),
@@ -297,7 +300,33 @@ impl Run {
         while behind.read(u64::MAX) {}
         let index = Arc::clone(&behind.index);
         *held = self.catch_up(behind);
+        self.check_summary(&index);
         index
+    }
+
+    /// Compares the summary with `index`, which was read from the files as they are now. A summary may come from the cache,
+    /// which anybody may have written to, and is no evidence: where it differs, the files count.
+    fn check_summary(&self, index: &Index) {
+        // Of files that changed since, and of a run that isn't wholly read, a difference says nothing of the cache.
+        let is_known = !self.outdated.load(Ordering::Relaxed) && !index.is_partial();
+        let known = self.summary();
+        let fresh = self.summary_of(index);
+        if known.is_same_but_for_time(&fresh) {
+            return;
+        }
+        if is_known {
+            let (said, says) = (&known.verdict.sentence, &fresh.verdict.sentence);
+            tracing::warn!("{}: the index cache said \"{said}\"; by its files: \"{says}\"", self.key);
+            self.corrections.fetch_add(1, Ordering::Relaxed);
+        }
+        // Those who follow the run hear of it at the next look.
+        self.outdated.store(true, Ordering::Relaxed);
+        *self.summary.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
+    }
+
+    /// How often the summary of the last board turned out wrong.
+    pub(super) fn corrections(&self) -> u64 {
+        self.corrections.load(Ordering::Relaxed)
     }
 
     /// Lets go of the index if the run ended, its files are settled and nobody looks at it or has a page of it open; says

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File, TryLockError};
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -19,9 +19,13 @@ use super::place::place;
 use super::plan::CachedObject;
 use super::sign::hex;
 use crate::error::{Error, Kind, Result};
+use crate::own::{self, Access};
 
 /// So many boards may follow one store from one cache directory, each with a mirror of its own.
 const MAX_BOARDS: usize = 16;
+/// Longer lines of the notes are skipped, and no more of them is read. A key has at most 1 KiB.
+const MAX_LINE_BYTES: usize = 64 << 10;
+const MAX_NOTES_BYTES: u64 = 1 << 30;
 /// Notes are written anew once there are so many times more lines than objects.
 const STALE: usize = 4;
 
@@ -244,7 +248,7 @@ fn alone(base: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     for number in 1..=MAX_BOARDS {
         let home = base.join(if number == 1 { name.to_owned() } else { format!("{name}-{number}") });
         private(&home)?;
-        let lock = File::options().create(true).truncate(false).write(true).open(home.join("lock"))?;
+        let lock = own::open(&home.join("lock"), Access::Lock)?;
         match lock.try_lock() {
             Ok(()) => return Ok((home, lock)),
             Err(TryLockError::WouldBlock) => {}
@@ -275,9 +279,16 @@ fn line(key: &str, kept: Option<&CachedObject>) -> io::Result<Vec<u8>> {
 /// What the notes say, as far as the files agree.
 fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, CachedObject> {
     let mut objects = BTreeMap::new();
-    let Ok(file) = File::open(notes) else { return objects };
-    for line in BufReader::new(file).split(b'\n').map_while(io::Result::ok) {
-        // The last one may be torn.
+    let file = match own::open(notes, Access::Read) {
+        Ok(file) => file,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                tracing::warn!("{}: {error}; the objects are fetched again", notes.display());
+            }
+            return objects;
+        }
+    };
+    for line in own::lines(file, MAX_LINE_BYTES, MAX_NOTES_BYTES) {
         let Ok(note) = serde_json::from_slice::<Note>(&line) else { continue };
         let Note { key, tag, size, modified, unproven, evicted } = note;
         match tag {

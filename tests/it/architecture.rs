@@ -30,10 +30,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("rpc", &[]),
     // A server, whatever it is asked.
     ("wire", &["error"]),
+    // The files that the board keeps for itself, whatever they hold.
+    ("own", &[]),
     // Which objects may belong to traces is known where files are looked for.
-    ("mirror", &["error", "trace", "wire"]),
+    ("mirror", &["error", "trace", "wire", "own"]),
     // A row's verdict and liveness are worked out once per change, not once per question about thousands of rows.
-    ("live", &["error", "mirror", "model", "trace", "analysis"]),
+    ("live", &["error", "mirror", "model", "trace", "analysis", "own"]),
     // Rules are named and explained in the words of the page; what they do is asked of `analysis`.
     ("page", &["error", "model", "format", "stop", "analysis", "live"]),
     // The same answers over HTTP and, message by message, to a program that talks the Model Context Protocol.
@@ -50,7 +52,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "lib",
         &[
             "error", "model", "format", "trace", "stop", "engine", "tools", "demo", "llm", "analysis", "mirror",
-            "live", "page", "rpc", "serve", "wire", "cli",
+            "live", "page", "rpc", "serve", "wire", "own", "cli",
         ],
     ),
 ];
@@ -67,8 +69,8 @@ const KEYS: &[(&str, &[&str])] = &[
     ("nix", &["llm"]),
     ("notify", &["live"]),
     ("sha2", &["mirror", "serve", "cli"]),
-    ("rustix", &["trace", "tools", "llm", "serve"]),
-    ("std::fs", &["trace", "engine", "demo", "llm", "mirror", "live", "cli"]),
+    ("rustix", &["trace", "tools", "llm", "serve", "own"]),
+    ("std::fs", &["trace", "engine", "demo", "llm", "mirror", "live", "cli", "own"]),
     ("toml", &["llm", "cli"]),
     ("SystemTime::now", &["engine", "live", "mirror", "cli", "page", "serve"]),
 ];
