@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Kind, Result};
-use crate::mirror::{Address, Mirror, Options, Settings};
+use crate::mirror::{Address, ListingBounds, Mirror, Options, Settings};
 
 /// How object stores are followed.
 #[derive(Debug, clap::Args)]
@@ -40,7 +40,8 @@ impl Stores {
                 continue;
             }
             let (cache, limit) = (cache.map(Path::to_owned), self.s3_cache);
-            let options = Options { cache, limit, every: self.s3_every, budget: self.s3_requests };
+            let (every, budget, listing) = (self.s3_every, self.s3_requests, ListingBounds::default());
+            let options = Options { cache, limit, every, budget, listing };
             let mirror = Arc::new(Mirror::follow(&address, Settings::read()?, options)?);
             dirs.push(mirror.dir().to_owned());
             mirrors.push(mirror);

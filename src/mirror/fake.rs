@@ -12,7 +12,7 @@ use md5::{Digest as _, Md5};
 use super::http::Patience;
 use super::settings::Credentials;
 use super::sign::hex;
-use super::{Address, Mirror, Options, Settings, Status};
+use super::{Address, ListingBounds, Mirror, Options, Settings, Status};
 
 pub(super) const MODIFIED: &str = "2026-01-02T03:04:05.000Z";
 /// Objects on a page of a listing.
@@ -26,6 +26,8 @@ pub(super) enum Odd {
     /// To the next request for an object: so many bytes are missing, or the first one is another.
     Cut(usize),
     Damaged,
+    /// To the next request for an object: a body in chunks that has no end.
+    Endless,
 }
 
 #[derive(Debug, Default)]
@@ -42,6 +44,11 @@ pub(crate) struct Bucket {
     pub(super) hangs: bool,
     /// Objects are listed and not handed out.
     pub(super) locked: bool,
+    /// Each page of a listing names another one, and so many objects of its own.
+    pub(super) endless_listing: Option<usize>,
+    pages: usize,
+    /// Bytes of bodies without an end that were sent.
+    pub(super) endless_bytes: usize,
     /// Methods, addresses and ranges.
     asked: Vec<String>,
 }
@@ -101,11 +108,27 @@ impl Fake {
     }
 
     pub(super) fn follow_patiently(&self, cache: Option<&Path>, limit: u64, long: Duration) -> Mirror {
+        self.follow_with(cache, limit, long, |options| options)
+    }
+
+    pub(super) fn follow_with(
+        &self,
+        cache: Option<&Path>,
+        limit: u64,
+        long: Duration,
+        change: impl FnOnce(Options) -> Options,
+    ) -> Mirror {
         let every = Duration::from_millis(10);
-        let options = Options { cache: cache.map(Path::to_owned), limit, every, budget: u32::MAX };
+        let (cache, listing) = (cache.map(Path::to_owned), ListingBounds::default());
+        let options = change(Options { cache, limit, every, budget: u32::MAX, listing });
         let patience = Patience { connect: long, head: long, piece: long };
         let address = Address::parse("s3://bucket/runs").unwrap();
         Mirror::follow_with(&address, self.settings(), options, patience, Duration::from_millis(1)).unwrap()
+    }
+
+    /// How many pages of listings were asked for.
+    pub(super) fn listings(&self) -> usize {
+        self.bucket().asked.iter().filter(|asked| asked.contains("list-type")).count()
     }
 
     /// Requests for objects, and forgets them.
@@ -121,6 +144,22 @@ fn serve(stream: &TcpStream, bucket: &Mutex<Bucket>) {
         if bucket.lock().unwrap().hangs {
             // Until whoever asked leaves.
             let _ = request(&mut reader);
+            return;
+        }
+        let is_endless = {
+            let mut bucket = bucket.lock().unwrap();
+            let is_due = !path.contains("list-type=2") && matches!(bucket.odd.front(), Some(Odd::Endless));
+            is_due && bucket.odd.pop_front().is_some()
+        };
+        if is_endless {
+            let mut out = stream;
+            let head = "HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\r\n\r\n";
+            let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x1_0000));
+            let _ = out.write_all(head.as_bytes());
+            // Until whoever asked leaves.
+            while out.write_all(chunk.as_bytes()).is_ok() {
+                bucket.lock().unwrap().endless_bytes += 0x1_0000;
+            }
             return;
         }
         let (head, body, sent) = answer(&mut bucket.lock().unwrap(), &path, &headers);
@@ -171,6 +210,17 @@ fn answer(bucket: &mut Bucket, path: &str, headers: &BTreeMap<String, String>) -
     }
     if !headers.get("authorization").is_some_and(|auth| auth.contains("Credential=ID/")) {
         return refusal(403, "AccessDenied");
+    }
+    if let Some(objects) = bucket.endless_listing.filter(|_| is_list) {
+        bucket.pages += 1;
+        let page = bucket.pages;
+        let object = |n| format!("<Contents><Key>runs/{page}-{n}.jsonl</Key><ETag>x</ETag><Size>1</Size></Contents>");
+        let contents: String = (0..objects).map(object).collect();
+        let text = format!(
+            "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{page}</NextContinuationToken>\
+             {contents}</ListBucketResult>"
+        );
+        return plain(200, "", text.into_bytes());
     }
     if is_list {
         return plain(200, "", list(bucket, path).into_bytes());

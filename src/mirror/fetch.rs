@@ -49,9 +49,13 @@ pub(super) async fn whole(store: &Store, beside: &Path, listed: &Object) -> Resu
                 return Err(Fault::Wrong(format!("it is stored as {how}, which board does not unpack"), None));
             }
             let object = as_answered(&answer, listed);
+            if object.size > listed.size {
+                // It was judged by its listed size whether there is room for it.
+                return Err(Fault::Outdated);
+            }
             let mut file = NamedTempFile::new_in(beside).map_err(|error| disk(&error))?;
             let mut sum = Md5::new();
-            let size = copy(&mut answer, file.as_file_mut(), |bytes| sum.update(bytes)).await?;
+            let size = copy(&mut answer, file.as_file_mut(), object.size, |bytes| sum.update(bytes)).await?;
             if size != object.size {
                 let expected = object.size;
                 return Err(Fault::Passing(format!("the answer was cut off: {size} bytes of {expected}"), None));
@@ -78,6 +82,9 @@ pub(super) async fn rest(store: &Store, beside: &Path, listed: &Object, here: &H
             let by_sum = store.tags_are_sums.load(Ordering::Relaxed) && looks_like_sum(&listed.etag);
             let overlap = if by_sum { 0 } else { OVERLAP.min(here.size) };
             let from = here.size - overlap;
+            if from > listed.size {
+                return Ok(None);
+            }
             let part = Part { from: Some(from), tag: Some(&listed.etag) };
             let mut answer = store.get(&listed.key, part).await?;
             let range = answer.header("content-range").and_then(|range| range.strip_prefix("bytes "));
@@ -86,7 +93,7 @@ pub(super) async fn rest(store: &Store, beside: &Path, listed: &Object, here: &H
                 return Ok(None);
             }
             let mut file = NamedTempFile::new_in(beside).map_err(|error| disk(&error))?;
-            let size = copy(&mut answer, file.as_file_mut(), |_| {}).await?;
+            let size = copy(&mut answer, file.as_file_mut(), listed.size - from, |_| {}).await?;
             if from + size != listed.size {
                 let expected = listed.size - from;
                 return Err(Fault::Passing(format!("the answer was cut off: {size} bytes of {expected}"), None));
@@ -146,17 +153,23 @@ fn read_all(file: &mut impl io::Read, sum: &mut Md5) -> io::Result<()> {
     }
 }
 
-async fn copy(answer: &mut Response, file: &mut File, mut each: impl FnMut(&[u8])) -> Result<u64, Fault> {
+/// Writes the body to `file`; returns its length. Stops at the first byte beyond `most`: a body without an end would fill
+/// the disk.
+async fn copy(answer: &mut Response, file: &mut File, most: u64, mut each: impl FnMut(&[u8])) -> Result<u64, Fault> {
     let mut size = 0;
     while let Some(piece) = answer.piece().await.map_err(|why| Fault::Passing(why, None))? {
+        size += piece.len() as u64;
+        if size > most {
+            let what = format!("the store sent more than the {most} bytes that its listing says");
+            return Err(Fault::Wrong(what, None));
+        }
         each(&piece);
         file.write_all(&piece).map_err(|error| disk(&error))?;
-        size += piece.len() as u64;
     }
     Ok(size)
 }
 
-/// The object whose bytes come: it may have been replaced since it was listed.
+/// Returns the object whose bytes come, which may have been replaced since it was listed.
 fn as_answered(answer: &Response, listed: &Object) -> Object {
     let etag = answer.header("etag").map(|tag| tag.trim_start_matches("W/").trim_matches('"').to_owned());
     let etag = etag.unwrap_or_else(|| listed.etag.clone());

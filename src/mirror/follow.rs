@@ -2,14 +2,13 @@
 //! at a time, and taken in one by one.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::Options;
 use super::evicted::is_within;
 use super::fetch::{Got, Here, rest, whole};
 use super::keep::Keep;
@@ -18,7 +17,14 @@ use super::status::{Odd, Trouble};
 use super::store::{Fault, Store};
 use super::thread::Shared;
 use super::xml::Object;
+use super::{ListingBounds, Options};
 
+/// The budget counts the requests of so long.
+const BUDGET_PERIOD: Duration = Duration::from_secs(60);
+/// An object that comes more slowly than this is given up, so that a few don't keep all others waiting.
+const SLOWEST_BYTES_A_SECOND: u64 = 16 << 10;
+/// Time for an object in addition, for pauses between attempts.
+const OBJECT_TIME: Duration = Duration::from_secs(300);
 /// So many objects are fetched at a time.
 const AT_ONCE: usize = 32;
 /// After so many failures in a row, what is left waits for the next listing.
@@ -64,6 +70,27 @@ pub(super) struct Follower {
     failures: u32,
     fetch_failures: u32,
     next: Instant,
+    pace: Arc<Mutex<Pace>>,
+}
+
+/// When requests of listings were sent, the oldest first; those of the last minute.
+#[derive(Debug, Default)]
+struct Pace(VecDeque<Instant>);
+
+impl Pace {
+    /// Returns when another request may be sent, so that no minute has more than `budget`; `None` for now.
+    fn due(&mut self, budget: u32, now: Instant) -> Option<Instant> {
+        while self.0.front().is_some_and(|sent| now.saturating_duration_since(*sent) >= BUDGET_PERIOD) {
+            self.0.pop_front();
+        }
+        let budget = usize::try_from(budget.max(1)).unwrap_or(usize::MAX);
+        let over = self.0.len().checked_sub(budget)?;
+        self.0.get(over).map(|sent| *sent + BUDGET_PERIOD)
+    }
+
+    fn spend(&mut self, requests: u64, now: Instant) {
+        (0..requests).for_each(|_| self.0.push_back(now));
+    }
 }
 
 impl Follower {
@@ -83,6 +110,7 @@ impl Follower {
             failures: 0,
             fetch_failures: 0,
             next: Instant::now(),
+            pace: Arc::default(),
         }
     }
 
@@ -108,8 +136,9 @@ impl Follower {
     }
 
     fn begin_listing(&mut self) {
-        let (store, shared) = (Arc::clone(&self.store), Arc::clone(&self.shared));
-        let listing = tokio::task::spawn_local(async move { list(&store, &shared).await });
+        let (store, shared, pace) = (Arc::clone(&self.store), Arc::clone(&self.shared), Arc::clone(&self.pace));
+        let (bounds, budget) = (self.options.listing, self.options.budget);
+        let listing = tokio::task::spawn_local(async move { list(&store, &shared, bounds, budget, &pace).await });
         self.listing = Some((Instant::now(), listing));
         self.shared.change(|status| status.listing = Some(0));
     }
@@ -365,36 +394,123 @@ async fn ended(listing: Option<&mut (Instant, JoinHandle<Result<Listed, Fault>>)
     }
 }
 
-/// All pages of a listing; where one is missing, none counts.
-async fn list(store: &Store, shared: &Shared) -> Result<Listed, Fault> {
+/// Lists all pages; where one is missing, none counts. Sends at most `budget` requests in any minute.
+///
+/// # Errors
+/// Returns what the store says, or which bound the listing exceeds.
+async fn list(
+    store: &Store,
+    shared: &Shared,
+    bounds: ListingBounds,
+    budget: u32,
+    pace: &Mutex<Pace>,
+) -> Result<Listed, Fault> {
     let mut listed = Listed { objects: Vec::new(), unreadable: 0 };
     let mut after: Option<String> = None;
+    let (mut seen, mut bytes, mut empty, mut took) = (HashSet::new(), 0_usize, 0_usize, Duration::ZERO);
+    let pace = || pace.lock().unwrap_or_else(PoisonError::into_inner);
+    let too_much = |what: String| {
+        let hint = "a longer address, such as s3://bucket/runs/2026, lists fewer objects";
+        Fault::Wrong(format!("the listing was given up: {what}"), Some(hint.to_owned()))
+    };
     loop {
-        let page = store.list(after.as_deref()).await?;
+        while let Some(due) = { pace().due(budget, Instant::now()) } {
+            tokio::time::sleep_until(due.into()).await;
+        }
+        let (began, before) = (Instant::now(), store.listings.load(Ordering::Relaxed));
+        let page = tokio::time::timeout(bounds.page_time, store.list(after.as_deref())).await;
+        // Attempts that failed are requests too.
+        pace().spend(store.listings.load(Ordering::Relaxed) - before, began);
+        let slow = |_| Fault::Passing(format!("a page took longer than {} s", bounds.page_time.as_secs()), None);
+        let page = page.map_err(slow)??;
+        took += began.elapsed();
+        bytes += page.objects.iter().map(|object| object.key.len() + object.etag.len()).sum::<usize>();
+        empty = if page.objects.is_empty() { empty + 1 } else { 0 };
         listed.objects.extend(page.objects);
         listed.unreadable += page.unreadable;
         shared.change(|status| status.listing = Some(listed.objects.len()));
-        match page.next {
-            None => return Ok(listed),
-            Some(next) if Some(&next) == after.as_ref() => {
-                return Err(Fault::Wrong("the listing leads in a circle".to_owned(), None));
-            }
-            next => after = next,
+        if listed.objects.len() > bounds.objects {
+            return Err(too_much(format!("it has more than {} objects", count(bounds.objects))));
         }
+        if bytes > bounds.bytes {
+            return Err(too_much(format!("its keys have more than {} bytes", count(bounds.bytes))));
+        }
+        let Some(next) = page.next else { return Ok(listed) };
+        if !seen.insert(next.clone()) {
+            return Err(Fault::Wrong("the listing leads in a circle".to_owned(), None));
+        }
+        if seen.len() >= bounds.pages {
+            return Err(too_much(format!("it has more than {} pages", count(bounds.pages))));
+        }
+        if empty >= bounds.empty_pages {
+            return Err(too_much(format!("{empty} pages in a row have no object")));
+        }
+        if took > bounds.time {
+            return Err(too_much(format!("the store took {} s to answer", took.as_secs())));
+        }
+        after = Some(next);
     }
 }
 
-async fn fetch(store: &Store, beside: &std::path::Path, object: &Object, here: Option<Here>) -> Result<Got, Fault> {
-    if let Some(here) = here
-        && let Some(got) = rest(store, beside, object, &here).await?
-    {
-        return Ok(got);
+/// A number with a comma between thousands.
+fn count(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
     }
-    whole(store, beside, object).await
+    text
+}
+
+async fn fetch(store: &Store, beside: &std::path::Path, object: &Object, here: Option<Here>) -> Result<Got, Fault> {
+    let coming = async {
+        if let Some(here) = here
+            && let Some(got) = rest(store, beside, object, &here).await?
+        {
+            return Ok(got);
+        }
+        whole(store, beside, object).await
+    };
+    let time = OBJECT_TIME + Duration::from_secs(object.size / SLOWEST_BYTES_A_SECOND);
+    let slow = |_| Err(Fault::Passing(format!("it did not come within {} s", time.as_secs()), None));
+    tokio::time::timeout(time, coming).await.unwrap_or_else(slow)
 }
 
 /// What is wrong now; since when, if it was wrong before.
 fn trouble(fault: &Fault, before: Option<Trouble>) -> Trouble {
     let since = before.map_or_else(Instant::now, |before| before.since);
     Trouble { what: fault.what(), hint: fault.hint().map(str::to_owned), since }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_minute_has_more_requests_than_the_budget() {
+        let (start, mut pace) = (Instant::now(), Pace::default());
+        let at = |second: u64| start + Duration::from_secs(second);
+        let mut sent = Vec::new();
+        let mut now = start;
+        // A page that was asked for twice counts twice.
+        for requests in [1, 1, 2, 1, 1, 1, 1] {
+            while let Some(due) = pace.due(3, now) {
+                assert!(due > now);
+                now = due;
+            }
+            pace.spend(requests, now);
+            sent.extend((0..requests).map(|_| now));
+            now += Duration::from_secs(1);
+        }
+        assert_eq!(sent, [0, 1, 2, 2, 61, 62, 63, 121].map(at));
+        assert_eq!(pace.due(u32::MAX, now), None);
+    }
+
+    #[test]
+    fn a_number_is_read_by_its_thousands() {
+        assert_eq!([0, 999, 1_000, 1_000_000].map(count), ["0", "999", "1,000", "1,000,000"]);
+    }
 }

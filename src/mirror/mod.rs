@@ -57,6 +57,39 @@ pub struct Options {
     pub every: Duration,
     /// At most so many requests a minute for listings.
     pub budget: u32,
+    /// What one listing may hold and take.
+    pub listing: ListingBounds,
+}
+
+/// Bounds what one listing may hold and take. A listing beyond a bound counts as failed: nothing says which objects it would
+/// have had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListingBounds {
+    /// Objects.
+    pub objects: usize,
+    /// Pages; a store puts up to 1,000 objects on each.
+    pub pages: usize,
+    /// Pages in a row without an object.
+    pub empty_pages: usize,
+    /// Bytes of keys and tags.
+    pub bytes: usize,
+    /// Time to answer one page, from the first request for it to the end of its body.
+    pub page_time: Duration,
+    /// Time to answer all of them, without the pauses that the budget makes.
+    pub time: Duration,
+}
+
+impl Default for ListingBounds {
+    fn default() -> Self {
+        Self {
+            objects: 1_000_000,
+            pages: 10_000,
+            empty_pages: 20,
+            bytes: 256 << 20,
+            page_time: Duration::from_secs(150),
+            time: Duration::from_secs(1_800),
+        }
+    }
 }
 
 #[cfg(test)]

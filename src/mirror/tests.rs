@@ -314,3 +314,97 @@ fn a_store_that_does_not_answer_is_told_and_asked_again() {
     store.bucket().hangs = false;
     until(&mirror, "it answers again", |status| status.trouble.is_none());
 }
+
+#[test]
+fn a_body_without_an_end_is_cut_off_at_the_listed_size() {
+    let store = Fake::new();
+    store.put("runs/a.jsonl", b"one\n");
+    store.bucket().odd.extend(vec![Odd::Endless; 3]);
+    let mirror = store.follow(None, 1 << 30);
+    let status = until(&mirror, "it is named", |status| status.odd_total == 1);
+    assert_eq!(status.odd[0].key, "a.jsonl");
+    let said = "the store sent more than the 4 bytes that its listing says";
+    assert_eq!(status.odd[0].reason, said);
+    until(&mirror, "it is tried again", |status| status.odd_total == 0);
+    assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n")]));
+    // Beside what was under way in the sockets.
+    assert!(store.bucket().endless_bytes < 64 << 20, "{}", store.bucket().endless_bytes);
+}
+
+#[test]
+fn the_rest_of_an_object_ends_at_the_listed_size_too() {
+    let store = Fake::new();
+    store.put_tagged("runs/a.jsonl", b"one\n", "x-1");
+    let mirror = store.follow(None, 1 << 30);
+    settled(&mirror);
+    store.bucket().odd.push_back(Odd::Endless);
+    store.put_tagged("runs/a.jsonl", b"one\ntwo\n", "x-2");
+    settled(&mirror);
+    settled(&mirror);
+    assert_eq!(files(&mirror), held(&[("a.jsonl", "one\ntwo\n")]));
+    assert!(store.bucket().endless_bytes < 64 << 20, "{}", store.bucket().endless_bytes);
+}
+
+#[test]
+fn a_listing_without_an_end_is_given_up_and_what_was_here_stays() {
+    let store = Fake::new();
+    store.put("runs/a.jsonl", b"one\n");
+    let bounds = super::ListingBounds { objects: 50, pages: 30, empty_pages: 10, ..super::ListingBounds::default() };
+    let long = Duration::from_secs(30);
+    let mirror = store.follow_with(None, 1 << 20, long, |options| super::Options { listing: bounds, ..options });
+    settled(&mirror);
+    for (objects, why) in [(2, "more than 50 objects"), (1, "more than 30 pages"), (0, "10 pages in a row have no")] {
+        store.bucket().endless_listing = Some(objects);
+        let told = until(&mirror, why, |status| status.trouble.as_ref().is_some_and(|told| told.what.contains(why)));
+        assert!(told.trouble.unwrap().hint.unwrap().contains("lists fewer objects"));
+        assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n")]));
+        store.bucket().endless_listing = None;
+        until(&mirror, "it is back", |status| status.trouble.is_none());
+    }
+}
+
+#[test]
+fn a_long_listing_keeps_to_the_budget_while_it_runs() {
+    let store = Fake::new();
+    store.bucket().endless_listing = Some(1);
+    let mirror =
+        store.follow_with(None, 1 << 20, Duration::from_secs(30), |options| super::Options { budget: 7, ..options });
+    // Those that the budget allows are sent at once, and no other one for the rest of the minute.
+    until(&mirror, "it waits", |status| status.listing == Some(7));
+    let listed = store.listings();
+    assert_eq!(listed, 7);
+}
+
+#[cfg(unix)]
+#[test]
+fn notes_and_locks_that_are_pipes_or_devices_stop_nothing() {
+    let (store, cache) = (Fake::new(), tempfile::tempdir().unwrap());
+    store.put("runs/a.jsonl", b"one\n");
+    let mirror = store.follow(Some(cache.path()), 1 << 20);
+    settled(&mirror);
+    let home = mirror.dir().ancestors().nth(2).unwrap().to_owned();
+    drop(mirror);
+    let notes = home.join("notes.jsonl");
+    for device in [None, Some("/dev/zero")] {
+        fs::remove_file(&notes).unwrap();
+        match device {
+            Some(device) => std::os::unix::fs::symlink(device, &notes).unwrap(),
+            None => assert!(std::process::Command::new("mkfifo").arg(&notes).status().unwrap().success()),
+        }
+        let mirror = store.follow(Some(cache.path()), 1 << 20);
+        settled(&mirror);
+        assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n")]));
+    }
+    fs::remove_file(home.join("lock")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(home.join("lock")).status().unwrap().success());
+    let address = super::Address::parse("s3://bucket/runs").unwrap();
+    let options = super::Options {
+        cache: Some(cache.path().to_owned()),
+        limit: 1,
+        every: Duration::from_secs(1),
+        budget: 1,
+        listing: super::ListingBounds::default(),
+    };
+    let error = Mirror::follow(&address, store.settings(), options).unwrap_err();
+    assert!(format!("{error:?}").contains("not a regular file"), "{error:?}");
+}

@@ -25,7 +25,7 @@ pub(super) struct Page {
     pub(super) objects: Vec<Object>,
     /// Where the next page begins; `None` on the last one.
     pub(super) next: Option<String>,
-    /// Entries without a key or a size.
+    /// Entries without a key or a size, or with a key longer than any.
     pub(super) unreadable: usize,
 }
 
@@ -35,6 +35,15 @@ pub(super) struct Refusal {
     pub(super) code: String,
     pub(super) message: String,
     pub(super) region: String,
+}
+
+/// S3 allows keys of at most so many bytes; three times as many where they are percent-encoded.
+const MAX_KEY_BYTES: usize = 3 << 10;
+/// No store's tag is longer.
+const MAX_TAG_BYTES: usize = 256;
+
+fn is_sound(object: &Object) -> bool {
+    !object.key.is_empty() && object.key.len() <= MAX_KEY_BYTES && object.etag.len() <= MAX_TAG_BYTES
 }
 
 /// Reads a page of a listing.
@@ -61,7 +70,7 @@ pub(super) fn page(text: &str) -> Result<Page, String> {
         (["ListBucketResult", "Contents"], None) => {
             let done = std::mem::take(&mut object);
             match size.take() {
-                Some(size) if !done.key.is_empty() => page.objects.push(Object { size, ..done }),
+                Some(size) if is_sound(&done) => page.objects.push(Object { size, ..done }),
                 _ => page.unreadable += 1,
             }
         }

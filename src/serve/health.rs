@@ -41,6 +41,9 @@ struct Store {
     /// How old what is shown of it is; none before all of it was here.
     lag_ms: Option<u128>,
     listed_age_ms: Option<u128>,
+    /// Objects that a listing under way has found so far.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listing_objects: Option<usize>,
     objects: usize,
     bytes: u64,
     waiting: usize,
@@ -56,8 +59,12 @@ struct Store {
     listing_requests: u64,
     listing_requests_a_minute_at_most: u32,
     listing_every_ms: u128,
+    /// What is wrong with the store as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_hint: Option<String>,
 }
 
 impl Store {
@@ -66,6 +73,7 @@ impl Store {
             root: status.address,
             lag_ms: status.as_of.map(|moment| moment.elapsed().as_millis()),
             listed_age_ms: status.listed.map(|moment| moment.elapsed().as_millis()),
+            listing_objects: status.listing,
             objects: status.objects,
             bytes: status.bytes,
             waiting: status.waiting,
@@ -80,7 +88,8 @@ impl Store {
             listing_requests: status.listings,
             listing_requests_a_minute_at_most: status.budget,
             listing_every_ms: status.every.as_millis(),
-            error: status.trouble.map(|trouble| trouble.what),
+            error: status.trouble.as_ref().map(|trouble| trouble.what.clone()),
+            error_hint: status.trouble.and_then(|trouble| trouble.hint),
         }
     }
 }
