@@ -113,6 +113,8 @@ pub enum Basis {
     Closed,
     /// Nothing carries a time.
     Nothing,
+    /// A file of the run cannot be read right now.
+    Away,
 }
 
 const SECOND: i64 = 1_000_000;
@@ -135,6 +137,9 @@ pub fn life(index: &Index, outside: Outside) -> Life {
     let manifest = index.manifest().get();
     let silent = silent(index, manifest);
     let sure = |liveness, basis| Life { liveness, basis, silence: None, sign: None, gap: 0, silent };
+    if index.away().is_some() {
+        return sure(Liveness::Unknown, Basis::Away);
+    }
     if segment.is_some_and(|segment| segment.end.is_some()) {
         return sure(Liveness::Finished, Basis::End);
     }

@@ -532,7 +532,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         steps_now: steps,
         // Where all are, nobody says what they are nested in.
         steps_nested: if run.nested < run.readable { run.nested } else { 0 },
-        steps_untold: is_untold(index) || !is_counted,
+        steps_untold: is_untold(index) || !is_counted || index.away().is_some(),
         // What is recorded of the step in which the run broke off counts; it may have taken more.
         tokens: match (tokens(index), broken_off) {
             (Some(tokens), Some(more)) => Some(tokens.saturating_add(more.input).saturating_add(more.output)),

@@ -130,6 +130,11 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             limit: facts.limit(),
         }
     };
+    if let Some(issue) = index.away() {
+        // Whatever was read before, another board that starts now would know nothing of the end.
+        let sentence = capitalised(&issue.reason);
+        return verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, sentence);
+    }
     if goes_on_unread(index) {
         let (outcome, mark, certainty) = match life.liveness {
             Liveness::Running => (Outcome::Running, RunStatus::Running, Certainty::Inferred),

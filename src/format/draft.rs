@@ -144,6 +144,12 @@ impl<'a> Draft<'a> {
         Self { open, names, delta, known, place: RecordPlace::default() }
     }
 
+    /// The same, where all looks so far were pieces of one: a document that is read in pieces.
+    #[must_use]
+    pub fn from_start(self) -> Self {
+        Self { known: 0, ..self }
+    }
+
     /// What follows is said of the record at this place.
     pub fn at(&mut self, place: RecordPlace) {
         self.place = place;

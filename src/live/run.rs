@@ -93,6 +93,8 @@ pub(super) struct News {
     pub(super) changed: bool,
     /// There are more bytes to read.
     pub(super) more: bool,
+    /// There is more to read once it is unpacked.
+    pub(super) waits: bool,
     /// A file was written anew, and is read from its start.
     pub(super) restarted: bool,
 }
@@ -407,12 +409,14 @@ impl Run {
         {
             return News::default();
         }
-        let (delta, touched) = match &mut *held {
+        let (delta, touched, more, waits) = match &mut *held {
             Held::Open(reader) => {
                 let seen = reader.seen();
                 let delta = reader.refresh(limit);
+                let waits = reader.waits();
+                let more = (delta.more || reader.is_under_way()) && !waits;
                 // Another time alone says something else of when the run was written.
-                (delta, seen != reader.seen())
+                (delta, seen != reader.seen(), more, waits)
             }
             other => {
                 let mut behind = self.begin_again(std::mem::take(other));
@@ -423,7 +427,7 @@ impl Run {
         };
         drop(held);
         let outdated = self.outdated.swap(false, Ordering::Relaxed);
-        let (news, more, restarted) = (outdated || self.is_news(&delta), delta.more, delta.restarted);
+        let (news, restarted) = (outdated || self.is_news(&delta), delta.restarted);
         let grows =
             self.is_known() && (!delta.steps.is_empty() || !delta.events.is_empty() || self.sizes_differ(&delta));
         if grows && !self.current().is_partial() {
@@ -437,10 +441,10 @@ impl Run {
         self.known.store(true, Ordering::Relaxed);
         // While a large file is read, what is known of it changes with every slice.
         if more && !first && !outdated && !self.is_sum_due() {
-            return News { changed: false, more, restarted };
+            return News { changed: false, more, waits, restarted };
         }
         let differs = (news || first || touched || self.life_moved()) && self.sum_up();
-        News { changed: news || first || differs, more, restarted }
+        News { changed: news || first || differs, more, waits, restarted }
     }
 
     /// Whether what is known is to be summed up although more is being read.

@@ -35,6 +35,9 @@ const IDLE_EVERY: Duration = Duration::from_secs(60);
 const WATCH_AGAIN_EVERY: Duration = Duration::from_secs(60);
 /// Time for the runs that are to be looked at at once, before other things have their turn.
 const OWED_BUDGET: Duration = Duration::from_millis(20);
+/// Runs whose files are being unpacked are looked at this often, and so many of them at a time.
+const WAITING_EVERY: Duration = Duration::from_millis(20);
+const WAITING_AT_ONCE: usize = 8;
 /// Without events of the system, every file is looked at this often unless the person says otherwise.
 const POLL_EVERY: Duration = Duration::from_secs(2);
 /// After looking at the roots, at least this many times as long passes before a hint makes the board look again.
@@ -69,6 +72,12 @@ pub(super) struct Scanner {
     /// Directories that came lately and hold no run yet: what is written before the system watches them is told by nobody.
     young: Vec<(PathBuf, Instant)>,
     backlog: VecDeque<Arc<Run>>,
+    /// Runs whose files are being unpacked, those first that have waited longest.
+    waiting: VecDeque<Arc<Run>>,
+    /// When they are looked at next.
+    waiting_due: Instant,
+    /// A run of the backlog was written anew from its start: its file may be another tool's now.
+    restarted: bool,
     rounds: Rounds,
     compared: copies::Compared,
     settle: Duration,
@@ -99,6 +108,9 @@ impl Scanner {
             by_dir: BTreeMap::new(),
             young: Vec::new(),
             backlog: VecDeque::new(),
+            waiting: VecDeque::new(),
+            waiting_due: Instant::now(),
+            restarted: false,
             rounds: Rounds::default(),
             compared: copies::Compared::default(),
             settle: SETTLE,
@@ -179,6 +191,7 @@ impl Scanner {
                 live_due = Instant::now() + LIVE_EVERY.min(self.options.poll.unwrap_or(LIVE_EVERY));
             }
             self.look_at_owed();
+            self.look_at_waiting();
             let due = if self.backlog.is_empty() && !self.rounds.is_owed() {
                 live_due.min(roots_due)
             } else {
@@ -186,6 +199,7 @@ impl Scanner {
             };
             let due = if wanted { due.min(rest_until) } else { due };
             let due = self.compared.due().map_or(due, |compare| due.min(compare));
+            let due = if self.waiting.is_empty() { due } else { due.min(self.waiting_due) };
             self.shared.beat.beat("waiting for news");
             let inbox = self.shared.hints.wait(due);
             if inbox.stop {
@@ -200,6 +214,7 @@ impl Scanner {
             if !self.read_piece() {
                 self.compare_copies();
             }
+            wanted |= std::mem::take(&mut self.restarted);
         }
     }
 
@@ -248,7 +263,19 @@ impl Scanner {
                 root.watched.take_if(|place| place.path == *path);
             }
         }
+        // One hint may be about all runs of an archive: most of them have their turns with the others.
+        let start = Instant::now();
+        let mut queued: HashSet<*const Run> = HashSet::new();
         for run in runs {
+            if start.elapsed() > OWED_BUDGET && !inbox.rescan {
+                if queued.is_empty() {
+                    queued = self.backlog.iter().map(Arc::as_ptr).collect();
+                }
+                if queued.insert(Arc::as_ptr(&run)) {
+                    self.backlog.push_back(run);
+                }
+                continue;
+            }
             // Between the two it may be evicted, or come back.
             if inbox.rescan && !run.stays() && !run.dir().has_files() && !run.stays() {
                 self.by_dir.remove(run.dir().path().as_os_str());
@@ -466,20 +493,44 @@ impl Scanner {
         if news.more && !self.backlog.iter().any(|waiting| Arc::ptr_eq(waiting, run)) {
             self.backlog.push_back(Arc::clone(run));
         }
+        if news.waits && !self.waiting.iter().any(|waiting| Arc::ptr_eq(waiting, run)) {
+            self.waiting.push_back(Arc::clone(run));
+        }
         news.restarted
+    }
+
+    /// Looks at the runs that have waited longest for a file to be unpacked.
+    fn look_at_waiting(&mut self) {
+        if self.waiting.is_empty() || Instant::now() < self.waiting_due {
+            return;
+        }
+        let first: Vec<_> = self.waiting.drain(..self.waiting.len().min(WAITING_AT_ONCE)).collect();
+        let behind = std::mem::take(&mut self.waiting);
+        for run in first.iter().filter(|run| !run.is_gone()) {
+            self.restarted |= self.refresh(run) && !run.dir().is_document();
+        }
+        // Those that still wait keep their place.
+        self.waiting.extend(behind);
+        self.waiting_due = Instant::now() + WAITING_EVERY;
+        self.tell_of_backlog();
+    }
+
+    /// Says how many runs are not wholly read.
+    fn tell_of_backlog(&self) {
+        let left = self.backlog.len() + self.waiting.len();
+        self.shared.set_status(|status| status.indexing = left);
+        if left == 0 {
+            self.shared.raise(|_| {});
+        }
     }
 
     /// Reads one piece of the first run that waits; says whether more wait.
     pub(super) fn read_piece(&mut self) -> bool {
         if let Some(run) = self.backlog.pop_front() {
             if !run.is_gone() {
-                self.refresh(&run);
+                self.restarted |= self.refresh(&run) && !run.dir().is_document();
             }
-            let left = self.backlog.len();
-            self.shared.set_status(|status| status.indexing = left);
-            if left == 0 {
-                self.shared.raise(|_| {});
-            }
+            self.tell_of_backlog();
         }
         !self.backlog.is_empty()
     }

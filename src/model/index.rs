@@ -251,6 +251,11 @@ impl Index {
         &self.passing
     }
 
+    /// Returns why a file of the run cannot be read right now, if one can't: what is in the index is not all there is.
+    pub fn away(&self) -> Option<&Issue> {
+        self.passing.iter().find(|issue| issue.kind == super::IssueKind::Away)
+    }
+
     /// How much of `steps.jsonl` is here.
     pub fn steps_file(&self) -> FileState {
         self.steps_file

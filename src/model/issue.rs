@@ -27,8 +27,11 @@ pub struct Issue {
 pub enum IssueKind {
     /// A file of the run is not there.
     Missing,
-    /// A file cannot be opened or read, or is not a regular file.
+    /// A file cannot be read, and that stays so as long as it does not change: it is not a regular file, or too large.
     Unreadable,
+    /// A file cannot be read right now, though it may not be the file's fault: missing rights, no room to unpack it, a device
+    /// that fails. Nothing is known of what it says.
+    Away,
     /// A line or a manifest ends in the middle.
     Torn,
     /// A line or a manifest is not JSON.
@@ -78,8 +81,10 @@ pub enum IssueKind {
 impl IssueKind {
     /// Whether the oddity costs data (a problem) or is only worth knowing (a note).
     pub fn is_problem(self) -> bool {
-        use IssueKind::{Count, Field, Foreign, Gap, Missing, NotJson, Repaired, State, TooLong, Torn, Unreadable};
-        let of_a_file = matches!(self, Missing | Unreadable | Torn | NotJson | TooLong);
+        use IssueKind::{
+            Away, Count, Field, Foreign, Gap, Missing, NotJson, Repaired, State, TooLong, Torn, Unreadable,
+        };
+        let of_a_file = matches!(self, Missing | Unreadable | Away | Torn | NotJson | TooLong);
         of_a_file || matches!(self, Foreign | Field | Repaired | Count | State | Gap)
     }
 
@@ -88,6 +93,7 @@ impl IssueKind {
         match self {
             IssueKind::Missing => "missing file",
             IssueKind::Unreadable => "unreadable file",
+            IssueKind::Away => "unreadable now",
             IssueKind::Torn => "torn",
             IssueKind::NotJson => "not JSON",
             IssueKind::Foreign => "not an object",

@@ -11,11 +11,10 @@ use flate2::bufread::DeflateDecoder;
 use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
-use super::dir::read_exact_at;
+use super::content::ReadAt as _;
 use super::several::ARCHIVE_MAGIC;
+use super::unpacked::{MAX_TEXT_BYTES, check_size};
 
-/// No larger member is unpacked.
-pub(super) const MAX_MEMBER_BYTES: u64 = 2 << 30;
 /// A Zstandard frame that looks further back is refused: so much of it is held in memory.
 const MAX_WINDOW_BYTES: u64 = 64 << 20;
 /// The fixed part of a member's header, which its name and its extra fields follow.
@@ -26,7 +25,7 @@ const RECORD_BYTES: usize = 256 << 10;
 const MAX_MEMBERS: usize = 1_000_000;
 
 /// A member, as the directory of its archive tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     /// Where its header begins.
     pub(super) header: u64,
@@ -126,7 +125,7 @@ fn by_header(file: &File, at: u64, size: u64) -> io::Result<Option<(String, Entr
     if flags & 8 != 0 || entry.packed == u64::from(u32::MAX) || end > size {
         return Ok(None);
     }
-    match read_exact_at(file, &mut name, at + HEADER_BYTES) {
+    match file.read_exact_at(&mut name, at + HEADER_BYTES) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         read => read.map(|()| Some((String::from_utf8_lossy(&name).into_owned(), entry, end))),
     }
@@ -135,7 +134,7 @@ fn by_header(file: &File, at: u64, size: u64) -> io::Result<Option<(String, Entr
 /// The fixed part of a header, with the length of the name.
 fn header(file: &File, at: u64) -> io::Result<Option<([u8; HEADER_BYTES as usize], u16)>> {
     let mut fixed = [0; HEADER_BYTES as usize];
-    match read_exact_at(file, &mut fixed, at) {
+    match file.read_exact_at(&mut fixed, at) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read?,
     }
@@ -167,11 +166,8 @@ pub(super) fn zstandard<R: Read>(input: R) -> Result<StreamingDecoder<R, FrameDe
 /// data where it is damaged, at the end too where its checksum is another.
 pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Send + use<>> {
     let Entry { header: at, packed, size, crc, method, encrypted } = entry;
-    if size > MAX_MEMBER_BYTES {
-        let what =
-            format!("{size} bytes in one member of the archive, more than the {MAX_MEMBER_BYTES} that are unpacked");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
-    }
+    // What the directory says is held against the member while it is unpacked.
+    check_size(packed, size, MAX_TEXT_BYTES)?;
     if encrypted {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "the member of the archive is encrypted"));
     }

@@ -3,6 +3,7 @@
 use std::io::{self, Read as _};
 
 use super::RunDir;
+use super::content::Patience;
 use super::manifest::MAX_MANIFEST_BYTES;
 use super::stamp::Stamp;
 use crate::format::{Reader, Shape};
@@ -85,7 +86,7 @@ impl RunDir {
         if !self.tool().is_some_and(|tool| is_document(tool.shape)) || self.has_no_records() {
             return Ok(None);
         }
-        let document = self.document(TraceFile::Events)?;
+        let document = self.document(TraceFile::Events, Patience::Wait)?;
         let (mut bytes, offset) = (Vec::new(), document.start.0);
         document.input.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > max {

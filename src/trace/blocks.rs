@@ -2,9 +2,9 @@
 //!
 //! Knows nothing of what a line says. Never holds more than the longest line that is taken.
 
-use std::fs::File;
 use std::io::{self, Read as _};
 
+use super::content::{Content, Patience, ReadFrom};
 use super::dir::RunDir;
 use crate::model::{MAX_LINE_BYTES, TraceFile};
 
@@ -14,7 +14,7 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// A file, block by block.
 #[derive(Debug)]
 pub struct Blocks {
-    file: File,
+    file: ReadFrom<Content>,
     buffer: Vec<u8>,
     /// How much of the buffer is filled, and how much of that was handed out.
     filled: usize,
@@ -46,7 +46,7 @@ impl RunDir {
     /// # Errors
     /// Not there, or not a regular file inside the root.
     pub fn blocks(&self, file: TraceFile) -> io::Result<Blocks> {
-        let (file, buffer) = (self.open(file)?.0, vec![0; BLOCK_BYTES]);
+        let (file, buffer) = (self.open(file, Patience::Wait)?.0.from(0), vec![0; BLOCK_BYTES]);
         Ok(Blocks { file, buffer, filled: 0, given: 0, offset: 0, leaving_out: false, too_long: 0 })
     }
 }

@@ -5,12 +5,13 @@ pub(super) mod known;
 
 use std::borrow::Borrow;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::beneath::{Dir, Kind, refused};
+use super::content::{Content, Patience, is_lasting};
 use super::document;
 use super::frames;
 use super::numbered::{self, Names};
@@ -143,13 +144,17 @@ impl RunDir {
         &self.below
     }
 
-    /// Whether one of the three files is there.
+    /// Whether one of the three files is there; also where nobody can say right now.
     pub fn has_files(&self) -> bool {
         if let Some(member) = &self.member {
             return member.is_there();
         }
-        let Ok(handle) = self.handle() else { return false };
-        TraceFile::ALL.iter().any(|file| self.name(*file).is_ok_and(|name| handle.look(name).is_ok()))
+        let handle = match self.handle() {
+            Ok(handle) => handle,
+            Err(error) => return !is_lasting(&error),
+        };
+        let is_there = |name| handle.look(name).map_or_else(|error| !is_lasting(&error), |_| true);
+        TraceFile::ALL.iter().any(|file| self.name(*file).is_ok_and(is_there))
     }
 
     /// When the three files were last written by their own word: the one that waits longest and the newest, in
@@ -243,11 +248,13 @@ impl RunDir {
         self.look(&self.handle()?, file)
     }
 
-    /// Opens one of the three files for reading, and says what it looked like then.
+    /// Opens one of the three files for reading, and says what it looked like then; of a compressed one, with the size of its
+    /// text.
     ///
     /// # Errors
-    /// Not there, or not a regular file inside the root; would block where a writer holds a lease on it.
-    pub(super) fn open(&self, file: TraceFile) -> io::Result<(File, Stamp)> {
+    /// Not there, or not a regular file inside the root; would block where a writer holds a lease on it, or where it is being
+    /// unpacked and `patience` is none.
+    pub(super) fn open(&self, file: TraceFile, patience: Patience) -> io::Result<(Content, Stamp)> {
         let handle = match self.deeper(file) {
             Some(dir) => Dir::open(&self.root, &dir)?,
             None => self.handle()?,
@@ -261,29 +268,24 @@ impl RunDir {
             (Kind::File, _) => handle.file(name),
             _ => Err(refused("not a regular file")),
         }?;
-        if self.is_packed() { frames::open(opened, stamp) } else { Ok((opened, stamp)) }
+        if self.is_packed() { frames::open(opened, stamp, patience) } else { Ok((Content::File(opened), stamp)) }
     }
 
-    fn is_packed(&self) -> bool {
+    /// Whether its file is compressed as a whole.
+    pub(super) fn is_packed(&self) -> bool {
         self.single.as_ref().is_some_and(|(_, name)| is_packed(name))
-    }
-
-    /// What is wrong with its file, where that is compressed as a whole.
-    pub(super) fn packed_fault(&self) -> Option<String> {
-        let name = self.single.as_ref().map(|(_, name)| name).filter(|_| self.is_packed())?;
-        frames::fault(self.handle().ok()?.look(name).ok()?.1)
     }
 
     /// Opens one of the documents of a run at its start.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub(super) fn document(&self, file: TraceFile) -> io::Result<Opened> {
+    pub(super) fn document(&self, file: TraceFile, patience: Patience) -> io::Result<Opened> {
         if let Some(member) = &self.member {
-            return member.open(file);
+            return member.open(file, patience);
         }
-        let (opened, stamp) = self.open(file)?;
-        Ok(Opened { input: Box::new(opened), stamp, start: (0, 0), is_closed: false })
+        let (opened, stamp) = self.open(file, patience)?;
+        Ok(Opened { input: Box::new(opened.from(0)), stamp, start: (0, 0), is_closed: false })
     }
 
     /// Whether the run rightly has no records: it is what a file tells of that holds no other.
@@ -318,7 +320,6 @@ impl RunDir {
         let deeper = self.deeper(file).map(|dir| Dir::open(&self.root, &dir)).transpose()?;
         let handle = deeper.as_ref().unwrap_or(handle);
         match handle.look(self.name(file)?)? {
-            (Kind::File, stamp) if self.is_packed() => frames::stat(stamp, || Ok(handle.file(self.name(file)?)?.0)),
             (Kind::File, stamp) => Ok(stamp),
             (Kind::Dir, stamp) if file != TraceFile::Manifest => match self.numbering() {
                 Some(numbering) => numbered::stamp(&self.records()?, numbering, stamp),
@@ -399,18 +400,14 @@ impl RunDir {
         if let Some(member) = &self.member {
             return member.span(file, span);
         }
-        if let Some(span) = span.filter(|_| self.is_packed()) {
-            let (opened, stamp) = self.handle()?.file(self.name(file)?)?;
-            return Ok((frames::part(opened, stamp, span)?, span.len));
-        }
         let numbering = self.numbering().filter(|_| file != TraceFile::Manifest);
-        let (mut opened, stamp, span) = match (numbering, span) {
+        let (opened, stamp, span) = match (numbering, span) {
             (Some(numbering), Some(span)) => {
                 let (opened, stamp) = self.numbered.open(&self.records()?, numbering, span.offset)?;
-                (opened, stamp, Some(Span { offset: 0, ..span }))
+                (Content::File(opened), stamp, Some(Span { offset: 0, ..span }))
             }
             _ => {
-                let (opened, stamp) = self.open(file)?;
+                let (opened, stamp) = self.open(file, Patience::Wait)?;
                 (opened, stamp, span)
             }
         };
@@ -418,8 +415,7 @@ impl RunDir {
         if stamp.size < span.offset.saturating_add(span.len) {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter since it was indexed"));
         }
-        io::Seek::seek(&mut opened, io::SeekFrom::Start(span.offset))?;
-        Ok((Box::new(opened.take(span.len)), span.len))
+        Ok((Box::new(opened.from(span.offset).take(span.len)), span.len))
     }
 
     /// All lines of a file in order, an unfinished last one and blank ones too, without their LF. Of one that is longer
@@ -433,7 +429,8 @@ impl RunDir {
     ) -> io::Result<impl Iterator<Item = io::Result<Result<Vec<u8>, u64>>> + use<>> {
         let numbering = self.numbering().filter(|_| file != TraceFile::Manifest);
         let records = numbering.map(|numbering| numbered::contents(self.records()?, numbering)).transpose()?;
-        let input = if records.is_none() { Some(io::BufReader::new(self.open(file)?.0)) } else { None };
+        let input =
+            if records.is_none() { Some(io::BufReader::new(self.open(file, Patience::Wait)?.0.from(0))) } else { None };
         let lines = input.map(|mut input| std::iter::from_fn(move || next_line(&mut input).transpose()));
         Ok(lines.into_iter().flatten().chain(records.into_iter().flatten()))
     }
@@ -476,28 +473,4 @@ fn next_line(input: &mut impl io::BufRead) -> io::Result<Option<Result<Vec<u8>, 
             return Ok(Some(if len > MAX_LINE_BYTES { Err(len) } else { Ok(line) }));
         }
     }
-}
-
-/// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file.
-pub(super) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    use std::io::{Read as _, Seek as _, SeekFrom};
-    let mut file = file;
-    file.seek(SeekFrom::Start(offset))?;
-    let mut filled = 0;
-    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match file.read(rest) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-pub(super) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    if read_at(file, buffer, offset)? == buffer.len() {
-        return Ok(());
-    }
-    Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"))
 }

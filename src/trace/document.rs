@@ -1,4 +1,4 @@
-//! What does the one document of a run say now? Read anew as a whole whenever it changed, and handed out as a whole.
+//! Reads the one document of a run again whenever it changed, piece by piece, and hands it out as a whole.
 //!
 //! A document that is being written is not whole for a moment: what was handed out before stays then, and a passing issue
 //! says so. Of one that never was whole, what is there is handed out.
@@ -6,18 +6,24 @@
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use super::content::{Patience, is_lasting, is_pending};
 use super::dir::RunDir;
 use super::manifest::MAX_MANIFEST_BYTES;
 use super::several::Opened;
 use super::stamp::Stamp;
 use super::tail::Look;
-use crate::format::{Draft, EventDraft, Open, Paths, RecordPlace, Shape, Source, Tool, Values, WatchedValue};
+use crate::format::{Draft, EventDraft, Open, Paths, Reader, RecordPlace, Shape, Source, Tool, Values, WatchedValue};
 use crate::model::index::FileState;
 use crate::model::{Delta, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, TraceFile};
 
 /// Read at a time.
 const PIECE_BYTES: usize = 256 << 10;
+/// After reading took longer than this, so many times as long passes before the document is read again for those who don't
+/// wait: one that changes all the time would keep its reader busy for good.
+const LONG: Duration = Duration::from_millis(250);
+const REST: u32 = 4;
 
 /// Follows the document.
 #[derive(Debug, Default)]
@@ -33,6 +39,37 @@ pub(super) struct Document {
     /// The file was quiet for long enough when it was read that any change since shows in its stamp.
     settled: bool,
     state: FileState,
+    /// The pass that has not come to the end.
+    under_way: Option<Box<UnderWay>>,
+    /// Until when the document rests, and whether a look since would have read it.
+    rests_until: Option<Instant>,
+    owed: bool,
+}
+
+/// A pass over the document, as far as it has come.
+struct UnderWay {
+    input: Box<dyn io::Read + Send>,
+    /// What the document and the one beside it looked like at its beginning.
+    stamps: [Option<Stamp>; 2],
+    beside: Option<Vec<u8>>,
+    exists: bool,
+    is_closed: bool,
+    expected: u64,
+    values: Values,
+    hasher: DefaultHasher,
+    size: u64,
+    damage: Option<String>,
+    open: Open,
+    reader: Box<dyn Reader>,
+    names: Names,
+    delta: Delta,
+    took: Duration,
+}
+
+impl std::fmt::Debug for UnderWay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UnderWay").field("size", &self.size).finish_non_exhaustive()
+    }
 }
 
 /// What one pass over the file found.
@@ -68,10 +105,15 @@ impl Document {
     /// Whether another look may find something although the file does not change, or a reader that starts now would say
     /// something else.
     pub(super) fn is_unsettled(&self) -> bool {
-        (self.handed_out.is_some() && !self.settled) || self.waits.is_some()
+        (self.handed_out.is_some() && !self.settled) || self.waits.is_some() || self.owed || self.is_under_way()
     }
 
-    /// Hands out all that the document says, where it is not what it was.
+    /// Whether the document is being read.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// Hands out all that the document says, where it is not what it was, and reads at most about `limit` bytes for that.
     ///
     /// # Errors
     /// The file cannot be read now.
@@ -79,6 +121,7 @@ impl Document {
         &mut self,
         dir: &RunDir,
         (tool, paths): (&'static Tool, Paths),
+        (limit, patience): (u64, Patience),
         names: &mut Names,
         delta: &mut Delta,
     ) -> io::Result<Look> {
@@ -91,31 +134,57 @@ impl Document {
         let beside = if is_directory { stat(TraceFile::Manifest)? } else { None };
         let stamp = stat(TraceFile::Events)?;
         if stamp.is_none() && !is_directory {
+            self.under_way = None;
             return Ok(Look { restarted: self.handed_out.is_some(), ..Look::default() });
         }
         let are_quiet = |stamps: [Option<Stamp>; 2]| stamps.iter().flatten().all(Stamp::is_settled);
         let is_news = self.handed_out.is_none() || (self.seen, self.seen_beside) != (stamp, beside);
-        if is_news || (!self.settled && are_quiet([stamp, beside])) {
-            let opened = match stamp.map(|_| dir.document(TraceFile::Events)).transpose() {
+        let rests = patience == Patience::Now && self.rests_until.is_some_and(|until| Instant::now() < until);
+        self.owed = false;
+        if self.under_way.is_none() && (is_news || (!self.settled && are_quiet([stamp, beside]))) {
+            if rests {
+                self.owed = true;
+                return Ok(self.told(delta));
+            }
+            let opened = match stamp.map(|_| dir.document(TraceFile::Events, patience)).transpose() {
                 Ok(opened) => opened,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.seen = None;
-                    return Ok(Look { busy: true, ..self.told(delta) });
+                    let (waits, look) = (is_pending(&error), self.told(delta));
+                    let look = Look { busy: !waits, waits, ..look };
+                    // What was handed out before stays meanwhile.
+                    let is_first = waits && self.handed_out.is_none();
+                    let state = FileState { exists: true, size: stamp.map_or(0, |stamp| stamp.size), read: 0 };
+                    return Ok(if is_first { Look { state, more: true, ..look } } else { look });
                 }
                 Err(error) => return Err(error),
             };
-            let now = opened.as_ref().map(|opened| opened.stamp);
             let result = match beside.map(|_| dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES)).transpose() {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 read => read.ok().flatten(),
             };
-            // Kept apart: whether it is handed out is known at its end.
-            let (mut new_names, mut new) = (Names::default(), Delta::default());
-            let mut pass = read((opened, result.as_deref()), (tool, paths), dir.path(), &mut new_names, &mut new)?;
-            pass.exists |= dir.has_no_records();
-            (self.seen, self.seen_beside, self.settled) = (now, beside, are_quiet([now, beside]));
-            self.take(&pass, (names, new_names), (delta, new));
+            self.under_way = Some(Box::new(UnderWay::new(opened, result, beside, (tool, paths))));
         }
+        let Some(mut way) = self.under_way.take() else { return Ok(self.told(delta)) };
+        // What changed meanwhile is read by the next pass.
+        let begun = Instant::now();
+        let is_over = way.read(limit, dir.path())?;
+        way.took += begun.elapsed();
+        if !is_over {
+            let state = FileState { exists: true, size: way.expected.max(way.size), read: way.size };
+            self.under_way = Some(way);
+            // As long as it is read for the first time, what there is is less than all.
+            let is_first = self.handed_out.is_none();
+            let look = self.told(delta);
+            return Ok(if is_first { Look { state, more: true, ..look } } else { look });
+        }
+        self.rests_until = (way.took > LONG).then(|| Instant::now() + way.took * REST);
+        let stamps = way.stamps;
+        let (mut pass, new_names, new) = way.end();
+        pass.exists |= dir.has_no_records();
+        [self.seen, self.seen_beside] = stamps;
+        self.settled = are_quiet(stamps);
+        self.take(&pass, (names, new_names), (delta, new));
         Ok(self.told(delta))
     }
 
@@ -164,76 +233,104 @@ pub(super) fn unread(index: &Index, size: impl FnOnce() -> Option<u64>) -> Optio
     differs.then(|| format!("the file was written anew: {}", why()))
 }
 
-/// Reads the document from its start, and says to a new draft what it says.
-fn read(
-    (document, beside): (Option<Opened>, Option<&[u8]>),
-    (tool, paths): (&'static Tool, Paths),
-    path: &Path,
-    names: &mut Names,
-    delta: &mut Delta,
-) -> io::Result<Pass> {
-    let (mut open, mut reader) = (Open::new(tool), tool.reader());
-    let mut draft = Draft::new(&mut open, names, delta);
-    let is_closed = document.as_ref().is_some_and(|document| document.is_closed);
-    let (exists, expected) = (document.is_some(), document.as_ref().map_or(0, |document| document.stamp.size));
-    let (start, mut file) = document.map_or_else(
-        || ((0, 0), Box::new(io::empty()) as Box<dyn io::Read>),
-        |document| (document.start, document.input as Box<dyn io::Read>),
-    );
-    let (mut values, mut hasher) = (Values::new(paths).from(start.0, start.1), DefaultHasher::new());
-    let (mut size, mut damage) = (start.0, None);
-    let mut piece = vec![0; PIECE_BYTES];
-    loop {
-        let bytes = match file.read(&mut piece) {
-            Ok(0) => break,
-            Ok(read) => piece.get(..read).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // What came before the damage is there. Of what is packed in an unknown way, nothing is.
-            Err(error) if is_lasting(&error) => {
-                damage = Some(error.to_string());
-                break;
-            }
-            Err(error) => return Err(error),
-        };
-        hasher.write(bytes);
-        size += bytes.len() as u64;
-        values.push(bytes, |found| tell(&mut draft, found, |source, draft| reader.record(source, draft), path));
-    }
-    let mut beside_is_whole = true;
-    if let Some(bytes) = beside {
-        hasher.write(bytes);
-        let read = Record::of(bytes);
-        beside_is_whole = read.fate.is_readable();
-        if beside_is_whole {
-            reader.beside(&read.text);
+impl UnderWay {
+    /// A pass from the start of the document.
+    fn new(
+        document: Option<Opened>,
+        beside: Option<Vec<u8>>,
+        beside_stamp: Option<Stamp>,
+        (tool, paths): (&'static Tool, Paths),
+    ) -> Self {
+        let now = document.as_ref().map(|document| document.stamp);
+        let is_closed = document.as_ref().is_some_and(|document| document.is_closed);
+        let (exists, expected) = (document.is_some(), now.map_or(0, |stamp| stamp.size));
+        let (start, input) = document.map_or_else(
+            || ((0, 0), Box::new(io::empty()) as Box<dyn io::Read + Send>),
+            |document| (document.start, document.input),
+        );
+        Self {
+            input,
+            stamps: [now, beside_stamp],
+            beside,
+            exists,
+            is_closed,
+            expected,
+            values: Values::new(paths).from(start.0, start.1),
+            hasher: DefaultHasher::new(),
+            size: start.0,
+            damage: None,
+            open: Open::new(tool),
+            reader: tool.reader(),
+            names: Names::default(),
+            delta: Delta::default(),
+            took: Duration::ZERO,
         }
     }
-    let fault = match (&damage, values.is_broken(), size) {
-        (Some(damage), ..) => damage.clone(),
-        (None, true, _) => "it is not one JSON document".to_owned(),
-        (None, false, 0) => "the file is empty".to_owned(),
-        (None, false, read) => format!("the document ends in the middle, after {read} bytes"),
-    };
-    let run = draft.run();
-    run.is_cut = exists && size > 0 && !values.is_whole() && !values.is_broken();
-    run.is_closed = is_closed;
-    run.damage = Some(fault.as_str()).filter(|_| is_closed && !values.is_whole()).map(Box::from);
-    reader.look(&mut draft);
-    draft.end();
-    // An archive tells how many bytes there would be.
-    let size = if damage.is_some() { expected } else { size };
-    let end = values.end();
-    let (fault, broken_at, is_whole) = match (beside_is_whole, damage.is_none() && (values.is_whole() || !exists)) {
-        (false, true) => ("the document beside it is not whole".to_owned(), None, false),
-        (_, true) => (fault, None, true),
-        (_, false) => (fault, Some(end), false),
-    };
-    Ok(Pass { exists, hash: hasher.finish(), is_whole, fault, end, broken_at, size })
-}
 
-/// Whether trying again is of no use as long as the bytes are these.
-fn is_lasting(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::Unsupported | io::ErrorKind::FileTooLarge)
+    /// Reads at most about `limit` bytes, and says to the draft what they say; whether it came to the end.
+    ///
+    /// # Errors
+    /// The file cannot be read now.
+    fn read(&mut self, limit: u64, path: &Path) -> io::Result<bool> {
+        let Self { input, values, hasher, size, damage, open, reader, names, delta, .. } = self;
+        let mut draft = Draft::new(open, names, delta).from_start();
+        let mut piece = vec![0; usize::try_from(limit).unwrap_or(PIECE_BYTES).clamp(1, PIECE_BYTES)];
+        let stop = size.saturating_add(limit);
+        while *size < stop {
+            let bytes = match input.read(&mut piece) {
+                Ok(0) => return Ok(true),
+                Ok(read) => piece.get(..read).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // What came before the damage is there. Of what is packed in an unknown way, nothing is.
+                Err(error) if is_lasting(&error) => {
+                    *damage = Some(error.to_string());
+                    return Ok(true);
+                }
+                Err(error) => return Err(error),
+            };
+            hasher.write(bytes);
+            *size += bytes.len() as u64;
+            values.push(bytes, |found| tell(&mut draft, found, |source, draft| reader.record(source, draft), path));
+        }
+        Ok(false)
+    }
+
+    /// What it found.
+    fn end(self) -> (Pass, Names, Delta) {
+        let Self { beside, exists, is_closed, expected, values, mut hasher, size, damage, .. } = self;
+        let (mut open, mut reader, mut names, mut delta) = (self.open, self.reader, self.names, self.delta);
+        let mut draft = Draft::new(&mut open, &mut names, &mut delta).from_start();
+        let mut beside_is_whole = true;
+        if let Some(bytes) = &beside {
+            hasher.write(bytes);
+            let read = Record::of(bytes);
+            beside_is_whole = read.fate.is_readable();
+            if beside_is_whole {
+                reader.beside(&read.text);
+            }
+        }
+        let fault = match (&damage, values.is_broken(), size) {
+            (Some(damage), ..) => damage.clone(),
+            (None, true, _) => "it is not one JSON document".to_owned(),
+            (None, false, 0) => "the file is empty".to_owned(),
+            (None, false, read) => format!("the document ends in the middle, after {read} bytes"),
+        };
+        let run = draft.run();
+        run.is_cut = exists && size > 0 && !values.is_whole() && !values.is_broken();
+        run.is_closed = is_closed;
+        run.damage = Some(fault.as_str()).filter(|_| is_closed && !values.is_whole()).map(Box::from);
+        reader.look(&mut draft);
+        draft.end();
+        // An archive tells how many bytes there would be.
+        let size = if damage.is_some() { expected } else { size };
+        let end = values.end();
+        let (fault, broken_at, is_whole) = match (beside_is_whole, damage.is_none() && (values.is_whole() || !exists)) {
+            (false, true) => ("the document beside it is not whole".to_owned(), None, false),
+            (_, true) => (fault, None, true),
+            (_, false) => (fault, Some(end), false),
+        };
+        (Pass { exists, hash: hasher.finish(), is_whole, fault, end, broken_at, size }, names, delta)
+    }
 }
 
 /// Gives a value to the reader, as far as it can be read.
@@ -279,6 +376,29 @@ mod tests {
     fn run(path: &Path) -> RunDir {
         let tool = crate::format::tool("a.traj", WHOLE.as_bytes()).unwrap();
         RunDir::of_tool(path.to_owned(), PathBuf::new(), OsString::from("a.traj"), tool)
+    }
+
+    #[test]
+    fn a_document_that_is_read_in_pieces_says_the_same() {
+        let samples = crate::trace::RootScanner::new("sample_runs/tools".into()).scan().runs;
+        let documents: Vec<_> = samples.into_values().filter(|dir| dir.is_document() && !dir.is_files()).collect();
+        assert!(documents.len() > 10, "{}", documents.len());
+        for dir in documents {
+            let at_once = RunReader::settling(dir.clone(), Duration::ZERO).read_whole();
+            let (mut reader, mut index, mut looks) = (RunReader::new(dir.clone()), Index::default(), 0);
+            loop {
+                index.apply(reader.refresh(1_000));
+                looks += 1;
+                if !index.is_partial() && !reader.is_under_way() {
+                    break;
+                }
+            }
+            assert!(looks > 1, "{}", dir.path().display());
+            assert!(index.steps().iter().eq(at_once.steps().iter()), "{}", dir.path().display());
+            assert!(index.events().iter().eq(at_once.events().iter()), "{}", dir.path().display());
+            assert_eq!(index.manifest(), at_once.manifest(), "{}", dir.path().display());
+            assert_eq!(index.passing_issues(), at_once.passing_issues(), "{}", dir.path().display());
+        }
     }
 
     fn look(reader: &mut RunReader, index: &mut Index) -> (usize, usize) {

@@ -1,35 +1,19 @@
-//! What does a file hold that was compressed as a whole? Zstandard frames, one behind the other, of lines.
+//! Reads a file that was compressed as a whole: Zstandard frames, one behind the other, of lines.
 //!
-//! Everything behind this file takes such a one as if it were not compressed: places and lengths are those of its text.
-//! Who reads all of it gets it in a file without a name; who reads a line of it shares one copy with all others.
+//! Everything behind this file takes such a file as if it weren't compressed: offsets and lengths are those of its text. What
+//! it looks like from outside is what the compressed file looks like, so nothing is unpacked to see whether it changed.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::sync::{Mutex, PoisonError};
 
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
-use super::archive::{MAX_MEMBER_BYTES, zstandard};
+use super::archive::zstandard;
+use super::content::{Content, Patience};
 use super::recognise::is_packed;
-use super::stamp::{FileId, Stamp};
-use super::unpacked::Unpacked;
-use crate::model::Span;
-
-/// The lengths of so many files are kept.
-const MAX_KNOWN: usize = 100_000;
-
-/// How long the text of a file is, and what is wrong with it.
-type TextLengths = HashMap<FileId, (Stamp, u64, Option<String>)>;
-
-static KNOWN: Mutex<Option<TextLengths>> = Mutex::new(None);
-
-thread_local! {
-    /// The text of the file that this thread unpacked to know how long it is: it opens the file next as a rule.
-    static READY: RefCell<Option<(Stamp, File)>> = const { RefCell::new(None) };
-}
+use super::stamp::Stamp;
+use super::unpacked::{Bounded, Unpacked};
 
 /// The name that it had before.
 pub(super) fn plain(name: &OsStr) -> &OsStr {
@@ -49,58 +33,14 @@ pub(super) fn head(file: File, bytes: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The file as it would look without compression, by what it looks like.
-pub(super) fn stat(stamp: Stamp, open: impl FnOnce() -> io::Result<File>) -> io::Result<Stamp> {
-    if let Some((size, _)) = known(stamp) {
-        return Ok(stamp.with_size(size));
-    }
-    let (text, unpacked) = unpack(open()?, stamp)?;
-    READY.set(Some((stamp, text)));
-    Ok(unpacked)
-}
-
-/// What is wrong with the file that looks like this, where it was read.
-pub(super) fn fault(stamp: Stamp) -> Option<String> {
-    known(stamp)?.1
-}
-
-/// All its text, in a file.
-pub(super) fn open(file: File, stamp: Stamp) -> io::Result<(File, Stamp)> {
-    let unpacked = READY.with_borrow_mut(|ready| ready.take_if(|(of, _)| *of == stamp)).map(|(_, text)| text);
-    match unpacked.zip(known(stamp)) {
-        Some((text, (size, _))) => Ok((text, stamp.with_size(size))),
-        None => unpack(file, stamp),
-    }
-}
-
-/// Some of its text.
-pub(super) fn part(file: File, stamp: Stamp, span: Span) -> io::Result<Box<dyn Read + Send>> {
-    let size = known(stamp).map_or(u64::MAX, |(size, _)| size);
-    Ok(Box::new(Unpacked::of_frames(stamp, || Frames::new(file), size)?.part(span)))
-}
-
-fn known(stamp: Stamp) -> Option<(u64, Option<String>)> {
-    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let (seen, size, fault) = known.as_ref()?.get(&stamp.id)?;
-    (*seen == stamp).then(|| (*size, fault.clone()))
-}
-
-/// All text of a file, in one without a name. What comes before a damage is good.
-fn unpack(file: File, stamp: Stamp) -> io::Result<(File, Stamp)> {
-    let mut text = tempfile::tempfile()?;
-    let fault = match io::copy(&mut Frames::new(file), &mut text) {
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => Some(format!("{error}; what came before is read")),
-        copied => copied.map(|_| None)?,
-    };
-    let size = io::Seek::stream_position(&mut text)?;
-    io::Seek::rewind(&mut text)?;
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
-    if known.len() >= MAX_KNOWN {
-        known.clear();
-    }
-    known.insert(stamp.id, (stamp, size, fault));
-    Ok((text, stamp.with_size(size)))
+/// Returns all its text, and what the file looks like with the size of the text.
+///
+/// # Errors
+/// There is no room for the text. Would block while it is being unpacked, unless the caller waits.
+pub(super) fn open(file: File, stamp: Stamp, patience: Patience) -> io::Result<(Content, Stamp)> {
+    let text = Unpacked::of_file(stamp, patience, || Box::new(Bounded::new(Frames::new(file), stamp.size)))?;
+    let size = text.len();
+    Ok((Content::Text(text), stamp.with_size(size)))
 }
 
 /// The text of the frames of a file.
@@ -108,27 +48,12 @@ struct Frames {
     /// Behind the last frame that was begun.
     rest: Option<BufReader<File>>,
     frame: Option<StreamingDecoder<BufReader<File>, FrameDecoder>>,
-    /// So many bytes may come, and at most so many in all.
-    left: u64,
-    most: u64,
 }
 
 impl Frames {
     fn new(file: File) -> Self {
-        #[cfg(test)]
-        UNPACKED.with(|unpacked| unpacked.set(unpacked.get() + 1));
-        Self::bounded(file, MAX_MEMBER_BYTES)
+        Self { rest: Some(BufReader::with_capacity(64 << 10, file)), frame: None }
     }
-
-    fn bounded(file: File, most: u64) -> Self {
-        Self { rest: Some(BufReader::with_capacity(64 << 10, file)), frame: None, left: most, most }
-    }
-}
-
-#[cfg(test)]
-thread_local! {
-    /// How often a file was unpacked.
-    static UNPACKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 impl Read for Frames {
@@ -140,8 +65,6 @@ impl Read for Frames {
             if let Some(frame) = &mut self.frame {
                 let read = frame.read(buffer).map_err(|error| damaged(&error.to_string()))?;
                 if read > 0 {
-                    let left = self.left.checked_sub(read as u64);
-                    self.left = left.ok_or_else(|| damaged(&format!("more than {} bytes", self.most)))?;
                     return Ok(read);
                 }
                 self.rest = self.frame.take().map(StreamingDecoder::into_inner);
@@ -166,7 +89,6 @@ mod tests {
 
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-    use super::*;
     use crate::model::{Index, TraceFile};
     use crate::trace::{RootScanner, RunDir, RunReader};
 
@@ -226,33 +148,35 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_unpacked_once_to_be_read() {
+    fn a_bomb_is_cut_off_and_said_to_be_one() {
         let root = tempfile::tempdir().unwrap();
         let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
-        let packed = compress_to_vec(line.as_bytes(), CompressionLevel::Fastest);
-        fs::write(root.path().join("rollout-once.jsonl.zst"), packed).unwrap();
-        let found = RootScanner::new(root.path().to_owned()).scan().runs;
-        let dir = found.values().next().unwrap();
-        UNPACKED.set(0);
-        assert_eq!(read(dir).events().len(), 1);
-        assert_eq!(UNPACKED.get(), 1);
-    }
-
-    #[test]
-    fn a_bomb_is_bound_in_what_it_holds_and_in_what_it_looks_back_to() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("bomb.zst");
-        fs::write(&path, bomb(9, 17)).unwrap();
-        let mut out = Vec::new();
-        let ended = Frames::bounded(File::open(&path).unwrap(), 1 << 20).read_to_end(&mut out);
-        assert!(ended.unwrap_err().to_string().ends_with("more than 1048576 bytes"));
-        assert!(out.len() <= 1 << 20);
-        let whole = Frames::bounded(File::open(&path).unwrap(), 9 << 17).read_to_end(&mut Vec::new());
-        assert_eq!(whole.unwrap(), 9 << 17);
+        let mut packed = compress_to_vec(line.as_bytes(), CompressionLevel::Fastest);
+        packed.extend(bomb(400, 17));
+        fs::write(root.path().join("rollout-1.jsonl.zst"), packed).unwrap();
         fs::write(root.path().join("rollout-2.jsonl.zst"), bomb(1, 30)).unwrap();
         let found = RootScanner::new(root.path().to_owned()).scan();
         let skipped = &found.skipped[0];
-        assert!(found.runs.is_empty() && skipped.path == "rollout-2.jsonl", "{skipped:?}");
+        assert!(skipped.path == "rollout-2.jsonl", "{skipped:?}");
         assert!(skipped.reason.starts_with("the compressed file is damaged: "), "{}", skipped.reason);
+        let index = read(found.runs.values().next().unwrap());
+        assert_eq!((found.runs.len(), index.events().len()), (1, 1));
+        let told = index.passing_issues().iter().any(|issue| issue.reason.contains("more than 200 times as many"));
+        assert!(told, "{:?}", index.passing_issues());
+        assert!(index.events_file().size <= super::super::unpacked::RATIO_FREE_BYTES);
+    }
+
+    #[test]
+    fn what_is_packed_well_and_short_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
+        let text = line.repeat(50_000);
+        let packed = compress_to_vec(text.as_bytes(), CompressionLevel::Fastest);
+        assert!(packed.len() * 250 < text.len(), "{} of {}", packed.len(), text.len());
+        fs::write(root.path().join("rollout-1.jsonl.zst"), packed).unwrap();
+        let found = RootScanner::new(root.path().to_owned()).scan().runs;
+        let index = read(found.values().next().unwrap());
+        assert_eq!(index.events_file().size, text.len() as u64);
+        assert_eq!(index.passing_issues(), []);
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::dir::RunDir;
+use super::read::unread;
 use super::stamp::{Stamp, TICK};
 use crate::format;
 use crate::model::{Issue, IssueKind, ManifestState, TraceFile};
@@ -46,7 +47,7 @@ impl ManifestTail {
         self.fresh = (self.seen != Some(seen) && seen.age().is_none_or(|age| age < TICK)).then(Instant::now);
         self.seen = Some(seen);
         let read = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES);
-        let read = read.map_err(|error| (IssueKind::Unreadable, error.to_string()));
+        let read = read.map_err(|error| unread(&error));
         match read.and_then(|text| format::manifest(&text).map(|read| (hash(&text), read))) {
             Ok((text, _)) if self.good && self.text == text => {
                 self.fault = None;
@@ -79,13 +80,16 @@ impl ManifestTail {
         if error.kind() == io::ErrorKind::NotFound {
             return was_there.then_some(ManifestState::Missing);
         }
-        self.fault = Some((issue(IssueKind::Unreadable, error.to_string()), Instant::now()));
+        let (kind, reason) = unread(error);
+        self.fault = Some((issue(kind, reason), Instant::now()));
         Some(ManifestState::Unreadable)
     }
 
-    /// What is odd about the file now. A fault younger than `settle` may be a rewrite under way and is not told.
+    /// What is odd about the file now. A fault younger than `settle` may be a rewrite under way and is not told, unless the file
+    /// cannot be read at all.
     pub(super) fn issues(&self, settle: Duration) -> impl Iterator<Item = &Issue> {
-        let old_enough = |(_, since): &&(Issue, Instant)| since.elapsed() >= settle;
+        let old_enough =
+            |(issue, since): &&(Issue, Instant)| issue.kind == IssueKind::Away || since.elapsed() >= settle;
         self.notes.iter().chain(self.fault.as_ref().filter(old_enough).map(|(issue, _)| issue))
     }
 
@@ -110,7 +114,10 @@ impl ManifestTail {
     /// Whether another look is due although no file changed: a fault may be a rewrite under way, and is told once it is
     /// older than `settle`.
     pub(super) fn wants_another_look(&self, settle: Duration) -> bool {
-        let fault = self.fault.as_ref().is_some_and(|(_, since)| since.elapsed() <= settle + Duration::from_secs(1));
+        let is_due = |(issue, since): &(Issue, Instant)| {
+            issue.kind == IssueKind::Away || since.elapsed() <= settle + Duration::from_secs(1)
+        };
+        let fault = self.fault.as_ref().is_some_and(is_due);
         fault || self.fresh.is_some()
     }
 }

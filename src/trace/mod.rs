@@ -13,6 +13,7 @@ mod beneath;
 mod beside;
 mod blocks;
 mod children;
+mod content;
 mod dir;
 mod document;
 #[cfg(feature = "archives")]

@@ -1,11 +1,11 @@
-//! What does a file hold that was compressed as a whole? A program built without the feature `archives` does not know.
+//! Stands in for the reader of compressed files in a program that was built without the feature `archives`.
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 
+use super::content::{Content, Patience};
 use super::stamp::Stamp;
-use crate::model::Span;
 
 pub(super) fn plain(name: &OsStr) -> &OsStr {
     name
@@ -15,19 +15,7 @@ pub(super) fn head(_: File, _: u64) -> io::Result<Vec<u8>> {
     Err(unread())
 }
 
-pub(super) fn stat(_: Stamp, _: impl FnOnce() -> io::Result<File>) -> io::Result<Stamp> {
-    Err(unread())
-}
-
-pub(super) fn fault(_: Stamp) -> Option<String> {
-    None
-}
-
-pub(super) fn open(_: File, _: Stamp) -> io::Result<(File, Stamp)> {
-    Err(unread())
-}
-
-pub(super) fn part(_: File, _: Stamp, _: Span) -> io::Result<Box<dyn Read + Send>> {
+pub(super) fn open(_: File, _: Stamp, _: Patience) -> io::Result<(Content, Stamp)> {
     Err(unread())
 }
 

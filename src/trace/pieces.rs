@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use super::dir::read_at;
+use super::content::ReadAt as _;
 use super::stamp::Stamp;
 use crate::format::{Apart, Values};
 use crate::model::{Span, StepHead};
@@ -69,7 +69,7 @@ impl Read for Composed {
         let read = match inside {
             Some((from, span)) if from < span.len => {
                 let wanted = usize::try_from(span.len - from).unwrap_or(usize::MAX).min(buffer.len());
-                let read = read_at(&self.file, buffer.get_mut(..wanted).unwrap_or_default(), span.offset + from)?;
+                let read = self.file.read_at(buffer.get_mut(..wanted).unwrap_or_default(), span.offset + from)?;
                 if read == 0 && wanted > 0 {
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter"));
                 }
@@ -106,7 +106,7 @@ pub(super) fn list(file: &File, apart: &Apart) -> io::Result<Listed> {
     let mut piece = vec![0; PIECE_BYTES];
     let mut line_start = true;
     loop {
-        let read = read_at(file, &mut piece, at)?;
+        let read = file.read_at(&mut piece, at)?;
         let bytes = piece.get(..read).unwrap_or_default();
         if bytes.is_empty() {
             break;

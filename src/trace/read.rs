@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use super::content::{Patience, is_lasting};
 use super::dir::RunDir;
 use super::manifest::ManifestTail;
 use super::stamp::Stamps;
@@ -37,6 +38,8 @@ pub struct RunReader {
     failed: bool,
     /// A writer held a file for itself at the last look.
     busy: bool,
+    /// A file was being unpacked at the last look.
+    waits: bool,
 }
 
 /// Reads a run as it is now, completely. Nobody waits for a writer to finish its line: what is there is what there is.
@@ -66,6 +69,7 @@ impl RunReader {
             unsettled: false,
             failed: false,
             busy: false,
+            waits: false,
         }
     }
 
@@ -83,6 +87,17 @@ impl RunReader {
     /// Whether a writer held a file for itself at the last look, so that not all is read that there is.
     pub fn is_busy(&self) -> bool {
         self.busy
+    }
+
+    /// Whether a file is being unpacked: the next look finds more once that is done.
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Whether a document is being read again, so that another look finds more at once; what was handed out before is whole
+    /// until then.
+    pub fn is_under_way(&self) -> bool {
+        self.tool.as_ref().is_some_and(ToolFile::is_under_way)
     }
 
     /// What the files looked like when they were last looked at; `None` where there is more to read, where another look
@@ -131,18 +146,24 @@ impl RunReader {
     fn read_into(&mut self, delta: &mut Delta, limit: u64) -> bool {
         delta.restarted = std::mem::take(&mut self.restarted);
         let handed_out = if delta.restarted { 0 } else { self.names.len() };
+        // Whoever reads in pieces has others to look after. A single look at files that nobody writes waits.
+        let is_patient = limit == u64::MAX || self.settle.is_zero();
+        let limit = (limit, if is_patient { Patience::Wait } else { Patience::Now });
         if let Some(tool) = &mut self.tool {
             let look = tool.look(&self.dir, limit, self.settle, &mut self.names, delta);
             if look.as_ref().is_ok_and(|look| look.restarted) {
                 *self = Self { restarted: true, ..Self::settling(self.dir.clone(), self.settle) };
                 return false;
             }
-            (self.unsettled, self.failed) = (tool.is_unsettled(&look), look.is_err());
+            self.failed = look.is_err();
+            self.unsettled = tool.is_unsettled(&look) || look.as_ref().is_err_and(|error| !is_lasting(error));
             self.busy = look.as_ref().is_ok_and(|look| look.busy);
+            self.waits = look.as_ref().is_ok_and(|look| look.waits);
             let look = settle_look(TraceFile::Events, look, tool.has_read(), delta);
             let torn =
                 |reason| Issue { kind: IssueKind::Torn, file: TraceFile::Events, line: None, offset: None, reason };
-            delta.passing.extend(self.dir.packed_fault().or_else(|| self.dir.fault()).map(torn));
+            let packed = || Some(format!("{}; what came before is read", tool.fault()?));
+            delta.passing.extend(packed().or_else(|| self.dir.fault()).map(torn));
             delta.event_confirmed = look.confirmed;
             (delta.steps_file, delta.events_file, delta.more) = (look.state, look.state, look.more);
             // A document that was read anew has names of its own.
@@ -184,7 +205,8 @@ impl RunReader {
             return false;
         }
         delta.manifest = self.manifest.look(&self.dir);
-        self.unsettled = self.manifest.wants_another_look(self.settle);
+        let is_away = |look: &io::Result<Look>| look.as_ref().is_err_and(|error| !is_lasting(error));
+        self.unsettled = self.manifest.wants_another_look(self.settle) || is_away(&steps) || is_away(&events);
         self.failed = steps.is_err() || events.is_err();
         self.busy = [&steps, &events].iter().any(|look| look.as_ref().is_ok_and(|look| look.busy));
         delta.passing.extend(self.manifest.issues(self.settle).cloned());
@@ -213,13 +235,14 @@ fn settle_look(file: TraceFile, look: io::Result<Look>, has_read: bool, delta: &
         Ok(look) => look,
         Err(error) => {
             let old = if has_read { "; what is shown was read before that, and may be out of date" } else { "" };
-            tell(IssueKind::Unreadable, None, None, format!("{error}{old}"));
+            let (kind, reason) = unread(&error);
+            tell(kind, None, None, format!("{reason}{old}"));
             return Look::default();
         }
     };
     if look.busy {
-        let reason = "another program holds it for itself; it is looked at again".to_owned();
-        tell(IssueKind::Unreadable, None, None, reason);
+        let reason = "cannot be read right now: another program holds it for itself; it is looked at again".to_owned();
+        tell(IssueKind::Away, None, None, reason);
     }
     if look.rest > 0 && !look.more {
         let reason = format!("the last {} bytes are no complete line", look.rest);
@@ -229,6 +252,14 @@ fn settle_look(file: TraceFile, look: io::Result<Look>, has_read: bool, delta: &
         tell(IssueKind::Unterminated, Some(line), Some(offset), "the last line has no line end".to_owned());
     }
     look
+}
+
+/// Says why a file could not be read, and whether that may pass.
+pub(super) fn unread(error: &io::Error) -> (IssueKind, String) {
+    if is_lasting(error) {
+        return (IssueKind::Unreadable, error.to_string());
+    }
+    (IssueKind::Away, format!("cannot be read right now: {error}"))
 }
 
 fn is_step(bytes: &[u8]) -> bool {

@@ -3,8 +3,9 @@
 //! The copy goes away with the value. The run directory itself is only read.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Seek as _, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read as _, Write};
 
+use super::content::{Content, Patience};
 use super::{MAX_MANIFEST_BYTES, RunDir, read_index};
 use crate::model::redact::{Blanked, Search, Secrets};
 use crate::model::{Index, Lines, MAX_LINE_BYTES, Span, TraceFile};
@@ -40,9 +41,9 @@ impl RedactedRun {
             .map(|file| Ok((file, dir.read_all(file, MAX_DOCUMENT_BYTES)?)))
             .collect::<io::Result<_>>()?;
         // Opened once for both passes. The run may be going on: what comes after these lengths is in neither.
-        let mut files: Vec<(TraceFile, (File, u64))> = there()
+        let files: Vec<(TraceFile, (Content, u64))> = there()
             .filter(|_| !is_document)
-            .map(|file| dir.open(file).map(|(opened, stamp)| (file, (opened, stamp.size))))
+            .map(|file| dir.open(file, Patience::Wait).map(|(opened, stamp)| (file, (opened, stamp.size))))
             .collect::<io::Result<_>>()?;
         let records = dir.record_files()?;
         let mut search = Search::default();
@@ -51,12 +52,11 @@ impl RedactedRun {
             search.read(&text?);
         }
         manifest.iter().for_each(|text| search.read(text));
-        for (_, (opened, len)) in &mut files {
-            each_line(&mut BufReader::new((&*opened).take(*len)), &mut |line, _| {
+        for (_, (opened, len)) in &files {
+            each_line(&mut BufReader::new(opened.from_start().take(*len)), &mut |line, _| {
                 search.read(line);
                 Ok(())
             })?;
-            opened.rewind()?;
         }
         let secrets = search.end();
         let temp = tempfile::tempdir()?;
@@ -74,7 +74,7 @@ impl RedactedRun {
         }
         for (file, (opened, len)) in &files {
             let mut out = BufWriter::new(File::create(copy.file(*file))?);
-            let mut input = BufReader::new(opened.take(*len));
+            let mut input = BufReader::new(opened.from_start().take(*len));
             each_line(&mut input, &mut |line, ended| write_line(&secrets, line, ended, &mut out))?;
             out.flush()?;
         }

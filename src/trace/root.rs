@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::beneath::{self, Dir, Kind};
+use super::content::is_lasting;
 use super::dir::RunDir;
 use super::frames;
 use super::recognise::origin;
@@ -195,9 +196,12 @@ impl Candidate {
             return;
         }
         let found = match origin(dir, &self.name) {
-            // What cannot be read now may be later; until then, it is what it was.
+            // What cannot be read right now may be later; until then, it is what it was.
             Err(error) if error.kind() != io::ErrorKind::InvalidData => {
                 self.seen = None;
+                if !is_lasting(&error) && matches!(self.origin, Origin::Other) {
+                    self.origin = Origin::Skipped(format!("cannot be read right now: {error}").into());
+                }
                 return;
             }
             Err(error) => Origin::Skipped(error.to_string().into()),
@@ -437,11 +441,26 @@ impl RootScanner {
             (reach.before_each)();
             let listing = match list(root, &visit, before.get(&visit.dir), reach) {
                 Ok(listing) => listing,
-                Err(error) if visit.depth == top => return Err(error),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => {
-                    found.skip(Skipped { path: visit.key, reason: error.to_string(), is_file: false });
-                    continue;
+                    // What cannot be read right now is what it was.
+                    let known = before.get(&visit.dir).filter(|_| !is_lasting(&error));
+                    if visit.depth == top && known.is_none() {
+                        return Err(error);
+                    }
+                    let reason = if is_lasting(&error) {
+                        error.to_string()
+                    } else {
+                        format!("cannot be read right now: {error}")
+                    };
+                    if visit.depth == 0 {
+                        found.fault = Some(reason);
+                    } else if error.kind() != io::ErrorKind::NotFound {
+                        found.skip(Skipped { path: visit.key.clone(), reason, is_file: false });
+                    }
+                    match known {
+                        Some(known) => Listing { seen: None, ..known.clone() },
+                        None => continue,
+                    }
                 }
             };
             visit.judge(&listing, root, found);
@@ -549,7 +568,11 @@ impl Visit {
                 Ok(held) => held,
                 Err(error) => {
                     skip(found, &file_key, &error.to_string(), true);
-                    continue;
+                    // What cannot be read right now is what it was.
+                    match holder.last_listing().filter(|_| !is_lasting(&error)) {
+                        Some(held) => held,
+                        None => continue,
+                    }
                 }
             };
             if let Some(fault) = &held.fault {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[cfg(feature = "archives")]
 use super::archive::{self, Entry};
 use super::beneath::{Dir, refused};
-use super::dir::read_exact_at;
+use super::content::{Patience, ReadAt as _, is_lasting};
 use super::manifest::MAX_MANIFEST_BYTES;
 use super::pieces::{self, Pieces};
 use super::stamp::Stamp;
@@ -115,10 +115,14 @@ impl Holder {
         self.known(stamp).map_or_else(|| Ok(self.opened()?.1), Ok)
     }
 
+    /// Returns what it held when it was read last.
+    pub(super) fn last_listing(&self) -> Option<Arc<Listing>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// What it held, where it still looks like that.
     fn known(&self, stamp: Stamp) -> Option<Arc<Listing>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.clone().filter(|known| known.stamp == stamp && (known.settled || !stamp.is_settled()))
+        self.last_listing().filter(|known| known.stamp == stamp && (known.settled || !stamp.is_settled()))
     }
 
     /// The file, with what it holds.
@@ -244,7 +248,10 @@ impl Member {
             Some(name) => listing.runs.contains_key(name),
             None => listing.runs.is_empty() && listing.beside.is_some(),
         };
-        self.holder.listing().is_ok_and(there)
+        match self.holder.listing() {
+            Ok(listing) => there(listing),
+            Err(error) => !is_lasting(&error),
+        }
     }
 
     /// What one of its files looks like: equal where its bytes are, whatever is added to an archive.
@@ -254,21 +261,24 @@ impl Member {
     }
 
     /// Opens one of its files at its start.
-    pub(super) fn open(&self, file: TraceFile) -> io::Result<Opened> {
+    ///
+    /// # Errors
+    /// Not there; what the system says; would block where it is being unpacked and `patience` is none.
+    pub(super) fn open(&self, file: TraceFile, patience: Patience) -> io::Result<Opened> {
         let (opened, listing) = self.holder.opened()?;
         let at = self.at(&listing, file)?;
         let stamp = stamp_of(&listing, &at);
         #[cfg(feature = "archives")]
         let is_closed = matches!(at, At::Packed(..));
         #[cfg(not(feature = "archives"))]
-        let is_closed = false;
+        let (is_closed, _) = (false, patience);
         let (input, start): (Box<dyn Read + Send>, _) = match at {
             At::Bytes(span, line) | At::Line(span, line, _) => {
                 (Box::new(bytes_of(opened, span)?), (span.offset, line.saturating_sub(1)))
             }
             At::Before(len) => (Box::new(io::Cursor::new(before(&opened, len)?)), (0, 0)),
             #[cfg(feature = "archives")]
-            At::Packed(entry, _) => (unpacked::whole(opened, listing.stamp, entry), (0, 0)),
+            At::Packed(entry, _) => (unpacked::whole(opened, listing.stamp, entry, patience)?, (0, 0)),
             At::Apart(pieces) => (Box::new(pieces.read(opened, Span { offset: 0, len: pieces.len() })), (0, 0)),
         };
         Ok(Opened { input, stamp, start, is_closed })
@@ -281,7 +291,7 @@ impl Member {
             && let Ok(At::Packed(entry, _)) = self.at(&listing, TraceFile::Events)
         {
             // What is wrong with it is told by who reads it.
-            let _ = Unpacked::of(opened, listing.stamp, entry);
+            let _ = Unpacked::of(opened, listing.stamp, entry, Patience::Wait);
         }
     }
 
@@ -309,7 +319,7 @@ impl Member {
                 Box::new(bytes.take(span.len))
             }
             #[cfg(feature = "archives")]
-            At::Packed(entry, _) => Box::new(Unpacked::of(opened, listing.stamp, entry)?.part(span)),
+            At::Packed(entry, _) => Unpacked::of(opened, listing.stamp, entry, Patience::Wait)?.part(span),
             At::Apart(pieces) => Box::new(pieces.read(opened, span)),
         };
         Ok((input, span.len))
@@ -350,7 +360,7 @@ fn before(file: &File, len: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     }
     let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
-    read_exact_at(file, &mut bytes, 0)?;
+    file.read_exact_at(&mut bytes, 0)?;
     bytes.extend_from_slice(CLOSING);
     Ok(bytes)
 }
@@ -383,7 +393,7 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
         });
     }
     let mut start = [0; 4];
-    let read = super::dir::read_at(file, &mut start, 0)?;
+    let read = file.read_at(&mut start, 0)?;
     let is_archive = start.get(..read).is_some_and(|start| start.starts_with(ARCHIVE_MAGIC));
     let (runs, beside, fault) =
         if is_archive { in_archive(file, stamp.size, several)? } else { in_document(file, several)? };
@@ -458,7 +468,7 @@ fn in_lines(file: &File, several: &Several, lines: &Lines) -> io::Result<(BTreeM
     let (mut at, mut line) = (0, LineUnderWay::new(several, 0, 1));
     let mut piece = vec![0; PIECE_BYTES];
     loop {
-        let read = super::dir::read_at(file, &mut piece, at)?;
+        let read = file.read_at(&mut piece, at)?;
         let bytes = piece.get(..read).unwrap_or_default();
         if bytes.is_empty() {
             break;
@@ -545,7 +555,7 @@ fn in_document(file: &File, several: &Several) -> io::Result<RunsInFile> {
     let mut piece = vec![0; PIECE_BYTES];
     let mut size = 0;
     loop {
-        let read = super::dir::read_at(file, &mut piece, size)?;
+        let read = file.read_at(&mut piece, size)?;
         let bytes = piece.get(..read).unwrap_or_default();
         places.push(bytes, |found| spans.push((found.span, found.line)));
         names.push(bytes, |found| {

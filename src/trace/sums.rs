@@ -3,10 +3,9 @@
 //! A file that only grows costs nothing here but the sums of what is new. Whoever suspects more looks at old blocks
 //! again, as many at a time as it can pay for.
 
-use std::fs::File;
 use std::io;
 
-use super::dir::read_at;
+use super::content::ReadAt;
 
 /// One sum stands for so many bytes; as many are read again at least, with every append to a file.
 pub(super) const BLOCK_BYTES: u64 = 16 << 10;
@@ -52,7 +51,7 @@ impl Sums {
     ///
     /// # Errors
     /// What reading says.
-    pub(super) fn agree(&mut self, file: &File, count: usize) -> io::Result<bool> {
+    pub(super) fn agree(&mut self, file: &impl ReadAt, count: usize) -> io::Result<bool> {
         let mut bytes = Vec::new();
         for _ in 0..count.min(self.blocks.len()) {
             let at = self.next % self.blocks.len();
@@ -61,7 +60,7 @@ impl Sums {
             let start = at as u64 * BLOCK_BYTES;
             let len = usize::try_from((self.end - start).min(BLOCK_BYTES)).map_err(io::Error::other)?;
             bytes.resize(len, 0);
-            if read_at(file, &mut bytes, start)? < len || sum_of(start, &bytes) != *sum {
+            if file.read_at(&mut bytes, start)? < len || sum_of(start, &bytes) != *sum {
                 return Ok(false);
             }
         }
@@ -110,6 +109,7 @@ fn factor(at: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::{Seek as _, SeekFrom, Write as _};
 
     use super::*;

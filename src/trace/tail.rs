@@ -4,11 +4,11 @@
 //! line yet; when the file has been quiet for a while and the rest is a complete record, it is handed out as a
 //! provisional line (a writer killed between its two write calls leaves exactly that).
 
-use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::dir::{RunDir, read_at, read_exact_at};
+use super::content::{Content, Patience, ReadAt as _, is_pending};
+use super::dir::RunDir;
 use super::stamp::{Stamp, TICK};
 use super::sums::{BLOCK_BYTES, Sums};
 use crate::model::index::FileState;
@@ -47,6 +47,10 @@ pub(super) struct Tail {
     /// What stands after the last LF was looked at since the file last changed, and is no record.
     rest_judged: bool,
     more: bool,
+    /// How long the text was when it was opened last; of a file that isn't compressed, that is its size.
+    size: u64,
+    /// Why not all of it could be unpacked.
+    fault: Option<String>,
 }
 
 /// What the file's metadata say beside the last look's.
@@ -74,6 +78,8 @@ pub(super) struct Look {
     pub(super) more: bool,
     /// A writer holds the file for itself; it is to be looked at again.
     pub(super) busy: bool,
+    /// It is being unpacked; it is to be looked at again.
+    pub(super) waits: bool,
     /// Bytes after the last line end that are not handed out.
     pub(super) rest: u64,
     /// Number and offset of a last line that was handed out without its line end.
@@ -107,7 +113,14 @@ impl Tail {
             provisional: None,
             rest_judged: false,
             more: false,
+            size: 0,
+            fault: None,
         }
+    }
+
+    /// Why not all of the file could be unpacked.
+    pub(super) fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
     }
 
     /// What the last look saw of the file; `None` where it was not there.
@@ -127,7 +140,7 @@ impl Tail {
 
     /// Whether another look may find something although the file does not change.
     pub(super) fn is_unsettled(&self, look: &Look) -> bool {
-        self.more || look.busy || self.doubted > 0 || (look.rest > 0 && !self.rest_judged)
+        self.more || look.busy || look.waits || self.doubted > 0 || (look.rest > 0 && !self.rest_judged)
     }
 
     /// Hands out new lines, reading at most about `limit` bytes.
@@ -139,7 +152,7 @@ impl Tail {
     pub(super) fn look(
         &mut self,
         dir: &RunDir,
-        limit: u64,
+        (limit, patience): (u64, Patience),
         settle: Duration,
         is_record: impl Fn(&[u8]) -> bool,
         mut on_line: impl FnMut(Line<'_>),
@@ -152,23 +165,35 @@ impl Tail {
             Err(error) => return Err(error),
         };
         let (mut stamp, mut news) = (stamp, self.notice(stamp));
-        let judged = self.offset >= stamp.size || self.provisional.is_some() || self.rest_judged;
+        let is_packed = dir.is_packed();
+        // How long the text of a compressed file is, is known once it is unpacked.
+        let size = if is_packed { self.size } else { stamp.size };
+        let judged = self.offset >= size || self.provisional.is_some() || self.rest_judged;
         if news == News::Nothing && !self.more && judged && !self.may_compare() {
-            return Ok(self.state(stamp.size, Look::default()));
+            return Ok(self.state(size, Look::default()));
         }
-        let (file, opened) = match dir.open(self.file) {
+        let (file, opened) = match dir.open(self.file, patience) {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 // What is known stays.
                 self.forget_look();
-                return Ok(Look { busy: true, rest: 0, ..self.state(stamp.size, Look::default()) });
+                let waits = is_pending(&error);
+                let state = self.state(size, Look::default());
+                return Ok(Look { busy: !waits, waits, more: waits || state.more, rest: 0, ..state });
             }
             Err(error) => return Err(error),
         };
         if opened.id != stamp.id {
             (stamp, news) = (opened, self.notice(opened));
         }
-        if self.offset > 0 && (news == News::Replaced || stamp.size < self.offset) {
+        let size = if is_packed { opened.size } else { stamp.size };
+        self.size = size;
+        self.fault = file.fault().map(str::to_owned);
+        if is_packed && news == News::Grown && self.offset > 0 {
+            // It was compressed anew, and that it has more bytes says nothing of its text.
+            news = News::Touched;
+        }
+        if self.offset > 0 && (news == News::Replaced || size < self.offset) {
             return Ok(Look { restarted: true, ..Look::default() });
         }
         let in_pieces = self.more;
@@ -176,18 +201,18 @@ impl Tail {
             return Ok(Look { restarted: true, ..Look::default() });
         }
         // No mark guards what stands after the last line: it is searched anew, unless it is long and only grew.
-        if news == News::Replaced || stamp.size < self.scanned || self.scanned - self.offset < CHUNK_BYTES as u64 {
+        if news == News::Replaced || size < self.scanned || self.scanned - self.offset < CHUNK_BYTES as u64 {
             self.scanned = self.offset;
         }
         let mut look = Look::default();
         if self.provisional.is_some() {
             match self.line_end_follows(&file)? {
-                None => return Ok(self.state(stamp.size, look)),
+                None => return Ok(self.state(size, look)),
                 Some(false) => return Ok(Look { restarted: true, ..look }),
                 Some(true) => look.confirmed = true,
             }
         }
-        let size = self.read_lines(&file, stamp.size, limit, &mut on_line)?.max(stamp.size);
+        let size = self.read_lines(&file, size, limit, &mut on_line)?.max(size);
         if !self.more && size > self.offset && self.changed.elapsed() >= settle {
             self.hand_out_rest(&file, size, is_record, on_line)?;
         }
@@ -239,7 +264,7 @@ impl Tail {
     ///
     /// Where the file grew, one block is enough for now: the rest is compared once it is quiet, so that a run that
     /// appends for hours is not read over and over.
-    fn compare(&mut self, file: &File, news: News, limit: u64) -> io::Result<bool> {
+    fn compare(&mut self, file: &Content, news: News, limit: u64) -> io::Result<bool> {
         let count = match news {
             News::Nothing if self.may_compare() => QUIET_BLOCKS,
             News::Nothing | News::Replaced => 0,
@@ -252,16 +277,16 @@ impl Tail {
         self.sums.agree(file, count)
     }
 
-    fn still_the_same(&self, file: &File) -> io::Result<bool> {
+    fn still_the_same(&self, file: &Content) -> io::Result<bool> {
         let start = self.offset - self.mark.len() as u64;
         Ok(bytes_at(file, 0, self.head.len() as u64)? == self.head
             && bytes_at(file, start, self.mark.len() as u64)? == self.mark)
     }
 
     /// Whether the byte after the provisional line is its LF; `None` where there is no byte yet.
-    fn line_end_follows(&mut self, file: &File) -> io::Result<Option<bool>> {
+    fn line_end_follows(&mut self, file: &Content) -> io::Result<Option<bool>> {
         let mut next = [0];
-        if read_at(file, &mut next, self.offset)? == 0 {
+        if file.read_at(&mut next, self.offset)? == 0 {
             return Ok(None);
         }
         if next == *b"\n" {
@@ -277,7 +302,7 @@ impl Tail {
     /// Reads and hands out complete lines; returns how far it saw the file reach.
     fn read_lines(
         &mut self,
-        file: &File,
+        file: &Content,
         size: u64,
         limit: u64,
         on_line: &mut impl FnMut(Line<'_>),
@@ -291,7 +316,7 @@ impl Tail {
             let expected = usize::try_from(size.saturating_sub(from)).unwrap_or(CHUNK_BYTES);
             let wanted = (expected + 1).min(CHUNK_BYTES);
             chunk.resize(wanted, 0);
-            let read = read_at(file, &mut chunk, from)?;
+            let read = file.read_at(&mut chunk, from)?;
             chunk.truncate(read);
             let mut at = 0;
             for end in memchr::memchr_iter(b'\n', &chunk) {
@@ -317,7 +342,7 @@ impl Tail {
         }
     }
 
-    fn hand_out_long(&mut self, file: &File, span: Span, on_line: &mut impl FnMut(Line<'_>)) -> io::Result<()> {
+    fn hand_out_long(&mut self, file: &Content, span: Span, on_line: &mut impl FnMut(Line<'_>)) -> io::Result<()> {
         let bytes = if span.len <= MAX_LINE_BYTES { Some(bytes_at(file, span.offset, span.len)?) } else { None };
         self.hand_out(span, bytes.as_deref(), false, on_line);
         Ok(())
@@ -336,7 +361,7 @@ impl Tail {
 
     fn hand_out_rest(
         &mut self,
-        file: &File,
+        file: &Content,
         size: u64,
         is_record: impl Fn(&[u8]) -> bool,
         mut on_line: impl FnMut(Line<'_>),
@@ -357,9 +382,9 @@ impl Tail {
     }
 }
 
-fn bytes_at(file: &File, offset: u64, len: u64) -> io::Result<Vec<u8>> {
+fn bytes_at(file: &Content, offset: u64, len: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
-    match read_exact_at(file, &mut bytes, offset) {
+    match file.read_exact_at(&mut bytes, offset) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Vec::new()),
         done => done.map(|()| bytes),
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::beside::BesideFile;
 use super::children;
+use super::content::Patience;
 use super::dir::RunDir;
 use super::document::Document;
 use super::numbered::Numbered;
@@ -48,11 +49,21 @@ impl ToolFile {
         self.document.seen_beside().or(self.numbered.seen_beside()).or(self.beside.seen())
     }
 
+    /// Whether a pass over the document is under way, of which what was handed out before says nothing.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.document.is_under_way()
+    }
+
+    /// What is wrong with the file as a whole, where it is compressed.
+    pub(super) fn fault(&self) -> Option<&str> {
+        self.tail.fault()
+    }
+
     /// Whether another look may find something although the file does not change.
     pub(super) fn is_unsettled(&self, look: &io::Result<Look>) -> bool {
         let lines = look.as_ref().is_ok_and(|look| self.tail.is_unsettled(look));
         lines
-            || look.as_ref().is_ok_and(|look| look.busy)
+            || look.as_ref().is_ok_and(|look| look.busy || look.waits)
             || self.document.is_unsettled()
             || self.numbered.is_unsettled()
             || self.beside.is_torn()
@@ -65,7 +76,7 @@ impl ToolFile {
     pub(super) fn look(
         &mut self,
         dir: &RunDir,
-        limit: u64,
+        (limit, patience): (u64, Patience),
         settle: Duration,
         names: &mut Names,
         delta: &mut Delta,
@@ -76,7 +87,7 @@ impl ToolFile {
             Shape::Lines | Shape::LinesBelow { .. } | Shape::Files { .. } => None,
         };
         if let Some(paths) = paths {
-            return self.document.look(dir, (self.tool, paths), names, delta);
+            return self.document.look(dir, (self.tool, paths), (limit, patience), names, delta);
         }
         let Self { tail, numbered, beside, reader, open, .. } = self;
         if let Shape::Files { numbering, .. } = self.tool.shape {
@@ -96,7 +107,7 @@ impl ToolFile {
         }
         let mut issues = Vec::new();
         let mut draft = Draft::new(open, names, delta);
-        let look = tail.look(dir, limit, settle, is_event, |line| {
+        let look = tail.look(dir, (limit, patience), settle, is_event, |line| {
             let Some((bytes, fate)) = record(TraceFile::Events, line, &mut issues) else { return };
             let read = match bytes {
                 Some(bytes) => Record::of(bytes),
@@ -115,6 +126,8 @@ impl ToolFile {
         if look.as_ref().is_ok_and(|look| look.restarted) {
             return look;
         }
+        // What cannot be unpacked may be the end.
+        draft.run().damage = tail.fault().map(Box::from);
         reader.look(&mut draft);
         let run = draft.run();
         let beside = children::count(dir, run.run_id.as_deref());

@@ -1,28 +1,58 @@
-//! Where are the bytes of a member of an archive while somebody looks at them? Unpacked once for all that a page reads of
-//! it: a small one in memory, a large one in a file without a name, which is gone with the program.
+//! Unpacks compressed files and members of archives, once for all who read them.
+//!
+//! The caller unpacks the first slice. A thread of its own unpacks the rest, in slices and in turns, so that neither a large file
+//! nor a bomb keeps other readers waiting. A reader that must not wait comes back later. Small texts are held in memory, large
+//! ones in files without a name, which the system removes with the program.
+//!
+//! There are bounds on the bytes of one text, on its ratio to the packed bytes, and on the bytes of all texts on the disk.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Write as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::archive::{self, Entry};
-use super::dir::read_at;
+use super::content::{self, Content, Patience, ReadAt, pending};
 use super::stamp::{FileId, Stamp};
 use crate::model::Span;
 
-/// A larger member is unpacked to the disk.
-const MAX_HELD_BYTES: u64 = 8 << 20;
-/// So much is kept of members that nobody may look at any more: in memory, and on the disk.
-const MAX_KEPT_BYTES: [u64; 2] = [16 << 20, 2 << 30];
+/// No longer text is unpacked.
+pub(super) const MAX_TEXT_BYTES: u64 = 1 << 30;
+/// A text that is so many times as long as what it was unpacked from is a bomb: logs rarely reach 30.
+pub(super) const MAX_RATIO: u64 = 200;
+/// A shorter text is no bomb, however well it was packed.
+pub(super) const RATIO_FREE_BYTES: u64 = 16 << 20;
+/// Unpacked in one go.
+pub(super) const SLICE_BYTES: u64 = 4 << 20;
+/// A longer text goes to the disk.
+const MAX_HELD_BYTES: usize = 8 << 20;
+/// Bytes of finished texts that are kept for later readers, in memory and on the disk.
+const MAX_KEPT_BYTES: [u64; 2] = [16 << 20, 1 << 30];
+/// Bytes of all texts on the disk, including those that are being read or unpacked.
+const MAX_DISK_BYTES: u64 = 2 << 30;
+/// Limits how many texts are being unpacked, or wait for their first reader, when a reader that doesn't wait asks for another.
+const MAX_UNDER_WAY: usize = 3;
+/// A text whose first reader hasn't come after this long no longer counts.
+const READER_COMES_WITHIN: Duration = Duration::from_secs(10);
+/// A text that took longer than `LONG` is unpacked again for readers that don't wait after `REST` times as long at the earliest.
+/// Otherwise a file that changes twice a second would keep the thread busy for good.
+const LONG: Duration = Duration::from_millis(100);
+const REST: u32 = 4;
+/// A text that could not be unpacked, for want of room or rights, is tried again after this long.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
+/// Read at a time.
+const PIECE_BYTES: usize = 256 << 10;
 
-/// An unpacked member.
+/// An unpacked text.
 #[derive(Debug)]
 pub(super) struct Unpacked {
     bytes: Bytes,
     len: u64,
-    /// Nothing is wrong with it.
-    is_whole: bool,
+    /// Why it isn't whole: what follows is damaged, or more than is unpacked.
+    fault: Option<String>,
     /// What the file looked like that it was unpacked from.
     packed: Stamp,
 }
@@ -30,12 +60,30 @@ pub(super) struct Unpacked {
 #[derive(Debug)]
 enum Bytes {
     Held(Vec<u8>),
-    /// Several readers share its position.
-    OnDisk(Mutex<File>),
+    OnDisk { file: File, _counted: OnDisk },
 }
 
-/// Which bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Counts the bytes of a text among those on the disk, as long as it is there.
+#[derive(Debug, Default)]
+struct OnDisk(u64);
+
+static DISK_BYTES: AtomicU64 = AtomicU64::new(0);
+
+impl OnDisk {
+    fn add(&mut self, bytes: u64) -> u64 {
+        self.0 += bytes;
+        DISK_BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes
+    }
+}
+
+impl Drop for OnDisk {
+    fn drop(&mut self) {
+        DISK_BYTES.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
+/// Which text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     /// A member of an archive.
     Member(FileId, Entry),
@@ -43,93 +91,95 @@ enum Key {
     File(Stamp),
 }
 
-/// The newest are last. One list for the program: it has one memory.
-static KEPT: Mutex<VecDeque<(Key, Arc<Unpacked>)>> = Mutex::new(VecDeque::new());
-
-impl Unpacked {
-    /// The unpacked member `entry` of the archive `file`, which looks like this.
-    ///
-    /// # Errors
-    /// It is damaged, or more than is unpacked; there is no place for it.
-    pub(super) fn of(file: File, archive: Stamp, entry: Entry) -> io::Result<Arc<Self>> {
-        Self::kept(Key::Member(archive.id, entry), archive, || Ok((archive::unpack(file, entry)?, entry.size)))
-    }
-
-    /// The text of a compressed file that looks like this, which `input` reads; it has so many bytes.
-    ///
-    /// # Errors
-    /// There is no place for it.
-    pub(super) fn of_frames<R: Read>(stamp: Stamp, input: impl FnOnce() -> R, size: u64) -> io::Result<Arc<Self>> {
-        Self::kept(Key::File(stamp), stamp, || Ok((input(), size)))
-    }
-
-    fn kept<R: Read>(key: Key, packed: Stamp, input: impl FnOnce() -> io::Result<(R, u64)>) -> io::Result<Arc<Self>> {
-        if let Some(unpacked) = Self::known(key, packed) {
-            return Ok(unpacked);
+impl Key {
+    /// Names the same text after the file changed.
+    fn place(self) -> (FileId, u64) {
+        match self {
+            Key::Member(id, entry) => (id, entry.header),
+            Key::File(stamp) => (stamp.id, 0),
         }
-        let (input, size) = input()?;
-        let unpacked = Arc::new(Self::read(input, size, packed)?);
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back((key, Arc::clone(&unpacked)));
-        for (on_disk, most) in [(false, MAX_KEPT_BYTES[0]), (true, MAX_KEPT_BYTES[1])] {
-            let alike = |kept: &(Key, Arc<Self>)| matches!(kept.1.bytes, Bytes::OnDisk(_)) == on_disk;
-            while kept.iter().filter(|kept| alike(kept)).map(|(_, kept)| kept.len).sum::<u64>() > most
-                && let Some(oldest) = kept.iter().position(alike)
-            {
-                kept.remove(oldest);
-            }
-        }
-        Ok(unpacked)
-    }
-
-    /// What is kept of it; it is the newest then. What was damaged may be mended since the file looked like that.
-    fn known(key: Key, packed: Stamp) -> Option<Arc<Self>> {
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        let holds = |kept: &Self| kept.is_whole || kept.packed == packed;
-        let at = kept.iter().position(|(known, unpacked)| *known == key && holds(unpacked))?;
-        let found = kept.remove(at)?;
-        let unpacked = Arc::clone(&found.1);
-        kept.push_back(found);
-        Some(unpacked)
-    }
-
-    fn read(mut input: impl Read, size: u64, packed: Stamp) -> io::Result<Self> {
-        // What came before the damage can be shown.
-        let whole = |read: io::Result<u64>| match read {
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(false),
-            read => read.map(|_| true),
-        };
-        if size <= MAX_HELD_BYTES {
-            let mut bytes = Vec::new();
-            let is_whole = whole(io::copy(&mut input, &mut bytes))?;
-            return Ok(Self { len: bytes.len() as u64, bytes: Bytes::Held(bytes), is_whole, packed });
-        }
-        let no_place = |error| io::Error::other(format!("no place to unpack it, {size} bytes: {error}"));
-        let mut file = tempfile::tempfile().map_err(no_place)?;
-        let is_whole = whole(io::copy(&mut input, &mut file))?;
-        file.flush()?;
-        Ok(Self { len: file.metadata()?.len(), bytes: Bytes::OnDisk(Mutex::new(file)), is_whole, packed })
-    }
-
-    /// Some of its bytes.
-    pub(super) fn part(self: Arc<Self>, span: Span) -> impl Read + Send {
-        Part { of: self, at: span.offset, end: span.offset.saturating_add(span.len) }
     }
 }
 
-/// The member `entry` of the archive `file` from its start: as it is kept, else unpacked while it is read. Why it cannot be
-/// unpacked is said where it is read.
-pub(super) fn whole(file: File, archive: Stamp, entry: Entry) -> Box<dyn Read + Send> {
-    // What is wrong with a member is found by unpacking it.
-    let kept = Unpacked::known(Key::Member(archive.id, entry), archive);
-    if let Some(kept) = kept.filter(|kept| kept.is_whole && kept.packed == archive) {
-        let span = Span { offset: 0, len: kept.len };
-        return Box::new(kept.part(span));
+impl Unpacked {
+    /// Returns the text of the member `entry` of the archive `file`, which looks like `archive`.
+    ///
+    /// # Errors
+    /// It exceeds a bound or is encrypted; there is no room for it. Would block while it is being unpacked, unless the caller
+    /// waits.
+    pub(super) fn of(file: File, archive: Stamp, entry: Entry, patience: Patience) -> io::Result<Arc<Self>> {
+        let open = || Ok(Box::new(archive::unpack(file, entry)?) as Box<dyn Read + Send>);
+        get(Key::Member(archive.id, entry), archive, patience, open)
     }
-    match archive::unpack(file, entry) {
+
+    /// Returns the text of a compressed file that looks like `stamp`, which `input` reads.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub(super) fn of_file(
+        stamp: Stamp,
+        patience: Patience,
+        input: impl FnOnce() -> Box<dyn Read + Send>,
+    ) -> io::Result<Arc<Self>> {
+        get(Key::File(stamp), stamp, patience, || Ok(input()))
+    }
+
+    /// How long it is.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Why it isn't whole.
+    pub(super) fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// Some of its bytes.
+    pub(super) fn part(self: Arc<Self>, span: Span) -> Box<dyn Read + Send> {
+        Box::new(Content::Text(self).from(span.offset).take(span.len))
+    }
+}
+
+impl ReadAt for Unpacked {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match &self.bytes {
+            Bytes::Held(bytes) => {
+                let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+                (&*rest).read(buffer)
+            }
+            Bytes::OnDisk { file, .. } => file.read_at(buffer, offset),
+        }
+    }
+}
+
+/// Returns the member `entry` of the archive `file` from its start: its kept text, or one that is unpacked while it is read.
+///
+/// # Errors
+/// Would block while it is being unpacked, unless the caller waits. Any other fault is an error of the first read.
+pub(super) fn whole(file: File, archive: Stamp, entry: Entry, patience: Patience) -> io::Result<Box<dyn Read + Send>> {
+    let key = Key::Member(archive.id, entry);
+    // What is wrong with a member is found by unpacking it.
+    let is_sound = |text: &Arc<Unpacked>| text.fault.is_none() && text.packed == archive;
+    if let Some(text) = pool().find(key, archive).filter(is_sound) {
+        let span = Span { offset: 0, len: text.len };
+        return Ok(text.part(span));
+    }
+    // A caller that doesn't wait must not unpack much by itself. Without room for the text, it is unpacked piece by piece while
+    // it is read.
+    if patience == Patience::Now && entry.size > SLICE_BYTES {
+        match Unpacked::of(file.try_clone()?, archive, entry, patience) {
+            Err(error) if content::is_pending(&error) => return Err(error),
+            Ok(text) if is_sound(&text) => {
+                let span = Span { offset: 0, len: text.len };
+                return Ok(text.part(span));
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(match archive::unpack(file, entry) {
         Ok(input) => Box::new(input),
         Err(error) => Box::new(Refused(Some(error))),
-    }
+    })
 }
 
 /// What cannot be read at all.
@@ -141,25 +191,416 @@ impl Read for Refused {
     }
 }
 
-struct Part {
-    of: Arc<Unpacked>,
-    at: u64,
-    end: u64,
+/// Reads the text of `packed` bytes up to the bounds of its length.
+#[derive(Debug)]
+pub(super) struct Bounded<R> {
+    inner: R,
+    packed: u64,
+    read: u64,
+    most: u64,
 }
 
-impl Read for Part {
+impl<R> Bounded<R> {
+    pub(super) fn new(inner: R, packed: u64) -> Self {
+        Self { inner, packed, read: 0, most: MAX_TEXT_BYTES }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
-        let wanted = buffer.len().min(left);
-        let buffer = buffer.get_mut(..wanted).unwrap_or_default();
-        let read = match &self.of.bytes {
-            Bytes::Held(bytes) => {
-                let rest = usize::try_from(self.at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
-                (&*rest).read(buffer)?
-            }
-            Bytes::OnDisk(file) => read_at(&file.lock().unwrap_or_else(PoisonError::into_inner), buffer, self.at)?,
-        };
-        self.at += read as u64;
+        let read = self.inner.read(buffer)?;
+        self.read += read as u64;
+        check_size(self.packed, self.read, self.most)?;
         Ok(read)
+    }
+}
+
+/// Refuses a text of `size` bytes that was unpacked from `packed` bytes and exceeds a bound.
+pub(super) fn check_size(packed: u64, size: u64, most: u64) -> io::Result<()> {
+    let refused = |what| Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    if size > RATIO_FREE_BYTES && size > packed.saturating_mul(MAX_RATIO) {
+        return refused(format!(
+            "its {packed} bytes unpack to more than {MAX_RATIO} times as many, as those of a bomb do"
+        ));
+    }
+    if size > most {
+        return refused(format!("it unpacks to more than {most} bytes"));
+    }
+    Ok(())
+}
+
+/// A text that is being unpacked.
+struct Job {
+    key: Key,
+    packed: Stamp,
+    input: Box<dyn Read + Send>,
+    out: Out,
+    len: u64,
+    fault: Option<String>,
+    took: Duration,
+    _begun: Begun,
+}
+
+enum Out {
+    Held(Vec<u8>),
+    OnDisk(File, OnDisk),
+}
+
+/// Marks a text as being unpacked until it is dropped.
+struct Begun(Key);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        pool().begun.remove(&self.0);
+        CHANGED.notify_all();
+    }
+}
+
+impl Job {
+    /// Unpacks a slice; returns `None` if more follow.
+    fn step(&mut self) -> Option<io::Result<()>> {
+        let start = Instant::now();
+        let outcome = self.unpack();
+        self.took += start.elapsed();
+        outcome
+    }
+
+    fn unpack(&mut self) -> Option<io::Result<()>> {
+        let mut piece = vec![0; PIECE_BYTES];
+        let stop = self.len + SLICE_BYTES;
+        while self.len < stop {
+            let read = match self.input.read(&mut piece) {
+                Ok(0) => return Some(Ok(())),
+                Ok(read) => piece.get(..read).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // What came before can be shown.
+                Err(error) if content::is_lasting(&error) => {
+                    self.fault = Some(error.to_string());
+                    return Some(Ok(()));
+                }
+                Err(error) => return Some(Err(error)),
+            };
+            if let Err(error) = self.out.write(read, self.len) {
+                let dir = std::env::temp_dir();
+                let what = format!("there is no room to unpack it in {}: {error}", dir.display());
+                return Some(Err(io::Error::other(what)));
+            }
+            self.len += read.len() as u64;
+        }
+        None
+    }
+
+    /// Keeps the text, or the error.
+    fn finish(self, outcome: io::Result<()>) {
+        let Self { key, packed, out, len, fault, took, _begun: begun, input } = self;
+        drop(input);
+        let bytes = match out {
+            Out::Held(bytes) => Bytes::Held(bytes),
+            Out::OnDisk(file, on_disk) => Bytes::OnDisk { file, _counted: on_disk },
+        };
+        let text = Arc::new(Unpacked { bytes, len, fault, packed });
+        // Evicted texts are dropped after the lock is released.
+        let mut old = Vec::new();
+        {
+            let mut pool = pool();
+            let now = Instant::now();
+            if took > LONG {
+                pool.rests.retain(|_, until| *until > now);
+                pool.rests.insert(key.place(), now + took * REST);
+            }
+            pool.failed.retain(|(failed, at, _)| *failed != key && at.elapsed() < TRY_AGAIN_AFTER);
+            match outcome {
+                Ok(()) => pool.keep(key, text, &mut old),
+                Err(error) => pool.failed.push((key, now, (error.kind(), error.to_string()))),
+            }
+        }
+        // Whoever waits finds the outcome.
+        drop(begun);
+    }
+}
+
+impl Out {
+    /// Adds a piece behind the first `len` bytes.
+    fn write(&mut self, piece: &[u8], len: u64) -> io::Result<()> {
+        if let Out::Held(bytes) = self {
+            if bytes.len() + piece.len() <= MAX_HELD_BYTES {
+                bytes.extend_from_slice(piece);
+                return Ok(());
+            }
+            let (mut file, mut on_disk) = (tempfile::tempfile()?, OnDisk::default());
+            room(&mut on_disk, 0, bytes.len() as u64)?;
+            file.write_all(bytes)?;
+            *self = Out::OnDisk(file, on_disk);
+        }
+        if let Out::OnDisk(file, on_disk) = self {
+            room(on_disk, len, piece.len() as u64)?;
+            file.write_all(piece)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reserves room on the disk for `more` bytes of a text that has `len`.
+fn room(on_disk: &mut OnDisk, len: u64, more: u64) -> io::Result<()> {
+    // Beyond this limit the system ends the program.
+    #[cfg(unix)]
+    if let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Fsize).current
+        && len.saturating_add(more) > most
+    {
+        return Err(io::Error::new(io::ErrorKind::StorageFull, format!("files may have no more than {most} bytes")));
+    }
+    let _ = len;
+    if on_disk.add(more) > MAX_DISK_BYTES {
+        let mut old = Vec::new();
+        pool().let_go(0, true, &mut old);
+        drop(old);
+        if DISK_BYTES.load(Ordering::Relaxed) > MAX_DISK_BYTES {
+            let what = format!("unpacked files take {MAX_DISK_BYTES} bytes already");
+            return Err(io::Error::new(io::ErrorKind::StorageFull, what));
+        }
+    }
+    Ok(())
+}
+
+/// The texts that are being unpacked and those that are kept; one pool for the program.
+#[derive(Default)]
+struct Pool {
+    /// Texts of which slices are missing, in the order of their turns.
+    queue: VecDeque<Job>,
+    begun: HashSet<Key>,
+    /// The newest are last.
+    kept: VecDeque<Kept>,
+    /// Until when texts rest that took long.
+    rests: HashMap<(FileId, u64), Instant>,
+    /// What could not be unpacked lately, and why.
+    failed: Vec<(Key, Instant, (io::ErrorKind, String))>,
+    /// The thread runs.
+    works: bool,
+}
+
+struct Kept {
+    key: Key,
+    text: Arc<Unpacked>,
+    since: Instant,
+    /// Somebody read it.
+    taken: bool,
+}
+
+static POOL: LazyLock<Mutex<Pool>> = LazyLock::new(Mutex::default);
+static CHANGED: Condvar = Condvar::new();
+
+fn pool() -> MutexGuard<'static, Pool> {
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pool {
+    /// Returns a kept text and makes it the newest. A damaged text counts only while the file looks the same.
+    fn find(&mut self, key: Key, packed: Stamp) -> Option<Arc<Unpacked>> {
+        let holds = |text: &Unpacked| text.fault.is_none() || text.packed == packed;
+        let at = self.kept.iter().position(|kept| kept.key == key && holds(&kept.text))?;
+        let mut found = self.kept.remove(at)?;
+        found.taken = true;
+        let text = Arc::clone(&found.text);
+        self.kept.push_back(found);
+        Some(text)
+    }
+
+    fn keep(&mut self, key: Key, text: Arc<Unpacked>, old: &mut Vec<Arc<Unpacked>>) {
+        self.kept.push_back(Kept { key, text, since: Instant::now(), taken: false });
+        for (on_disk, most) in [(false, MAX_KEPT_BYTES[0]), (true, MAX_KEPT_BYTES[1])] {
+            self.let_go(most, on_disk, old);
+        }
+    }
+
+    /// Evicts the oldest texts in memory, or on the disk, until they have at most `most` bytes. Keeps the newest in any case:
+    /// its reader is on the way.
+    fn let_go(&mut self, most: u64, on_disk: bool, old: &mut Vec<Arc<Unpacked>>) {
+        let alike = |kept: &Kept| matches!(kept.text.bytes, Bytes::OnDisk { .. }) == on_disk;
+        while self.kept.iter().filter(|kept| alike(kept)).map(|kept| kept.text.len).sum::<u64>() > most
+            && self.kept.iter().filter(|kept| alike(kept)).count() > 1
+            && let Some(oldest) = self.kept.iter().position(alike)
+        {
+            old.extend(self.kept.remove(oldest).map(|kept| kept.text));
+        }
+    }
+
+    /// Returns why a text could not be unpacked a moment ago.
+    fn failure(&self, key: Key) -> Option<io::Error> {
+        let lately = |(failed, at, _): &&(Key, Instant, _)| *failed == key && at.elapsed() < TRY_AGAIN_AFTER;
+        self.failed.iter().find(lately).map(|(_, _, (kind, what))| io::Error::new(*kind, what.clone()))
+    }
+
+    /// Whether too much is under way to begin another text.
+    fn is_busy(&self) -> bool {
+        let comes = |kept: &&Kept| !kept.taken && kept.since.elapsed() < READER_COMES_WITHIN;
+        self.begun.len() + self.kept.iter().filter(comes).count() >= MAX_UNDER_WAY
+    }
+}
+
+fn get(
+    key: Key,
+    packed: Stamp,
+    patience: Patience,
+    open: impl FnOnce() -> io::Result<Box<dyn Read + Send>>,
+) -> io::Result<Arc<Unpacked>> {
+    if let Some(text) = await_outcome(key, packed, patience)? {
+        return Ok(text);
+    }
+    // `await_outcome` marked it as begun.
+    let begun = Begun(key);
+    let (out, fault) = (Out::Held(Vec::new()), None);
+    let mut job = Job { key, packed, input: open()?, out, len: 0, fault, took: Duration::ZERO, _begun: begun };
+    match job.step() {
+        Some(outcome) => job.finish(outcome),
+        None => hand_over(job)?,
+    }
+    match await_outcome(key, packed, patience)? {
+        Some(text) => Ok(text),
+        // It was evicted before it could be read.
+        None => {
+            drop(Begun(key));
+            Err(pending())
+        }
+    }
+}
+
+/// Returns the text, or why it could not be unpacked. Returns `None`, and marks it as begun, if nobody unpacks it.
+fn await_outcome(key: Key, packed: Stamp, patience: Patience) -> io::Result<Option<Arc<Unpacked>>> {
+    let mut pool = pool();
+    loop {
+        if let Some(text) = pool.find(key, packed) {
+            return Ok(Some(text));
+        }
+        if let Some(error) = pool.failure(key) {
+            return Err(error);
+        }
+        if !pool.begun.contains(&key) {
+            let rests = pool.rests.get(&key.place()).is_some_and(|until| *until > Instant::now());
+            if patience == Patience::Now && (rests || pool.is_busy()) {
+                return Err(pending());
+            }
+            pool.begun.insert(key);
+            return Ok(None);
+        }
+        if patience == Patience::Now {
+            return Err(pending());
+        }
+        pool = CHANGED.wait(pool).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// Queues the rest for the thread, and starts it if needed.
+fn hand_over(job: Job) -> io::Result<()> {
+    let mut pool = pool();
+    pool.queue.push_back(job);
+    if pool.works {
+        return Ok(());
+    }
+    match std::thread::Builder::new().name("board-unpack".to_owned()).spawn(work) {
+        Ok(_) => {
+            pool.works = true;
+            Ok(())
+        }
+        Err(error) => {
+            let job = pool.queue.pop_back();
+            drop(pool);
+            drop(job);
+            Err(error)
+        }
+    }
+}
+
+/// Unpacks a slice of each text in turn, until none is left.
+fn work() {
+    loop {
+        let mut pool_now = pool();
+        let Some(mut job) = pool_now.queue.pop_front() else {
+            pool_now.works = false;
+            return;
+        };
+        drop(pool_now);
+        match catch_unwind(AssertUnwindSafe(|| job.step())) {
+            Ok(None) => pool().queue.push_back(job),
+            Ok(Some(outcome)) => job.finish(outcome),
+            Err(_) => job.finish(Err(io::Error::other("unpacking it failed, which is a fault of the board"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A text of `left` bytes, which counts how often it is opened.
+    fn text(left: u64) -> Box<dyn Read + Send> {
+        Box::new(io::repeat(b'x').take(left))
+    }
+
+    fn stamp(number: u32) -> Stamp {
+        Stamp::of_bytes(number, 0, 0)
+    }
+
+    #[test]
+    fn a_text_is_unpacked_once_for_all_its_readers() {
+        let opened = AtomicU64::new(0);
+        let input = || {
+            opened.fetch_add(1, Ordering::Relaxed);
+            text(10 << 20)
+        };
+        std::thread::scope(|scope| {
+            let read = || Unpacked::of_file(stamp(1), Patience::Wait, input).unwrap().len();
+            let readers: Vec<_> = (0..4).map(|_| scope.spawn(read)).collect();
+            readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap(), 10 << 20));
+        });
+        assert_eq!(opened.into_inner(), 1);
+        let mut last = [0; 8];
+        let whole = Unpacked::of_file(stamp(1), Patience::Now, || unreachable!()).unwrap();
+        assert_eq!((whole.read_at(&mut last, (10 << 20) - 3).unwrap(), &last[..3]), (3, &b"xxx"[..]));
+    }
+
+    #[test]
+    fn whoever_does_not_wait_gets_one_slice_at_once_and_the_rest_later() {
+        let small = Unpacked::of_file(stamp(2), Patience::Wait, || text(SLICE_BYTES - 1)).unwrap();
+        assert_eq!(small.len(), SLICE_BYTES - 1);
+        let input = || text(40 << 20);
+        // Other tests may keep the thread busy, and then nothing is begun.
+        let first = Unpacked::of_file(stamp(3), Patience::Now, input);
+        assert!(first.is_err_and(|error| content::is_pending(&error)));
+        assert_eq!(Unpacked::of_file(stamp(3), Patience::Wait, input).unwrap().len(), 40 << 20);
+    }
+
+    #[test]
+    fn a_bomb_is_cut_off_and_a_small_file_is_none() {
+        let read = |packed, size| {
+            let mut bytes = Bounded::new(io::repeat(0).take(size), packed);
+            io::copy(&mut bytes, &mut io::sink())
+        };
+        assert_eq!(read(10, RATIO_FREE_BYTES).unwrap(), RATIO_FREE_BYTES);
+        let error = read(35_000, 100 << 20).unwrap_err();
+        let said = "its 35000 bytes unpack to more than 200 times as many, as those of a bomb do";
+        assert_eq!((error.kind(), error.to_string()), (io::ErrorKind::FileTooLarge, said.to_owned()));
+        assert_eq!(read(1 << 20, 199 << 20).unwrap(), 199 << 20);
+        assert!(check_size(u64::MAX, MAX_TEXT_BYTES + 1, MAX_TEXT_BYTES).is_err());
+        let cut = Unpacked::of_file(stamp(4), Patience::Wait, || Box::new(Bounded::new(text(100 << 20), 9))).unwrap();
+        assert!(cut.len() <= RATIO_FREE_BYTES && cut.fault().unwrap().contains("200 times"), "{cut:?}");
+    }
+
+    /// Fails while it is read.
+    struct Fails;
+
+    impl Read for Fails {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("the disk is gone"))
+        }
+    }
+
+    #[test]
+    fn what_fails_for_now_is_an_error_and_tried_again_later() {
+        for _ in 0..2 {
+            let error = Unpacked::of_file(stamp(5), Patience::Wait, || Box::new(Fails)).unwrap_err();
+            assert!(error.to_string().contains("the disk is gone") && !content::is_lasting(&error));
+        }
+        pool().failed.clear();
+        assert_eq!(Unpacked::of_file(stamp(5), Patience::Wait, || text(5)).unwrap().len(), 5);
     }
 }

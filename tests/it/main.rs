@@ -46,6 +46,7 @@ mod writer;
 #[cfg(unix)]
 mod action;
 mod architecture;
+mod away;
 #[cfg(target_os = "linux")]
 mod bombs;
 mod cases;

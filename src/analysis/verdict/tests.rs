@@ -390,3 +390,18 @@ fn two_verdicts_of_one_rule_are_told_by_what_differs() {
     let without = stop(5698).replace(r#""limit": 4000, "#, "");
     assert!(told(&stop(5698), &without)[0].ends_with("not alike: limit is 4000 and nothing"));
 }
+
+#[test]
+fn a_run_that_cannot_be_read_right_now_gets_no_verdict_of_its_own() {
+    let reason = "cannot be read right now: No space left on device (os error 28)";
+    let away = |file| Issue { kind: IssueKind::Away, file, line: None, offset: None, reason: reason.to_owned() };
+    for file in TraceFile::ALL {
+        let mut index = Index::default();
+        index.apply(Delta { passing: vec![away(file)], ..Delta::default() });
+        let life = crate::analysis::life::life(&index, crate::analysis::life::Outside::default());
+        let found = verdict(&index, &life);
+        assert_eq!(found.sentence, "Cannot be read right now: No space left on device (os error 28)");
+        assert_eq!((found.outcome, found.mark), (Outcome::Unknown, RunStatus::Unknown));
+        assert_eq!((life.liveness, found.answered), (Liveness::Unknown, false));
+    }
+}

@@ -24,11 +24,11 @@ pub(super) fn nothing_yet(index: &Index) -> &'static str {
 
 /// Whether there is something in a file that is no record that can be read.
 fn is_unreadable(index: &Index, file: TraceFile) -> bool {
-    use IssueKind::{Foreign, NotJson, TooLong, Torn, Unreadable};
+    use IssueKind::{Away, Foreign, NotJson, TooLong, Torn, Unreadable};
     let issues = index.issues().listed().iter().chain(index.passing_issues());
     issues
         .into_iter()
-        .any(|issue| issue.file == file && matches!(issue.kind, Unreadable | Torn | NotJson | Foreign | TooLong))
+        .any(|issue| issue.file == file && matches!(issue.kind, Unreadable | Away | Torn | NotJson | Foreign | TooLong))
 }
 
 impl Facts<'_> {

@@ -1,4 +1,4 @@
-//! How is a run read again that was let go of? In slices, so that no other run waits for a large one.
+//! Reads an evicted run again, in slices, so that no other run waits for a large one.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -42,7 +42,7 @@ impl Behind {
     /// Reads at most about `limit` bytes of each file; says whether there are more.
     pub(super) fn read(&mut self, limit: u64) -> bool {
         let delta = self.reader.refresh(limit);
-        self.more = delta.more;
+        self.more = delta.more || self.reader.is_under_way();
         Arc::make_mut(&mut self.index).apply(delta);
         self.more
     }
@@ -85,7 +85,8 @@ impl Run {
             let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
             let changed = !summary.partial;
             Arc::make_mut(&mut summary).partial = true;
-            return News { changed, more: behind.more, ..News::default() };
+            let waits = behind.reader.waits();
+            return News { changed, more: behind.more && !waits, waits, ..News::default() };
         }
         let outdated = self.outdated.swap(false, Ordering::Relaxed);
         News { changed: self.sum_up() || outdated, ..News::default() }

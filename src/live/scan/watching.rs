@@ -75,7 +75,7 @@ impl Scanner {
             status.mode = mode;
             status.looked = Instant::now();
             status.first_look_done = true;
-            status.indexing = self.backlog.len();
+            status.indexing = self.backlog.len() + self.waiting.len();
         });
     }
 

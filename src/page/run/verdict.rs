@@ -126,6 +126,7 @@ impl<'a> Verdict<'a> {
             Basis::Process => return Some("The recorded process does not exist any more".into()),
             Basis::Closed => return Some("Nothing can be added to its file, so it does not go on".into()),
             Basis::Nothing => return Some("Nothing carries a time".into()),
+            Basis::Away => return Some("A file of the run cannot be read right now; the board tries again".into()),
             Basis::Event => "The newest event is from",
             Basis::ManifestTime if lens.index.format().is_one_file() => "The newest record is from",
             Basis::ManifestTime if lens.index.last_ts().is_some() => {

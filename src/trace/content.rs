@@ -1,0 +1,162 @@
+//! Reads bytes at an offset of a file, or of the unpacked text of one.
+
+use std::borrow::Borrow;
+use std::fs::File;
+use std::io::{self, Read};
+#[cfg(feature = "archives")]
+use std::sync::Arc;
+
+#[cfg(feature = "archives")]
+use super::unpacked::Unpacked;
+
+/// Whether a reader waits until a text is unpacked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// It waits.
+    Wait,
+    /// It doesn't, and comes back later.
+    Now,
+}
+
+/// The error of a reader that doesn't wait: the text is being unpacked.
+#[derive(Debug)]
+struct Pending;
+
+impl std::fmt::Display for Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("it is being unpacked")
+    }
+}
+
+impl std::error::Error for Pending {}
+
+/// Says that the text is being unpacked.
+#[cfg(feature = "archives")]
+pub(super) fn pending() -> io::Error {
+    io::Error::new(io::ErrorKind::WouldBlock, Pending)
+}
+
+/// Whether `error` says that the text is being unpacked.
+pub(super) fn is_pending(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Pending>())
+}
+
+/// Whether `error` stays as long as the names and bytes are these. Any other one may pass although no file changes: missing
+/// rights, a full disk, a device that fails, too many open files.
+pub(super) fn is_lasting(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, InvalidData, InvalidInput, NotADirectory, NotFound, Unsupported};
+    #[cfg(unix)]
+    let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    #[cfg(not(unix))]
+    let is_link = false;
+    is_link
+        || matches!(error.kind(), FileTooLarge | InvalidData | InvalidInput | NotADirectory | NotFound | Unsupported)
+}
+
+/// Where bytes are read from.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// As they lie in a file.
+    File(File),
+    /// Those of a compressed file, unpacked.
+    #[cfg(feature = "archives")]
+    Text(Arc<Unpacked>),
+}
+
+/// Reads bytes at an offset, without a position that readers would share.
+pub(super) trait ReadAt {
+    /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end.
+    ///
+    /// # Errors
+    /// Returns what the system says.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Reads exactly `buffer.len()` bytes at `offset`.
+    ///
+    /// # Errors
+    /// Returns what the system says, or an unexpected end.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        if self.read_at(buffer, offset)? == buffer.len() {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"))
+    }
+}
+
+impl ReadAt for File {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match read_once(self, rest, offset.saturating_add(filled as u64)) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+impl ReadAt for Content {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self {
+            Content::File(file) => file.read_at(buffer, offset),
+            #[cfg(feature = "archives")]
+            Content::Text(text) => text.read_at(buffer, offset),
+        }
+    }
+}
+
+impl Content {
+    /// Why not all of the text could be unpacked.
+    pub(super) fn fault(&self) -> Option<&str> {
+        match self {
+            Content::File(_) => None,
+            #[cfg(feature = "archives")]
+            Content::Text(text) => text.fault(),
+        }
+    }
+
+    /// Reads on from `offset`.
+    pub(super) fn from(self, offset: u64) -> ReadFrom<Self> {
+        ReadFrom { content: self, offset }
+    }
+
+    /// Reads on from its start.
+    #[cfg(feature = "serve")]
+    pub(super) fn from_start(&self) -> ReadFrom<&Self> {
+        ReadFrom { content: self, offset: 0 }
+    }
+}
+
+/// Reads one byte after the other. Several readers of one content don't disturb each other.
+#[derive(Debug)]
+pub(super) struct ReadFrom<C> {
+    content: C,
+    offset: u64,
+}
+
+impl<C: Borrow<Content>> Read for ReadFrom<C> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.content.borrow().read_at(buffer, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
+
+#[cfg(unix)]
+fn read_once(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, buffer, offset)
+}
+
+#[cfg(windows)]
+fn read_once(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
+}
+
+#[cfg(not(any(unix, windows)))]
+fn read_once(mut file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    io::Seek::seek(&mut file, io::SeekFrom::Start(offset))?;
+    file.read(buffer)
+}
