@@ -309,10 +309,11 @@ impl Run {
     /// Compares the summary with `index`, which was read from the files as they are now. A summary may come from the cache,
     /// which anybody may have written to, and is no evidence: where it differs, the files count.
     fn check_summary(&self, index: &Index) {
-        // Of files that changed since, and of a run that isn't wholly read, a difference says nothing of the cache.
-        let is_known = !self.outdated.load(Ordering::Relaxed) && !index.is_partial();
         let known = self.summary();
         let fresh = self.summary_of(index);
+        // Files that changed, a run that isn't wholly read, and time that passed explain a difference without the cache.
+        let is_known =
+            !self.outdated.load(Ordering::Relaxed) && !index.is_partial() && known.life.liveness == fresh.life.liveness;
         if known.is_same_but_for_time(&fresh) {
             return;
         }

@@ -397,8 +397,18 @@ impl RunDir {
     /// # Errors
     /// Not there, or not a regular file inside the root; unexpected end where the file became shorter.
     pub fn open_span(&self, file: TraceFile, span: Option<Span>) -> io::Result<(Box<dyn Read + Send>, u64)> {
+        self.open_within(file, span, (u64::MAX, Patience::Wait))
+    }
+
+    /// The same of at most `max` bytes.
+    fn open_within(
+        &self,
+        file: TraceFile,
+        span: Option<Span>,
+        (max, patience): (u64, Patience),
+    ) -> io::Result<(Box<dyn Read + Send>, u64)> {
         if let Some(member) = &self.member {
-            return member.span(file, span);
+            return member.span(file, span, (max, patience));
         }
         let numbering = self.numbering().filter(|_| file != TraceFile::Manifest);
         let (opened, stamp, span) = match (numbering, span) {
@@ -407,7 +417,7 @@ impl RunDir {
                 (Content::File(opened), stamp, Some(Span { offset: 0, ..span }))
             }
             _ => {
-                let (opened, stamp) = self.open(file, Patience::Wait)?;
+                let (opened, stamp) = self.open(file, patience)?;
                 (opened, stamp, span)
             }
         };
@@ -440,7 +450,12 @@ impl RunDir {
     /// # Errors
     /// Not there, or not a regular file inside the root; too large.
     pub fn read_all(&self, file: TraceFile, max: u64) -> io::Result<Vec<u8>> {
-        let (opened, size) = self.open_span(file, None)?;
+        self.read_all_as(file, max, Patience::Wait)
+    }
+
+    /// The same; would block while it is being unpacked, unless the caller waits.
+    pub(super) fn read_all_as(&self, file: TraceFile, max: u64, patience: Patience) -> io::Result<Vec<u8>> {
+        let (opened, size) = self.open_within(file, None, (max, patience))?;
         if size > max {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("{size} bytes, more than {max}")));
         }

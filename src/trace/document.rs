@@ -146,7 +146,13 @@ impl Document {
                 self.owed = true;
                 return Ok(self.told(delta));
             }
-            let opened = match stamp.map(|_| dir.document(TraceFile::Events, patience)).transpose() {
+            let records = stamp.map(|_| dir.document(TraceFile::Events, patience)).transpose();
+            let read_beside = || dir.read_all_as(TraceFile::Manifest, MAX_MANIFEST_BYTES, patience);
+            let opened = records.and_then(|records| match beside.map(|_| read_beside()).transpose() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((records, None)),
+                read => Ok((records, read?)),
+            });
+            let (opened, result) = match opened {
                 Ok(opened) => opened,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.seen = None;
@@ -158,10 +164,6 @@ impl Document {
                     return Ok(if is_first { Look { state, more: true, ..look } } else { look });
                 }
                 Err(error) => return Err(error),
-            };
-            let result = match beside.map(|_| dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES)).transpose() {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                read => read.ok().flatten(),
             };
             self.under_way = Some(Box::new(UnderWay::new(opened, result, beside, (tool, paths))));
         }
@@ -387,7 +389,7 @@ mod tests {
             let at_once = RunReader::settling(dir.clone(), Duration::ZERO).read_whole();
             let (mut reader, mut index, mut looks) = (RunReader::new(dir.clone()), Index::default(), 0);
             loop {
-                index.apply(reader.refresh(1_000));
+                index.apply(reader.refresh(100));
                 looks += 1;
                 if !index.is_partial() && !reader.is_under_way() {
                     break;

@@ -23,10 +23,15 @@ pub(super) fn plain(name: &OsStr) -> &OsStr {
     }
 }
 
+/// So many packed bytes are read to see how a text begins: its first block has at most 128 KiB.
+const HEAD_PACKED_BYTES: u64 = 256 << 10;
+/// So many frames without a byte are skipped in one read, so that a file of nothing else doesn't hold up its reader.
+const MAX_EMPTY_FRAMES: usize = 16;
+
 /// The beginning of its text.
 pub(super) fn head(file: File, bytes: u64) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    match Frames::new(file).take(bytes).read_to_end(&mut head) {
+    match Frames::new(file.take(HEAD_PACKED_BYTES)).take(bytes).read_to_end(&mut head) {
         // Of one that is damaged from the start nobody can say what it is.
         Err(error) if error.kind() != io::ErrorKind::InvalidData || head.is_empty() => Err(error),
         _ => Ok(head),
@@ -44,24 +49,24 @@ pub(super) fn open(file: File, stamp: Stamp, patience: Patience) -> io::Result<(
 }
 
 /// The text of the frames of a file.
-struct Frames {
+struct Frames<R: Read> {
     /// Behind the last frame that was begun.
-    rest: Option<BufReader<File>>,
-    frame: Option<StreamingDecoder<BufReader<File>, FrameDecoder>>,
+    rest: Option<BufReader<R>>,
+    frame: Option<StreamingDecoder<BufReader<R>, FrameDecoder>>,
 }
 
-impl Frames {
-    fn new(file: File) -> Self {
+impl<R: Read> Frames<R> {
+    fn new(file: R) -> Self {
         Self { rest: Some(BufReader::with_capacity(64 << 10, file)), frame: None }
     }
 }
 
-impl Read for Frames {
+impl<R: Read> Read for Frames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
         }
-        loop {
+        for _ in 0..MAX_EMPTY_FRAMES {
             if let Some(frame) = &mut self.frame {
                 let read = frame.read(buffer).map_err(|error| damaged(&error.to_string()))?;
                 if read > 0 {
@@ -75,6 +80,8 @@ impl Read for Frames {
             }
             self.frame = Some(zstandard(rest).map_err(|error| damaged(&error.to_string()))?);
         }
+        // The next read goes on.
+        Err(io::ErrorKind::Interrupted.into())
     }
 }
 
@@ -85,6 +92,7 @@ fn damaged(why: &str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Read as _;
     use std::time::Duration;
 
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
@@ -164,6 +172,19 @@ mod tests {
         let told = index.passing_issues().iter().any(|issue| issue.reason.contains("more than 200 times as many"));
         assert!(told, "{:?}", index.passing_issues());
         assert!(index.events_file().size <= super::super::unpacked::RATIO_FREE_BYTES);
+    }
+
+    #[test]
+    fn a_file_of_empty_frames_holds_up_nobody() {
+        let empty = [0x28, 0xb5, 0x2f, 0xfd, 0, 0x38, 1, 0, 0];
+        let root = tempfile::tempdir().unwrap();
+        let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
+        let packed = [empty.repeat(1_000), compress_to_vec(line.as_bytes(), CompressionLevel::Fastest)].concat();
+        fs::write(root.path().join("rollout-1.jsonl.zst"), &packed).unwrap();
+        let found = RootScanner::new(root.path().to_owned()).scan().runs;
+        assert_eq!(read(found.values().next().unwrap()).events().len(), 1);
+        let reads = super::Frames::new(&*empty.repeat(1_000)).read(&mut [0]).unwrap_err();
+        assert_eq!(reads.kind(), std::io::ErrorKind::Interrupted);
     }
 
     #[test]

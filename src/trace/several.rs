@@ -296,9 +296,19 @@ impl Member {
     }
 
     /// Some bytes of one of its files, or all of them, and how many they are.
-    pub(super) fn span(&self, file: TraceFile, span: Option<Span>) -> io::Result<(Box<dyn Read + Send>, u64)> {
+    ///
+    /// # Errors
+    /// Not there; what the system says; more than `max` bytes. Would block while it is being unpacked, unless the caller waits.
+    pub(super) fn span(
+        &self,
+        file: TraceFile,
+        span: Option<Span>,
+        (max, patience): (u64, Patience),
+    ) -> io::Result<(Box<dyn Read + Send>, u64)> {
         let (opened, listing) = self.holder.opened()?;
         let at = self.at(&listing, file)?;
+        #[cfg(not(feature = "archives"))]
+        let _ = patience;
         let whole = match &at {
             At::Bytes(whole, _) | At::Line(whole, ..) => *whole,
             At::Before(len) => Span { offset: 0, len: len + CLOSING.len() as u64 },
@@ -307,6 +317,10 @@ impl Member {
             At::Apart(pieces) => Span { offset: 0, len: pieces.len() },
         };
         let span = span.unwrap_or(whole);
+        if span.len > max {
+            // Nothing is unpacked to find that out.
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("{} bytes, more than {max}", span.len)));
+        }
         let ends = whole.offset.saturating_add(whole.len);
         if span.offset < whole.offset || span.offset.saturating_add(span.len) > ends {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file was written anew since it was indexed"));
@@ -319,7 +333,7 @@ impl Member {
                 Box::new(bytes.take(span.len))
             }
             #[cfg(feature = "archives")]
-            At::Packed(entry, _) => Unpacked::of(opened, listing.stamp, entry, Patience::Wait)?.part(span),
+            At::Packed(entry, _) => Unpacked::of(opened, listing.stamp, entry, patience)?.part(span),
             At::Apart(pieces) => Box::new(pieces.read(opened, span)),
         };
         Ok((input, span.len))

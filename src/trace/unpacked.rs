@@ -45,6 +45,8 @@ const REST: u32 = 4;
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// Read at a time.
 const PIECE_BYTES: usize = 256 << 10;
+/// A slice has at most so many reads: of a file of tiny frames each brings next to nothing, and takes as long as a large one.
+const MAX_READS: usize = 512;
 
 /// An unpacked text.
 #[derive(Debug)]
@@ -268,7 +270,10 @@ impl Job {
     fn unpack(&mut self) -> Option<io::Result<()>> {
         let mut piece = vec![0; PIECE_BYTES];
         let stop = self.len + SLICE_BYTES;
-        while self.len < stop {
+        for _ in 0..MAX_READS {
+            if self.len >= stop {
+                break;
+            }
             let read = match self.input.read(&mut piece) {
                 Ok(0) => return Some(Ok(())),
                 Ok(read) => piece.get(..read).unwrap_or_default(),
