@@ -167,7 +167,8 @@ pub(super) fn zstandard<R: Read>(input: R) -> Result<StreamingDecoder<R, FrameDe
 pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Send + use<>> {
     let Entry { header: at, packed, size, crc, method, encrypted } = entry;
     // What the directory says is held against the member while it is unpacked.
-    check_size(packed, size, MAX_TEXT_BYTES)?;
+    check_size(packed, size, MAX_TEXT_BYTES)
+        .map_err(|error| io::Error::new(error.kind(), format!("the member of the archive is not unpacked: {error}")))?;
     if encrypted {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "the member of the archive is encrypted"));
     }
