@@ -2,9 +2,12 @@
 //!
 //! Where the format records none they are put together from heads and events; what the files do not say stays unknown, and what is worked out rather than read is listed in [`Record::inferred`].
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 
 use super::newest::{is_untold, newest_run};
+use super::stated;
 use crate::format;
 use crate::model::event::SpentNote;
 use crate::model::index::{Group, Segment};
@@ -136,9 +139,11 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
         let manifest = index.manifest().get().filter(|_| index.format().is_one_file());
         let mut record = Record { lost, foreign, untold, begun, ..inferred::record(index, steps, lines, depth) };
         if let Some(manifest) = manifest {
-            record.whole.tokens = manifest.tokens.filter(|_| !manifest.tokens_of_steps);
-            record.whole.cost_usd = manifest.cost_usd;
-            record.whole.took_ms = manifest.latency_s.map(|seconds| (seconds * 1e3).round() as u64);
+            let agreed = |unit, stated: bool| stated::total(index, unit).agreed().copied().filter(|_| stated);
+            let is_total = manifest.tokens.is_some() && !manifest.tokens_of_steps;
+            record.whole.tokens = agreed("tokens", is_total).map(|tokens| tokens as u64);
+            record.whole.cost_usd = agreed("usd", manifest.cost_usd.is_some());
+            record.whole.took_ms = agreed("ms", manifest.latency_s.is_some()).map(|ms| ms.round() as u64);
             record.whole.end_untold = manifest.end_untold;
             record.whole.judges = manifest.scores.iter().map(|given| given.name.to_string()).collect();
         }
@@ -165,7 +170,37 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
         record.facts.push(facts.unwrap_or_else(|| StepFacts::unread(ordinal as u64)));
     }
     record.facts.extend(at_the_end(index, lines));
+    settle_usage(index, &mut record.facts);
     record
+}
+
+/// The steps whose facts count other tokens than their requests do: ordinal, tokens by the facts, tokens by the requests.
+pub(super) fn disputed_usage(index: &Index) -> impl Iterator<Item = (usize, u64, u64)> {
+    newest_run(index).filter_map(|(n, step)| {
+        let of_facts = step.facts.as_deref()?.tokens?;
+        step.tokens.filter(|of_request| *of_request != of_facts).map(|of_request| (n, of_facts, of_request))
+    })
+}
+
+/// Where facts and requests of a step count different tokens, the total that all other records agree on says which of them
+/// hold; where it fits neither, what the step took is unknown.
+fn settle_usage(index: &Index, facts: &mut [StepFacts]) {
+    let mut disputed = disputed_usage(index).peekable();
+    if disputed.peek().is_none() {
+        return;
+    }
+    let taken = |facts: &StepFacts| facts.usage.map_or(0, |usage| usage.total()) + facts.late_usage.total();
+    let of_facts: u64 = facts.iter().map(taken).sum();
+    let agreed = stated::total(index, "tokens").agreed().map(|total| *total as u64);
+    if agreed == Some(of_facts) {
+        return;
+    }
+    let fits = agreed.is_some() && agreed == index.tally().run.tokens;
+    for (n, _, of_request) in disputed {
+        let usage = Usage::reported(of_request, 0);
+        let own = facts.iter_mut().find(|facts| facts.step == n as u64);
+        own.into_iter().for_each(|facts| facts.usage = Some(usage).filter(|_| fits));
+    }
 }
 
 /// The steps of the newest run that have no line, though they were over.
@@ -174,7 +209,12 @@ pub(super) fn lost(index: &Index) -> Option<Lost> {
     // Without an END the last round may be under way still, unless an exception ended it.
     let under_way = |segment: &Segment| segment.end.is_none() && segment.teardown.is_none();
     let open = |segment: &Segment| segment.first_group + usize::from(under_way(segment));
-    let rounds = index.segment().map_or(0, |segment| index.groups().len().saturating_sub(open(segment)));
+    let rounds = match index.segment() {
+        // Events out of order begin a round again and again: only steps that events alone name have no line.
+        Some(_) if index.is_disordered() => there + unwritten(index),
+        Some(segment) => index.groups().len().saturating_sub(open(segment)),
+        None => 0,
+    };
     // A writer that wrote a line twice may have counted both.
     let count = rounds.saturating_sub(there).max(counted(index).saturating_sub(index.newest_lines()));
     // Ids count up by one; where they skip, a line is missing.
@@ -192,6 +232,14 @@ fn unfinished(index: &Index) -> Option<&Group> {
     index.groups().get(index.unfinished_group()?)
 }
 
+/// How many steps of the newest run events name and no line has.
+fn unwritten(index: &Index) -> usize {
+    let written: HashSet<i64> = newest_run(index).filter_map(|(_, step)| step.step_id).collect();
+    let first = index.segment().map_or(0, |segment| segment.first_group);
+    let named: HashSet<i64> = index.groups().iter().skip(first).filter_map(|group| group.step_id).collect();
+    named.difference(&written).count()
+}
+
 /// Whether the newest run broke off in a step of which a model's reply is on record and no line: what that took is in no
 /// sum of steps.
 pub(super) fn has_reply_without_line(index: &Index) -> bool {
@@ -206,8 +254,8 @@ pub(super) fn foreign(index: &Index) -> Option<u64> {
         return None;
     }
     let first = index.newest_start();
-    let rounds =
-        index.newest_segments().first().map_or(0, |segment| index.groups().len().saturating_sub(segment.first_group));
+    let newest = index.newest_segments().first().filter(|_| !index.is_disordered());
+    let rounds = newest.map_or(0, |segment| index.groups().len().saturating_sub(segment.first_group));
     let ran = rounds.max(counted(index));
     if ran == 0 || index.newest_lines() <= ran {
         return None;

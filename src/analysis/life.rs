@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::newest::{goes_on_unread, is_outlived};
+use super::newest::goes_on_unread;
 use crate::model::{Ended, Index, Manifest};
 
 /// How alive a run is.
@@ -144,7 +144,7 @@ pub fn life(index: &Index, outside: Outside) -> Life {
         return sure(Liveness::Finished, Basis::End);
     }
     // The end of another tool's run is read from all that it wrote, whatever the clocks of its machines say.
-    let has_end = |manifest: &Manifest| manifest.ended.is_some() || !is_outlived(index, manifest);
+    let has_end = |manifest: &Manifest| manifest.ended.is_some() || !index.is_outlived(manifest);
     if silent != Silent::Waits
         && !goes_on_unread(index)
         && manifest.is_some_and(|manifest| manifest.is_final() && has_end(manifest))

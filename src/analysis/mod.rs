@@ -27,6 +27,7 @@ pub mod scores;
 pub mod search;
 pub mod select;
 pub mod state;
+pub(crate) mod stated;
 pub mod summary;
 pub mod sweep;
 pub mod table;

@@ -1,10 +1,8 @@
 //! Which steps are the newest run's, what are they called in a sentence, how long did it take, and what comes after them?
 
+use crate::model::index::Answer;
 use crate::model::index::Segment;
-use crate::model::{EventHead, Index, Issue, IssueKind, Manifest, StepHead, TraceFile};
-
-/// A manifest is finished within this long of its run's last event; microseconds.
-const LATE_MICROS: i64 = 1_000_000;
+use crate::model::{Agreement, EventHead, Index, Issue, IssueKind, Stated, StepHead, TraceFile};
 
 /// The steps of the newest run in the directory, with their ordinals; none as long as it has not come to its first. A line
 /// that its writer wrote twice counts once.
@@ -71,25 +69,10 @@ fn least(times: impl Iterator<Item = i64>) -> Option<i64> {
     Some(if whole > 0 { whole } else { last? - since? })
 }
 
-/// How long the newest run took with what it went on from, as limits count it, in milliseconds: the writer's own figure, or
-/// the time between its first and its last event. A writer's figure is of what it wrote itself, when it was done.
+/// How long the newest run took with what it went on from, as limits count it, in milliseconds; `None` where records
+/// disagree.
 pub fn took_ms(index: &Index) -> Option<f64> {
-    let segments = index.newest_segments();
-    let is_ended = index.segments().len() <= 1 || segments.first().is_some_and(|segment| segment.end.is_some());
-    // Of another tool's run it is of all that is recorded, whether that has an end or not.
-    let is_told = |manifest: &&Manifest| manifest.is_final() || index.format().is_one_file();
-    let own = index.manifest().get().filter(is_told).filter(|_| segments.len() <= 1 && is_ended);
-    let own = own.and_then(|manifest| manifest.latency_s).map(|seconds| seconds * 1e3);
-    own.or_else(|| Some(index.elapsed()? as f64 / 1e3))
-}
-
-/// Whether events go on well after the manifest was finished, or another run began after it: the directory is in use again.
-pub(super) fn is_outlived(index: &Index, manifest: &Manifest) -> bool {
-    let Some(finished) = manifest.updated_at else { return false };
-    let is_second = index.segments().len() > 1;
-    let begun = index.segment().filter(|_| is_second).and_then(|segment| segment.span).map(|(first, _)| first);
-    let is_later = |event: Option<i64>, by| event.is_some_and(|event| event > finished.saturating_add(by));
-    is_later(index.last_ts(), LATE_MICROS) || is_later(begun, 0)
+    super::stated::total(index, "ms").agreed().copied()
 }
 
 /// Whether the records of the run do not tell how many steps it had.
@@ -97,15 +80,19 @@ pub(super) fn is_untold(index: &Index) -> bool {
     index.manifest().get().is_some_and(|manifest| manifest.steps_untold)
 }
 
-/// What the manifest says of the newest run's end; `None` where its end is that of a run before it.
-pub(super) fn manifest_of_end(index: &Index) -> Option<&Manifest> {
-    index.manifest().get().filter(|manifest| manifest.ended.is_some() || !is_outlived(index, manifest))
+/// The answer of the newest run that all records of it agree on; `None` also where it is empty.
+pub(super) fn kept_answer(index: &Index) -> Option<&str> {
+    index.answer().agreed().map(|answer| answer.text).filter(|text| !text.is_empty())
 }
 
-/// The answer that the manifest keeps of the newest run, or that its stop check took.
-pub(super) fn kept_answer(index: &Index) -> Option<&str> {
-    let kept = manifest_of_end(index).and_then(|manifest| manifest.final_result.as_deref());
-    kept.or_else(|| index.segment()?.stop.as_ref()?.1.answer.as_deref())
+/// Whether any record holds an answer of the newest run, whether the others agree or not.
+pub(super) fn has_answer(index: &Index) -> bool {
+    let is_filled = |stated: &Stated<Answer<'_>>| !stated.value.text.is_empty() || stated.value.step.is_some();
+    match index.answer() {
+        Agreement::Unknown => false,
+        Agreement::Agreed(stated) => stated.iter().any(|stated| !stated.value.text.is_empty()),
+        Agreement::Disputed(stated) => stated.iter().any(is_filled),
+    }
 }
 
 /// Whether the file of a session goes on after its last turn with a line that is cut: it may be what its user said next.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::copies::{CopiedPart, Fingerprint, Relation};
 use super::format;
 use super::life::{Life, Outside, life};
-use super::verdict::{RunStatus, Verdict, tokens, verdict};
+use super::stated::{cost_usd, tokens};
+use super::verdict::{RunStatus, Verdict, verdict};
 use super::{
     facts, health,
     life::Liveness,
@@ -194,6 +195,17 @@ fn unnamed() -> RunKey {
 }
 
 impl Summary {
+    /// What is said where no step is there to show, without a full stop. Steps that are unknown are not said to be none.
+    pub fn no_step(&self, index: &Index) -> &'static str {
+        match (index.groups().is_empty(), self.life.liveness.may_grow()) {
+            (true, true) => "No step has begun yet",
+            (true, false) if self.steps_untold => "No step has a line; how many there were is not known",
+            (true, false) => "No step was recorded",
+            (false, true) => "No step has a line yet",
+            (false, false) => "No step has a line; what is known of them is in their events",
+        }
+    }
+
     /// The run's model, and beside it those that wrote some of its steps.
     pub fn models_words(&self) -> Option<String> {
         let model = self.model.clone()?;
@@ -542,7 +554,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         tokens_estimated: run.tokens_estimated || broken_off.is_some_and(|spent| spent.is_estimate),
         tokens_untold: if are_of_steps { run.untold_tokens } else { 0 } + if is_summed_up { 0 } else { cut_off },
         steps_without_tokens: run.untold_tokens + cut_off,
-        cost_usd: manifest.filter(|manifest| !manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
+        cost_usd: cost_usd(index).filter(|_| manifest.is_none_or(|manifest| !manifest.cost_estimated)),
         cost_by_run_usd: manifest.filter(|manifest| manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
         spent: spent(index, run, cut_off),
         prices: None,
@@ -582,9 +594,10 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
         // Where nobody says how a call went, nobody knows whether it failed.
         tool_errors: Some(run.failed_calls).filter(|_| !run.untold_calls && has_calls && !nothing_told),
         files_changed: files_changed(index),
-        started: manifest
-            .and_then(|manifest| manifest.started_at)
-            .or(segments.first().and_then(|segment| segment.span).map(|(first, _)| first)),
+        started: manifest.and_then(|manifest| manifest.started_at).or_else(|| match index.is_disordered() {
+            true => index.events().iter().filter_map(|event| event.ts).min(),
+            false => segments.first().and_then(|segment| segment.span).map(|(first, _)| first),
+        }),
         updated: if life.liveness == Liveness::Finished {
             recorded.or(written)
         } else {

@@ -146,7 +146,7 @@ pub struct SweepResult {
 impl From<RuleResult> for SweepResult {
     fn from(result: RuleResult) -> Self {
         let RuleResult { found, step, saved, cuts, answer_lost, needs, .. } = result;
-        Self { found, step, saved, cuts, answer_lost, needs }
+        Self { found, step, saved, cuts, answer_lost: answer_lost == Some(true), needs }
     }
 }
 

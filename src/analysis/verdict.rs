@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::facts::lost;
 use super::format::{self, counted};
 use super::life::{Basis, Life, Liveness, stalled_after};
-use super::newest::{after_the_end, goes_on_unread, kept_answer, label, manifest_of_end, newest_run};
+use super::newest::{after_the_end, goes_on_unread, has_answer, kept_answer, label, newest_run};
+use super::stated;
 use crate::model::index::{Group, Segment};
 use crate::model::{
-    CallEnd, Can, Certainty, Code, CriticAction, Index, Manifest, Origin, Outcome, StepHead, StopReason, StopVerdict,
+    Agreement, CallEnd, Can, Certainty, Code, CriticAction, Fact, Index, Manifest, Op, Origin, Outcome, StepHead,
+    StopReason, StopVerdict,
 };
 
 pub(super) mod cause;
@@ -26,6 +28,7 @@ mod tests;
 mod told;
 
 pub use super::run_status::RunStatus;
+pub(crate) use super::stated::tokens;
 pub use recorded::{amount, reading};
 
 /// The answer to "why did this run stop?".
@@ -54,6 +57,18 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Whether the run ended well and left an answer; `None` where it is unknown how it ended.
+    pub fn answer_known(&self) -> Option<bool> {
+        let is_unknown = self.outcome == Outcome::Unknown && self.certainty == Certainty::Unknown;
+        if is_unknown && !self.answered { None } else { Some(self.answered) }
+    }
+
+    /// Whether records say how the run ended, and others deny something of it.
+    pub fn is_denied(&self) -> bool {
+        let is_stated = self.stop_reason.is_some() || self.outcome == Outcome::Unknown;
+        !self.contradictions.is_empty() && is_stated && self.certainty != Certainty::Recorded
+    }
+
     /// The step limit, where it is recorded that the run ends at it.
     pub fn budget(&self) -> Option<StepLimit> {
         self.limit.filter(|limit| limit.from.is_budget())
@@ -112,6 +127,9 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
     };
     let verdict = |outcome, mark, certainty, mut sentence: String| {
         let contradictions = contradiction::contradictions(&facts, life, outcome);
+        // What one record says and another denies is not recorded.
+        let is_denied = certainty == Certainty::Recorded && !contradictions.is_empty();
+        let certainty = if is_denied { Certainty::Inferred } else { certainty };
         if mark == RunStatus::Answered && !contradictions.is_empty() && !facts.is_unsuccessful() {
             sentence.push_str(" · but the files contradict each other");
         }
@@ -156,8 +174,11 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         let told = verdict(ended.outcome, mark, ended.certainty, sentence);
         return Verdict { stop_reason: Some(ended.word.to_string()).filter(|word| !word.is_empty()), ..told };
     }
-    if let Some(sentence) = facts.refuted().filter(|_| life.liveness == Liveness::Finished && disputed(index).is_none())
-    {
+    if let Some(said) = stated::end_by_who(index).filter(|_| life.liveness.is_over()) {
+        let sentence = format!("The files disagree on the end: {said}");
+        return verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, sentence);
+    }
+    if let Some(sentence) = facts.refuted().filter(|_| life.liveness == Liveness::Finished) {
         let outcome = reason.map_or(Outcome::Unknown, |word| classify(StopReason::parse(word)).0);
         return verdict(
             facts.stop.map_or(outcome, |stop| stop.outcome),
@@ -188,10 +209,6 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, sentence)
         }
         (Liveness::Died, None) => verdict(Outcome::Failed, RunStatus::Died, Certainty::Inferred, facts.died(life)),
-        _ if let Some((kept, told)) = disputed(index) => {
-            let sentence = format!("The files disagree on the end: the manifest says {kept}, the END event {told}");
-            verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, sentence)
-        }
         (_, word) => match (facts.stop, word) {
             (Some(stop), _) => {
                 let (outcome, mark, sentence) = recorded::read(&facts, stop);
@@ -243,23 +260,27 @@ struct Facts<'a> {
     done: usize,
 }
 
-/// The stop reasons of the manifest and of the END event, where they differ.
-pub(super) fn disputed(index: &Index) -> Option<(&str, &str)> {
-    let kept = index.manifest().get()?.stop_reason.as_deref()?;
-    let told = index.segment()?.end.as_ref()?.1.reason.as_deref()?;
-    (kept != told).then_some((kept, told))
+/// Whether records disagree on why the run ended.
+pub(super) fn is_disputed(index: &Index) -> bool {
+    index.end().disputed().is_some()
 }
 
 impl<'a> Facts<'a> {
     fn of(index: &'a Index) -> Self {
         let segment = index.segment();
-        let manifest = index.manifest().get();
-        let from_end = segment.and_then(|segment| segment.end.as_ref()?.1.reason.as_deref());
-        let reason = manifest_of_end(index).and_then(|manifest| manifest.stop_reason.as_deref()).or(from_end);
+        let manifest = index.manifest_of_end();
+        // The code of a verdict is no stop reason where no record has the word.
+        let reason = match index.end() {
+            Agreement::Agreed(stated) => stated.into_iter().find(|stated| !stated.source.field.ends_with("/stop/code")),
+            Agreement::Unknown | Agreement::Disputed(_) => None,
+        };
+        let reason = reason.map(|stated| stated.value);
         // What stands after the END event is no part of the run that it ends.
         let ended = segment.and_then(|segment| Some(segment.end.as_ref()?.0)).unwrap_or(usize::MAX);
         let newest = index.groups().iter().rposition(|group| group.first < ended);
         let newest = newest.filter(|at| segment.is_some_and(|segment| *at >= segment.first_group));
+        // Events out of order don't tell which round was the last.
+        let newest = newest.filter(|_| !index.is_disordered());
         let group = newest.and_then(|at| index.groups().get(at));
         let written = newest.and_then(|at| index.step_of(at)).is_some();
         let after = after_the_end(index);
@@ -288,16 +309,54 @@ impl<'a> Facts<'a> {
     }
 
     fn limit(&self) -> Option<StepLimit> {
-        let init = self.segment.and_then(|segment| segment.init.as_ref()?.1.max_steps);
-        let task = self.manifest.and_then(|manifest| manifest.max_steps).or(init);
-        let state = self.segment.and_then(|segment| segment.state_limit);
         let limit = |from| move |steps| StepLimit { steps, from };
-        // What held is recorded by our own engine, the task's limit over all others.
-        let held = self.manifest.and_then(|manifest| manifest.budget?.steps);
-        let held = held.and_then(|held| Some(limit(LimitFrom::SetBy(held.from))(i64::try_from(held.limit).ok()?)));
-        held.or(task.map(limit(LimitFrom::SetBy(Origin::Task))))
-            .or_else(|| self.spent_steps().map(limit(LimitFrom::Inferred)))
-            .or(state.map(limit(LimitFrom::State)))
+        let held = self.manifest.and_then(|manifest| manifest.budget?.steps).map_or(Origin::Task, |held| held.from);
+        let state = self.segment.and_then(|segment| segment.state_limit);
+        // What ended another tool's run at its own count of steps is no limit on the steps here.
+        let is_counted = |manifest: &Manifest| manifest.statements.iter().any(|it| it.fact == Fact::Limit("steps"));
+        let is_own = !self.index.format().is_one_file() || self.manifest.is_some_and(is_counted);
+        match Some(self.index.limit("steps")).filter(|_| is_own).unwrap_or(Agreement::Unknown) {
+            Agreement::Agreed(stated) => {
+                stated.first().map(|stated| StepLimit { steps: stated.value as i64, from: LimitFrom::SetBy(held) })
+            }
+            Agreement::Disputed(_) => None,
+            Agreement::Unknown => {
+                self.spent_steps().map(limit(LimitFrom::Inferred)).or(state.map(limit(LimitFrom::State)))
+            }
+        }
+    }
+
+    /// The headline of a limit, where records disagree on what was used of it.
+    fn disputed_total(&self, what: &str, unit: &'static str) -> Option<String> {
+        let total = stated::total(self.index, unit);
+        let about = match unit {
+            "steps" => "number of steps",
+            "ms" => "time",
+            other => other,
+        };
+        let values = stated::values(total.disputed()?, unit);
+        Some(format!("{what} · {} disagree on the {about} ({values})", stated::holders(self.index)))
+    }
+
+    /// The headline of a limit on which records disagree: which values they state, and what was used of the only one that
+    /// was reached. `None` where they agree.
+    fn disputed_limit(&self, what: &str, limit: &Agreement<f64>, spent: (Option<f64>, Op, &str)) -> Option<String> {
+        let (stated, (measured, op, unit)) = (limit.disputed()?, spent);
+        let values = stated::values(stated, unit);
+        let reached = crate::model::stated::by_value(stated, |a, b| a == b);
+        let mut reached = reached.into_iter().filter(|(limit, _)| measured.is_some_and(|used| op.holds(used, **limit)));
+        let used = match (measured, reached.next(), reached.next()) {
+            (Some(used), Some((limit, sources)), None) => {
+                // The manifest may state both.
+                let source = sources.iter().find(|source| source.file != "manifest.json").or(sources.first());
+                let who = source.map_or("one record", |source| source.who);
+                format!(", {} by {who}", used_of(used, *limit, unit))
+            }
+            (Some(used), ..) => format!(" after {}", amount(used, unit)),
+            (None, ..) => String::new(),
+        };
+        let (holders, what) = (stated::holders(self.index), lowered(what));
+        Some(format!("{} disagree on the limit ({values}): {what}{used}", capitalised(holders)))
     }
 
     /// That the one document of the run ends in the middle or is damaged, and where.
@@ -446,9 +505,7 @@ impl<'a> Facts<'a> {
 
     /// Whether the files hold no answer; without a manifest or a last decision nobody knows.
     fn has_no_answer(&self) -> bool {
-        self.manifest.is_some()
-            && kept_answer(self.index).is_none()
-            && self.last_mode().is_some_and(|mode| mode != "final")
+        self.manifest.is_some() && !has_answer(self.index) && self.last_mode().is_some_and(|mode| mode != "final")
     }
 
     /// Whether no critic asked for a stop in the last step; not known where a step has no line.
@@ -478,7 +535,7 @@ impl<'a> Facts<'a> {
 
     /// Whether success is recorded as false.
     fn is_unsuccessful(&self) -> bool {
-        manifest_of_end(self.index).is_some_and(|manifest| manifest.success == Some(false))
+        self.manifest.is_some_and(|manifest| manifest.success == Some(false))
     }
 }
 
@@ -501,14 +558,8 @@ pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
     Some((group.end.checked_sub(1)?, words))
 }
 
-/// Tokens of the run: the manifest's figure, else the last cumulative one of a step.
-pub fn tokens(index: &Index) -> Option<u64> {
-    let manifest = index.manifest().get().and_then(|manifest| manifest.tokens);
-    manifest.or(index.tally().run.tokens).or_else(|| asked_no_model(index).then_some(0))
-}
-
 /// Whether each step says that it asked no model. Our own engine alone does.
-fn asked_no_model(index: &Index) -> bool {
+pub(super) fn asked_no_model(index: &Index) -> bool {
     let (tally, run) = (index.tally(), &index.tally().run);
     let all_tell = run.readable > 0 && tally.without_facts.count == 0 && lost(index).is_none();
     index.format().can.facts == Can::Yes && all_tell && run.without_count == run.readable
@@ -520,6 +571,20 @@ fn steps(number: usize) -> String {
 
 fn duration(micros: i64) -> String {
     format::duration(Duration::from_micros(u64::try_from(micros).unwrap_or_default()))
+}
+
+/// "6 of 6 steps", "31 s, limit 30 s".
+fn used_of(used: f64, limit: f64, unit: &str) -> String {
+    match unit {
+        "ms" | "usd" => format!("{}, limit {}", amount(used, unit), amount(limit, unit)),
+        _ => format!("{} of {}", stated::amount(used, unit), amount(limit, unit)),
+    }
+}
+
+/// The text with a small first letter.
+fn lowered(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
 /// The text with a large first letter.

@@ -38,8 +38,8 @@ pub struct RuleResult {
     pub saved: Saved,
     /// Whether something that ran would not have: later steps, or the rest of the last one.
     pub cuts: bool,
-    /// Whether the run has an answer that stopping there would have lost.
-    pub answer_lost: bool,
+    /// Whether the run has an answer that stopping there would have lost; `None` where that is unknown.
+    pub answer_lost: Option<bool>,
     /// The fact that is missing, where it cannot be told.
     pub needs: Option<String>,
     /// The step from which it cannot be told.
@@ -146,13 +146,14 @@ impl Question {
         self.depth
     }
 
-    /// Asks each rule by itself about a run. `answered` says whether it has an answer to lose.
-    pub fn ask(&self, record: &Record, answered: bool) -> Vec<RuleResult> {
+    /// Asks each rule by itself about a run. `answered` says whether it has an answer to lose, where that is known.
+    pub fn ask(&self, record: &Record, answered: impl Into<Option<bool>>) -> Vec<RuleResult> {
         self.ask_all(record, answered).0
     }
 
     /// The same, and what the whole record comes to.
-    pub fn ask_all(&self, record: &Record, answered: bool) -> (Vec<RuleResult>, Tally) {
+    pub fn ask_all(&self, record: &Record, answered: impl Into<Option<bool>>) -> (Vec<RuleResult>, Tally) {
+        let answered = answered.into();
         let firsts = self.set.firsts(record.start(), &record.facts);
         // A set keeps completion rules before policies; the ids say which rule is whose.
         let mut by_place: Vec<Option<&FirstStop>> = vec![None; self.specs.len()];
@@ -211,7 +212,7 @@ fn rule_result(
     first: &FirstStop,
     firsts: &Firsts,
     record: &Record,
-    answered: bool,
+    answered: Option<bool>,
 ) -> RuleResult {
     let last = record.last_step();
     let stop = first.stop.as_ref();
@@ -224,6 +225,7 @@ fn rule_result(
             unknown_from: Some(from),
             at_latest: latest,
             refused,
+            answer_lost: None,
             ..nothing()
         };
     }
@@ -243,7 +245,7 @@ fn rule_result(
         detail: in_words(&stop.reading),
         saved: if spares { saved(stop, firsts.end, record) } else { Saved::NONE },
         cuts,
-        answer_lost: answered && cuts && stop.outcome != Outcome::Completed,
+        answer_lost: if cuts && stop.outcome != Outcome::Completed { answered } else { Some(false) },
         refused,
         ..nothing()
     }
@@ -272,7 +274,7 @@ fn nothing() -> RuleResult {
         detail: String::new(),
         saved: Saved::default(),
         cuts: false,
-        answer_lost: false,
+        answer_lost: Some(false),
         needs: None,
         unknown_from: None,
         at_latest: None,

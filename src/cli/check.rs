@@ -37,6 +37,8 @@ struct Check {
     issues: usize,
     problems: usize,
     issues_list: Vec<json::Issue>,
+    /// Where records contradict each other, a sentence each.
+    contradictions: Vec<String>,
     /// Why the path could not be checked.
     error: Option<String>,
 }
@@ -57,7 +59,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                 Check { path, error: Some(text), ..Check::default() }
             }
         };
-        found |= check.issues > 0;
+        found |= check.issues > 0 || !check.contradictions.is_empty();
         if args.json {
             checks.runs.push(check);
         } else {
@@ -85,6 +87,7 @@ fn of_run(run: &Opened) -> Check {
         issues: run.summary.issues.0,
         problems: run.summary.issues.1,
         issues_list: json::issues(&run.index),
+        contradictions: run.summary.verdict.contradictions.clone(),
         error: None,
     }
 }
@@ -103,16 +106,25 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
             check.place.as_deref().map_or_else(|| format!("{path}{file}"), |place| visible_line(place).into_owned());
         writeln!(out, "{place}{line}: {byte}{word}: {}", visible_line(&issue.reason))?;
     }
+    let contradictions = check.contradictions.len();
+    for contradiction in &check.contradictions {
+        let place = check.place.as_deref().map_or(path.clone(), visible_line);
+        writeln!(out, "{place}: {}: {}", look.paint(Ink::Bad, "contradiction"), visible_line(contradiction))?;
+    }
     let verdict = match (check.issues, check.problems) {
         _ if check.error.is_some() => {
             let error = check.error.as_deref().unwrap_or_default();
             format!("not checked: {}", visible_line(error))
         }
-        (0, _) => "no issues".to_owned(),
+        (0, _) if contradictions == 0 => "no issues".to_owned(),
         (issues, problems) => format!("{} ({})", counted(issues, "issue"), counted(problems, "problem")),
     };
     let unlisted = check.issues.saturating_sub(check.issues_list.len());
     let unlisted =
         if unlisted > 0 { format!("; {} more are not listed", count(unlisted as u64)) } else { String::new() };
-    writeln!(out, "{}: {verdict}{unlisted}", look.paint(Ink::Heading, &path))
+    let contradictions = match contradictions {
+        0 => String::new(),
+        many => format!(", {}", counted(many, "contradiction")),
+    };
+    writeln!(out, "{}: {verdict}{contradictions}{unlisted}", look.paint(Ink::Heading, &path))
 }

@@ -12,6 +12,7 @@ use super::open::Opened;
 use super::{Done, Failure, outline, write_json};
 use crate::analysis::format::{age, clock, count, counted, millis, or_missing, score, visible_line};
 use crate::analysis::health;
+use crate::analysis::stated;
 use crate::analysis::verdict::{LimitFrom, reading};
 use crate::error::{Error, Kind, Result};
 use crate::model::index::Segment;
@@ -98,7 +99,10 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 pub(super) fn check_step(run: &Opened, n: usize) -> Result<()> {
     let there = match run.index.steps().len() {
         total if n < total => return Ok(()),
-        0 => "has no steps".to_owned(),
+        0 => {
+            let what = format!("there is no step {n} in {}: {}", run.summary.path, run.summary.no_step(&run.index));
+            return Err(Error::new(Kind::NotFound, what));
+        }
         1 => "has one step, 0".to_owned(),
         total => format!("has steps 0 to {}", total - 1),
     };
@@ -140,9 +144,10 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     fact("run", (summary.runs_here() > 1).then(among))?;
     fact("steps", Some(steps(run)))?;
     fact("events", Some(count(summary.events as u64)))?;
-    fact("tokens", summary.tokens_words())?;
-    fact("cost", summary.cost_words())?;
-    fact("took", summary.took_words())?;
+    let disputed = |unit| stated::disputed_in_words(&run.index, unit);
+    fact("tokens", summary.tokens_words().or(disputed("tokens")))?;
+    fact("cost", summary.cost_words().or(disputed("usd")))?;
+    fact("took", summary.took_words().or(disputed("ms")))?;
     fact("started", summary.started.and_then(at))?;
     fact("updated", summary.updated.and_then(at))?;
     fact("critics", Some(summary.critics.join(", ")).filter(|critics| !critics.is_empty()))?;
@@ -162,8 +167,9 @@ fn moment(micros: i64, look: &Look) -> Option<String> {
 fn status(run: &Opened) -> String {
     let summary = &run.summary;
     let status = summary.status.as_ref().map_or_else(|| "no status".to_owned(), |status| format!("status {status}"));
-    let reason = summary.verdict.stop_reason.as_ref();
-    let reason = reason.map_or_else(|| "no stop reason".to_owned(), |reason| format!("stop reason {reason}"));
+    let reason = summary.verdict.stop_reason.as_ref().map(|reason| format!("stop reason {reason}"));
+    let disputed = || stated::end_by_who(&run.index).map(|said| format!("disputed stop reason: {said}"));
+    let reason = reason.or_else(disputed).unwrap_or_else(|| "no stop reason".to_owned());
     let word = summary.life.liveness.word();
     format!("{word}; recorded: {status}, {reason}")
 }
@@ -204,8 +210,7 @@ fn write_steps(out: &mut dyn Write, run: &Opened, look: &Look) -> std::result::R
     let index = &run.index;
     let total = index.steps().len();
     if total == 0 {
-        let none = if run.summary.steps_untold { "No lines of steps." } else { "No steps." };
-        writeln!(out, "{none}")?;
+        writeln!(out, "{}.", run.summary.no_step(index))?;
         return Ok(write_unwritten(out, index, look)?);
     }
     let width = (total - 1).to_string().len().max("n".len());

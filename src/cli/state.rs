@@ -36,12 +36,8 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let run = Opened::open(&args.run, look.now)?;
     let last = run.index.steps().len().checked_sub(1);
     let Some(n) = args.step.or(last) else {
-        let none = match (run.summary.life.liveness.may_grow(), run.summary.steps_untold) {
-            (true, _) => "has no steps yet",
-            (false, true) => "has no line of a step",
-            (false, false) => "has no steps",
-        };
-        return Err(Error::new(Kind::NotFound, format!("{} {none}", run.summary.path)).into());
+        let none = run.summary.no_step(&run.index);
+        return Err(Error::new(Kind::NotFound, format!("{}: {none}", run.summary.path)).into());
     };
     super::show::check_step(&run, n)?;
     match &args.key {

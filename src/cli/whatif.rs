@@ -231,7 +231,11 @@ fn cells(run: &Opened, answer: &Answer, estimated: bool) -> [String; 7] {
     };
     let tokens = |tokens| format!("{}{}", bound(false, estimated && tokens > 0), count(tokens));
     let against = if result.off.is_some() { "off" } else { result.found.words() };
-    let lost = if result.answer_lost { "lost" } else { MISSING };
+    let lost = match result.answer_lost {
+        Some(true) => "lost",
+        Some(false) => MISSING,
+        None => "unknown",
+    };
     [
         visible_line(&answer.rule.to_string()).into_owned(),
         against.to_owned(),

@@ -52,7 +52,9 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     let certainty = match verdict.certainty {
         Certainty::Recorded => "recorded",
         Certainty::Inferred if summary.life.liveness.may_grow() => "the run goes on",
+        Certainty::Inferred if verdict.is_denied() => "inferred; the records contradict each other",
         Certainty::Inferred => "inferred; no file says how the run ended",
+        Certainty::Unknown if verdict.is_denied() => "unknown; the records contradict each other",
         Certainty::Unknown => "unknown; the files do not tell why",
     };
     writeln!(out, "{}  {certainty}", look.paint(Ink::Dim, "certainty"))?;

@@ -8,7 +8,7 @@ use super::value::{above_zero, count, cut, filled, given, int, limit, number, re
 use super::watch::{begun, has_begun};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
+use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Fact, Format, Outcome, Statement, stated};
 
 /// A trajectory.
 pub(super) static TRAJECTORY: Tool = Tool {
@@ -224,7 +224,10 @@ impl Trajectory {
         let run = draft.run();
         run.limits = held.into_iter().flatten().collect();
         run.cost_usd = above_zero(stats.instance_cost);
-        run.max_steps = int(limits.step_limit).filter(|limit| *limit > 0);
+        run.statements.extend(step_limit.map(|limit| {
+            let (who, field) = ("the trace", "info.config.agent.step_limit".into());
+            Statement::number(Fact::Limit("steps"), limit, stated::Source { who, file: "", line: None, field })
+        }));
         let model = config.model.map(Model::of).unwrap_or_default();
         run.model = filled(model.model_name).map(|model| cut(&model));
         let trial = run.trial.get_or_insert_default();

@@ -152,7 +152,7 @@ pub struct StopNote {
     pub detail: Option<Box<str>>,
     /// Whether the environment ended the episode.
     pub env_terminal: bool,
-    /// The answer at that moment.
+    /// The answer at that moment, which may be empty.
     pub answer: Option<Box<str>>,
 }
 

@@ -5,13 +5,13 @@
 mod tokens;
 
 use std::fmt::Write as _;
-use std::num::NonZeroU8;
+use std::num::{NonZeroU8, NonZeroU64};
 
 use super::call::{CallEnd, CallMark};
 use super::fingerprint::{Print, hash_of};
 use super::json::walk;
 use super::loose::Scalar;
-use super::names::{capped, cut_at};
+use super::names::{MAX_ANSWER_BYTES, capped, cut_at};
 use super::recorded::RecordedFacts;
 use super::step::{Call, Change, CriticAction, Infinite, NO_WORDS, Step, Usage, Value};
 use super::{Names, Span, Symbol};
@@ -100,6 +100,10 @@ pub struct StepHead {
     pub cost_usd: Option<f64>,
     /// The model that was asked; empty where the step does not record it.
     pub model: Symbol,
+    /// The answer that the step gave or left in the state, as [`answer_hash`]; an empty answer has a hash too.
+    pub answer: Option<NonZeroU64>,
+    /// Whether it decided on one answer and left another one in the state.
+    pub answers_twice: bool,
     /// Why its reply ended, in the word of who gave it; empty where the step does not record it.
     pub finish: Symbol,
     /// The tokens apart.
@@ -270,6 +274,7 @@ impl StepHead {
         if let Some(mode) = step.decision.as_ref().and_then(|decision| decision.mode.as_ref()) {
             self.mode = names.intern(mode);
         }
+        self.absorb_answer(step);
         self.absorb_calls(step, names);
         self.absorb_changes(step, names);
         self.absorb_state(step, names);
@@ -296,6 +301,16 @@ impl StepHead {
             self.tokens_estimated |= facts.is_estimated;
             self.facts = Some(Box::new(facts));
         }
+    }
+
+    fn absorb_answer(&mut self, step: &Step<'_>) {
+        let decided = step.decision.as_ref().filter(|decision| decision.mode.as_deref() == Some("final"));
+        let decided = decided.and_then(|decision| decision.answer?.string()).map(|text| answer_hash(&text));
+        let changes = step.changes.into_iter().flat_map(|changes| changes.iter());
+        let left = changes.filter(|change| change.key == "final_result").last();
+        let left = left.and_then(|change| walk::string(change.after()?)).map(|text| answer_hash(&text));
+        self.answers_twice |= decided.zip(left).is_some_and(|(decided, left)| decided != left);
+        self.answer = decided.or(left).or(self.answer);
     }
 
     fn absorb_calls(&mut self, step: &Step<'_>, names: &mut Names) {
@@ -446,6 +461,11 @@ impl StateLink {
             if change.text.len() <= MAX_LINKED_BYTES { (change.before(), change.after()) } else { (None, None) };
         Self { key, before: before.map(hash_of_text), after: after.map(hash_of_text) }
     }
+}
+
+/// A hash of an answer, by as much of it as is kept anywhere.
+pub fn answer_hash(text: &str) -> NonZeroU64 {
+    NonZeroU64::new(hash_of_text(&capped(text, MAX_ANSWER_BYTES))).unwrap_or(NonZeroU64::MAX)
 }
 
 /// The hash of a value of the state, by its text.

@@ -6,6 +6,7 @@
 mod fold;
 mod join;
 mod list;
+mod stated;
 mod tally;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use super::{
 };
 use join::{Again, Laps};
 pub use list::List;
+pub use stated::{Answer, Ignored, is_same_reason, is_same_total};
 pub use tally::{Distinct, RunTally, Spent, Tally};
 
 /// The records of one step are not held together where they have more bytes.
@@ -109,6 +111,8 @@ pub struct Segment {
     pub end: Option<(usize, EndNote, bool)>,
     /// What the last stopping `CHECK_STOP` said, and the event.
     pub stop: Option<(usize, StopNote)>,
+    /// All that said that the run stops, in file order, up to a number: the last of each sort may be above.
+    pub stops: Vec<(usize, Stopping)>,
     /// The last critics' verdict that was not a pass: the event, whether it stopped the run, and the reason.
     pub critics: Option<(usize, bool, Box<str>)>,
     /// The last error, and the event.
@@ -137,6 +141,17 @@ pub struct Segment {
     begun: bool,
     /// Whether an INIT event was seen in it.
     initialised: bool,
+}
+
+/// An event that says that the run stops.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stopping {
+    /// An END event.
+    End(EndNote),
+    /// A stopping `CHECK_STOP`.
+    Check(StopNote),
+    /// A critic's stop, with its reason.
+    Critic(Box<str>),
 }
 
 impl Segment {
@@ -173,6 +188,8 @@ pub struct Index {
     first_ts: Option<i64>,
     last_ts: Option<i64>,
     slowest_gap: i64,
+    /// The verdict as all records of it agree.
+    stop: Option<Box<StopVerdict>>,
     back_steps: usize,
     first_back: Option<usize>,
     /// What the steps add up to, and the same without the newest ones.
@@ -382,12 +399,6 @@ impl Index {
         } else {
             segments.iter().map(Segment::took).sum()
         }
-    }
-
-    /// Why the run stopped, where that is recorded: by the manifest, else by the END event of the newest run.
-    pub fn stop(&self) -> Option<&StopVerdict> {
-        let manifest = self.manifest.get().and_then(|manifest| manifest.stop.as_deref());
-        manifest.or_else(|| self.segment()?.end.as_ref()?.1.stop.as_deref())
     }
 
     /// The error in the round of step `ordinal`, and its phase.

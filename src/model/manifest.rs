@@ -2,6 +2,7 @@
 
 use super::Format;
 use super::end::{Budget, Ended, StopVerdict};
+use super::stated::Statement;
 use super::step::Usage;
 
 /// The manifest of a run, or why there is none.
@@ -61,8 +62,9 @@ pub struct Manifest {
     pub agent: Option<Box<str>>,
     /// The run that started this one.
     pub parent: Option<Box<str>>,
-    /// The step budget of the task.
-    pub max_steps: Option<i64>,
+    /// What it states besides, field by field, of facts that other records may state too. A field above that is stated
+    /// elsewhere in the same file is here once for each place.
+    pub statements: Vec<Statement>,
     /// The budget that held, where it is recorded.
     pub budget: Option<Budget>,
     /// The verdict that ended the run, where it is recorded.

@@ -19,6 +19,7 @@ pub mod price;
 pub mod recorded;
 pub mod redact;
 pub mod repair;
+pub mod stated;
 pub mod step;
 pub mod strict;
 mod stub;
@@ -41,6 +42,7 @@ pub use manifest::{Compaction, Copied, Manifest, ManifestState, RunScore, ToolLi
 pub use names::{Names, Symbol};
 pub use recorded::RecordedFacts;
 pub use repair::Record;
+pub use stated::{Agreement, Fact, Said, Stated, Statement};
 pub use step::{CriticAction, Step};
 
 /// A run's name on the board: its directory relative to the root, `/` between parts.

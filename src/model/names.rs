@@ -98,6 +98,9 @@ pub fn clipped(text: &str, max: usize) -> Cow<'_, str> {
     first_chars(text, max).map_or(Cow::Borrowed(text), |start| Cow::Owned(format!("{start}…")))
 }
 
+/// An answer is cut to this many bytes wherever it is kept, so that two copies of one answer stay equal.
+pub(crate) const MAX_ANSWER_BYTES: usize = 2_000;
+
 /// `text`, cut to `max` bytes with an ellipsis where it is longer.
 pub(crate) fn capped(text: &str, max: usize) -> Box<str> {
     if text.len() <= max { text.into() } else { format!("{}…", cut_at(text, max)).into_boxed_str() }

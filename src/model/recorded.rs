@@ -1,6 +1,6 @@
 //! What does a step of our own engine record for its stop rules, as far as it fits an index?
 
-use super::json::Json;
+use super::json::{Json, walk};
 
 /// Hashes a text for equality over versions and machines (FNV-1a, 64 bit, offset basis and prime of its authors).
 pub fn text_hash(text: &str) -> u64 {
@@ -17,6 +17,8 @@ pub struct RecordedFacts {
     pub error: Option<Box<str>>,
     /// The [`text_hash`] of the model's text, and its length in bytes.
     pub text: (u64, u64),
+    /// Tokens of all model calls up to the decision.
+    pub tokens: Option<u64>,
     /// Whether tokens among them were estimated.
     pub is_estimated: bool,
 }
@@ -29,8 +31,20 @@ impl RecordedFacts {
     pub(super) fn new(facts: &str, error: Option<&str>, text: &str) -> Self {
         let error = error.filter(|error| error.starts_with('{')).map(Into::into);
         let json = (facts.len() <= MAX_FACTS_BYTES).then(|| facts.into());
-        Self { json, error, text: (text_hash(text), text.len() as u64), is_estimated: is_estimated(facts) }
+        let (text, tokens) = ((text_hash(text), text.len() as u64), tokens(facts));
+        Self { json, error, text, tokens, is_estimated: is_estimated(facts) }
     }
+}
+
+/// Input and output of the `usage` key.
+fn tokens(facts: &str) -> Option<u64> {
+    let member = |text: &str, name: &str| -> Option<String> {
+        let mut members = walk::members(text).filter(|(key, _)| walk::string(key).as_deref() == Some(name));
+        members.next().map(|(_, value)| value.to_owned())
+    };
+    let usage = member(facts, "usage")?;
+    let count = |name: &str| member(&usage, name)?.parse::<u64>().ok();
+    count("input")?.checked_add(count("output")?)
 }
 
 /// Whether the tokens of one of both usages were.

@@ -156,7 +156,7 @@ impl FromRequestParts<AppState> for StepParam {
             Ok(n) => Err(no_such_step(&run, total, n)),
             Err(_) => {
                 let what = "A step is named by its place, counted from 0, not by";
-                let error = WebError::bad_request(what, &has_steps(total)).named(&text);
+                let error = WebError::bad_request(what, &has_steps(&run, total)).named(&text);
                 Err(error.link("The run", href::run(run.key().as_str())))
             }
         }
@@ -165,13 +165,13 @@ impl FromRequestParts<AppState> for StepParam {
 
 /// What is said where the run, which has `total` steps, has no step `n`.
 pub(crate) fn no_such_step(run: &Run, total: usize, n: usize) -> WebError {
-    let error = WebError::not_found("This run has no step", &has_steps(total)).named(&n.to_string());
+    let error = WebError::not_found("This run has no step", &has_steps(run, total)).named(&n.to_string());
     error.link("The run", href::run(run.key().as_str()))
 }
 
-fn has_steps(total: usize) -> String {
+fn has_steps(run: &Run, total: usize) -> String {
     match total {
-        0 => "It has no steps.".to_owned(),
+        0 => format!("{}.", run.summary().no_step(&run.index())),
         1 => "It has one step, 0.".to_owned(),
         _ => format!("It has {total} steps, 0 to {}.", total - 1),
     }

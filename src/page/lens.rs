@@ -69,13 +69,7 @@ impl Lens<'_> {
 
     /// What is said where no step is there to show, without a full stop.
     pub(crate) fn no_step(&self) -> &'static str {
-        match (self.index.groups().is_empty(), self.is_alive()) {
-            (true, true) => "No step has begun yet",
-            (true, false) if self.summary.steps_untold => "No step has a line; how many there were is not known",
-            (true, false) => "No step was recorded",
-            (false, true) => "No step has a line yet",
-            (false, false) => "No step has a line; what is known of them is in their events",
-        }
+        self.summary.no_step(self.index)
     }
 
     /// The runs that this one started, each with the step that was under way when it began, where the times tell.

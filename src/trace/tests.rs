@@ -224,7 +224,10 @@ fn what_is_written_reads_back_without_an_issue() {
     assert_eq!((manifest.started_at, manifest.updated_at), (Some(START), Some(START + 3_000_000)));
     assert_eq!((manifest.step_count, manifest.event_count, manifest.tokens), (Some(3), Some(6), Some(126)));
     assert_eq!((manifest.pid, manifest.host.as_deref()), (Some(4_000_000), Some("here")));
-    assert_eq!((manifest.max_steps, manifest.seed, manifest.success), (Some(8), Some(7), Some(false)));
+    assert_eq!(
+        (index.limit("steps").agreed().copied(), manifest.seed, manifest.success),
+        (Some(8.0), Some(7), Some(false))
+    );
     assert_eq!((manifest.failures.len(), manifest.latency_s), (1, Some(3.0)));
     assert_eq!((index.steps().len(), index.events().len()), (3, 6));
     for (n, head) in index.steps().iter().enumerate() {

@@ -68,7 +68,7 @@ fn what_ended_before_its_first_step_is_not_awaited() {
     assert!(of_tab("/scores", "main").concat().contains("No step was recorded, so no score of one is known."));
     let said = Command::new(BINARY).arg("state").arg(dir.path().join("task_validation_failed")).output().unwrap();
     let said = String::from_utf8(said.stderr).unwrap();
-    assert!(said.contains("has no steps") && !said.contains("yet"), "{said}");
+    assert!(said.contains("No step was recorded") && !said.contains("yet"), "{said}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use serde::Serialize;
 use similar::{DiffOp, DiffTag};
 
 use crate::analysis::edits::edits;
+use crate::analysis::newest::newest_run;
 use crate::model::{Index, StepHead};
 
 #[cfg(test)]
@@ -34,12 +35,13 @@ const MAX_WHOLE: usize = 4_000;
 /// Of more steps, so many of each run are aligned at a time.
 const WINDOW: usize = 1_000;
 
-/// Every step of both runs, in order; steps that stand at the same place and differ are side by side.
+/// Every step of the newest run of both directories, in order, as verdicts and numbers are about it; steps that stand at the
+/// same place and differ are side by side.
 ///
 /// Where more than 4,000 steps are left after what is alike at both ends, they are aligned window by window: then a
 /// stretch of more than 1,000 steps that only one run has may leave like steps apart that follow it.
 pub fn align(a: &Index, b: &Index) -> Vec<Pair> {
-    let (old, new): (Vec<u64>, Vec<u64>) = (keys(a), keys(b));
+    let ((old_steps, old), (new_steps, new)) = (keys(a), keys(b));
     let mut pairs = Vec::with_capacity(old.len().max(new.len()));
     let start = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
     let most = old.len().min(new.len()) - start;
@@ -69,6 +71,8 @@ pub fn align(a: &Index, b: &Index) -> Vec<Pair> {
     }
     side_by_side(&mut pairs, old_end..old.len(), new_end..new.len());
     for pair in &mut pairs {
+        let ordinal = |steps: &[usize], place: Option<usize>| steps.get(place?).copied();
+        (pair.a, pair.b) = (ordinal(&old_steps, pair.a), ordinal(&new_steps, pair.b));
         let asked = |index: &Index, n: Option<usize>| Some(index.steps().get(n?)?.asked_hash);
         pair.asks_same = asked(a, pair.a).is_some_and(|hash| asked(b, pair.b) == Some(hash));
     }
@@ -93,9 +97,9 @@ fn side_by_side(pairs: &mut Vec<Pair>, a: std::ops::Range<usize>, b: std::ops::R
     }
 }
 
-/// What each step is aligned by.
-fn keys(index: &Index) -> Vec<u64> {
-    index.steps().iter().map(|step| key(index, step)).collect()
+/// The steps of the newest run, by ordinal, and what each is aligned by.
+fn keys(index: &Index) -> (Vec<usize>, Vec<u64>) {
+    newest_run(index).map(|(n, step)| (n, key(index, step))).unzip()
 }
 
 fn key(index: &Index, step: &StepHead) -> u64 {

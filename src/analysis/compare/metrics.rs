@@ -1,8 +1,8 @@
 //! Which numbers are set beside each other? The same for every run; what is not recorded stays unknown.
 
-use crate::analysis::facts::is_counted;
 use crate::analysis::format;
 use crate::analysis::newest::newest_run;
+use crate::analysis::stated::{steps_agree, total};
 use crate::analysis::summary::Summary;
 use crate::model::{CriticAction, Index, StepHead};
 
@@ -52,7 +52,7 @@ impl Measure {
 
 /// The numbers of a run, always the same ones in the same order.
 pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
-    let has_lines = index.steps_file().exists && is_counted(index);
+    let has_lines = index.steps_file().exists && steps_agree(index);
     let steps = Some(newest_run(index)).filter(|_| has_lines && summary.steps_known().is_some());
     let events = index.events_file().exists;
     let sum =
@@ -65,8 +65,9 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
     };
     let unread_steps = newest_run(index).any(|(_, step)| !step.fate.is_readable());
     let unread_events = index.newest_segments().iter().any(|segment| segment.unreadable > 0);
-    // The manifest counts all tokens, whatever became of a line.
-    let counted = index.manifest().get().is_some_and(|manifest| manifest.tokens.is_some());
+    // Whoever counts all tokens counts those of a line that cannot be read too.
+    let counted = total(index, "tokens").agreed().is_some()
+        && index.manifest().get().is_some_and(|manifest| manifest.tokens.is_some());
     let measure = |id, name, unit, value: Option<f64>| {
         let unread = match id {
             "duration_ms" | "issues" => false,

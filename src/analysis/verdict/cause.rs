@@ -5,7 +5,7 @@ use super::{last_mode, tokens};
 use crate::analysis::facts::lost;
 use crate::analysis::newest::{after_the_end, took_ms};
 use crate::model::event::StopNote;
-use crate::model::{Index, Op, StopReason};
+use crate::model::{Agreement, Index, Op, Reading, Stated, StopReason};
 
 /// What is behind the stop word of a run that records no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,45 @@ pub(in crate::analysis) enum Own {
     Stagnation,
     /// A final result in the state.
     Result,
+}
+
+impl Criterion<'_> {
+    /// What it compared, by its own words; `None` where they hold no number.
+    pub(in crate::analysis) fn reading(&self) -> Option<Reading> {
+        let own = self.own?;
+        let (measured, limit, is_seconds) = compared(self.words)?;
+        let scale = if is_seconds { 1e3 } else { 1.0 };
+        let unit = match own {
+            Own::Steps => "steps",
+            Own::Time => "ms",
+            Own::Tokens => "tokens",
+            Own::Stagnation => "equal signatures",
+            Own::Result => "",
+        };
+        let number = |value: f64| serde_json::Number::from_f64(value * scale);
+        let limit = limit.and_then(number);
+        Some(Reading {
+            measured: number(measured),
+            limit,
+            op: Some(Op::AtLeast),
+            unit: unit.into(),
+            ..Reading::default()
+        })
+    }
+}
+
+/// The numbers of a criterion's words, `elapsed=0.840s >= max_runtime_seconds=0.700s` or `stagnant_steps=3`, and
+/// whether they are seconds.
+fn compared(detail: &str) -> Option<(f64, Option<f64>, bool)> {
+    let number = |side: &str| {
+        let value = side.split_once('=')?.1.trim();
+        value.strip_suffix('s').unwrap_or(value).parse::<f64>().ok().filter(|value| value.is_finite())
+    };
+    let sides = [" >= ", " > ", " reached "].into_iter().find_map(|op| detail.split_once(op));
+    match sides {
+        Some((measured, limit)) => Some((number(measured)?, Some(number(limit)?), measured.trim().ends_with('s'))),
+        None => Some((number(detail)?, None, detail.trim().ends_with('s'))),
+    }
 }
 
 impl Own {
@@ -93,52 +132,56 @@ fn checked<'a>(index: &'a Index, word: &str) -> Option<&'a StopNote> {
 }
 
 /// One limit of the task's budget, and what was used of it, as far as the files tell.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(in crate::analysis) struct Spent {
     /// What was used: steps, milliseconds, tokens.
     pub(in crate::analysis) measured: Option<f64>,
     /// How it is compared.
     pub(in crate::analysis) op: Op,
-    /// The limit that the task sets.
-    pub(in crate::analysis) limit: Option<f64>,
+    /// The limit, as records state it.
+    pub(in crate::analysis) limit: Agreement<f64>,
 }
 
 impl Spent {
     /// The limit that `reason` names; without numbers for any other reason.
     pub(in crate::analysis) fn of(index: &Index, reason: StopReason) -> Self {
-        let segment = index.segment();
-        let task = segment.and_then(|segment| segment.init.as_ref()).map(|(_, init)| init);
-        let of = |measured, op, limit| Self { measured, op, limit };
+        let of = |measured, op, unit| Self { measured, op, limit: index.limit(unit) };
         match reason {
-            StopReason::BudgetSteps => {
-                let (first, manifest) = (index.newest_start(), index.manifest().get());
-                // Steps without a line ran, and their number is not the file's; a round that an exception cut was none.
-                let ended = segment.is_some_and(|segment| segment.end.is_some())
-                    || manifest.is_some_and(|manifest| manifest.is_final());
-                // The round in which a run died, or that is under way, is no step yet.
-                let begun = segment.map_or(0, |segment| index.groups().len().saturating_sub(segment.first_group + 1));
-                let whole = if ended { lost(index).is_none() } else { begun <= index.newest_len() };
-                // A line that no round belongs to was no step, or one that nobody can tell from it.
-                let odd = (first..index.steps().len()).any(|n| index.group_of(n).is_none());
-                let odd = odd && index.segment().is_some_and(|segment| segment.first_group < index.groups().len());
-                let done = (whole && !odd).then(|| index.newest_len().saturating_sub(after_the_end(index)) as f64);
-                let limit = manifest.and_then(|manifest| manifest.max_steps).or(task.and_then(|task| task.max_steps));
-                of(done, Op::AtLeast, limit.map(|steps| steps as f64))
-            }
-            StopReason::BudgetTime => {
-                let limit = task.and_then(|task| task.max_seconds).map(|seconds| seconds * 1e3);
-                of(took_ms(index), Op::Above, limit)
-            }
-            StopReason::BudgetTokens => {
-                let limit = task.and_then(|task| task.max_tokens).map(|tokens| tokens as f64);
-                of(tokens(index).map(|tokens| tokens as f64), Op::AtLeast, limit)
-            }
-            _ => of(None, Op::AtLeast, None),
+            StopReason::BudgetSteps => of(counted_steps(index), Op::AtLeast, "steps"),
+            StopReason::BudgetTime => of(took_ms(index), Op::Above, "ms"),
+            StopReason::BudgetTokens => of(tokens(index).map(|tokens| tokens as f64), Op::AtLeast, "tokens"),
+            _ => Self { measured: None, op: Op::AtLeast, limit: Agreement::Unknown },
         }
     }
 
-    /// Whether the limit was reached; `None` without both numbers.
+    /// Whether the limit was reached; `None` without both numbers, or where records state one limit that was and one that
+    /// was not.
     pub(in crate::analysis) fn is_used_up(&self) -> Option<bool> {
-        Some(self.op.holds(self.measured?, self.limit?))
+        let stated = match &self.limit {
+            Agreement::Unknown => return None,
+            Agreement::Agreed(stated) | Agreement::Disputed(stated) => stated,
+        };
+        let measured = self.measured?;
+        let is_reached = |stated: &Stated<f64>| self.op.holds(measured, stated.value);
+        match (stated.iter().all(is_reached), stated.iter().any(is_reached)) {
+            (true, _) => Some(true),
+            (_, false) => Some(false),
+            _ => None,
+        }
     }
+}
+
+/// How many steps ran, where each of them has its line.
+fn counted_steps(index: &Index) -> Option<f64> {
+    let (first, manifest, segment) = (index.newest_start(), index.manifest().get(), index.segment());
+    // Steps without a line ran, and their number is not the file's; a round that an exception cut was none.
+    let ended =
+        segment.is_some_and(|segment| segment.end.is_some()) || manifest.is_some_and(|manifest| manifest.is_final());
+    // The round in which a run died, or that is under way, is no step yet.
+    let begun = segment.map_or(0, |segment| index.groups().len().saturating_sub(segment.first_group + 1));
+    let whole = if ended { lost(index).is_none() } else { begun <= index.newest_len() };
+    // A line that no round belongs to was no step, or one that nobody can tell from it.
+    let odd = !index.is_disordered() && (first..index.steps().len()).any(|n| index.group_of(n).is_none());
+    let odd = odd && segment.is_some_and(|segment| segment.first_group < index.groups().len());
+    (whole && !odd).then(|| index.newest_len().saturating_sub(after_the_end(index)) as f64)
 }

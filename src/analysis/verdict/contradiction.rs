@@ -3,16 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::cause::{Cause, Spent, cause};
-use super::{Facts, disputed, label, steps};
-use crate::analysis::facts::lost;
-use crate::analysis::format::{count, duration, usd};
+use super::{Facts, is_disputed, label, steps};
+use crate::analysis::facts;
+use crate::analysis::format::count;
 use crate::analysis::life::{Life, Liveness};
-use crate::analysis::newest::{after_the_end, manifest_of_end, newest_run};
-use crate::model::{Can, Outcome, Reading, StopReason, StopVerdict};
-
-/// Writers round what a run cost to cents, and add up what steps cost in another order.
-const ROUNDED_USD: f64 = 0.005;
-const ROUNDED_PART: f64 = 0.001;
+use crate::analysis::newest::{after_the_end, kept_answer, newest_run};
+use crate::analysis::stated;
+use crate::model::index::is_same_reason;
+use crate::model::{Code, Outcome, Reading, StopReason, StopVerdict};
 
 /// The contradictions, the gravest first. None as long as the run goes on.
 pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -> Vec<String> {
@@ -23,13 +21,14 @@ pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -
     let altered = facts.manifest.into_iter().flat_map(|manifest| &manifest.altered);
     found.extend(altered.map(|what| format!("The writer found at its end that somebody else had written: {what}")));
     of_the_reason(facts, &mut found);
+    of_the_limits(facts, &mut found);
     found.extend(of_the_numbers(facts));
     found.extend(of_the_status(facts, outcome));
     of_the_ends(facts, life, &mut found);
-    found.extend(of_the_answer(facts));
+    of_the_answer(facts, &mut found);
     of_the_verdict(facts, &mut found);
-    found.extend(of_the_tokens(facts));
-    of_the_parts(facts, &mut found);
+    found.extend(stated::disputed_totals(facts.index));
+    found.extend(of_the_usage(facts));
     let conflicts = facts.manifest.into_iter().flat_map(|manifest| &manifest.conflicts);
     found.extend(conflicts.map(|conflict| conflict.to_string()));
     found
@@ -52,38 +51,69 @@ fn of_the_reason(facts: &Facts<'_>, found: &mut Vec<String>) {
     if reason == StopReason::CriticStop && facts.no_critic_stopped() {
         found.push(format!("The stop reason {word} says that a critic stopped the run, and none asked for a stop"));
     }
-    let kept = facts.manifest.is_some_and(|manifest| manifest.final_result.is_some());
+    let kept = facts.manifest.is_some() && kept_answer(facts.index).is_some();
     if reason == StopReason::CriticStop && kept {
         found.push("A critic stopped the run, and the manifest has a final result".to_owned());
     }
 }
 
-/// What the stop reason says of a limit, against the numbers.
+/// What is said to have ended the run at a limit, against the numbers recorded with it. This is the one place where
+/// measured and limit are compared, whatever wrote the trace.
 fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
-    let word = facts.reason.filter(|_| facts.stop.is_none())?;
-    let reason = StopReason::parse(word);
-    // A criterion has a limit of its own.
-    if matches!(cause(facts.index, word), Cause::Criterion(_)) {
+    let (who, reading) = fired(facts)?;
+    if !reading.is_refuted() {
         return None;
     }
-    let spent = Spent::of(facts.index, reason);
-    let (measured, limit) = (spent.measured?, spent.limit?);
-    if spent.is_used_up() != Some(false) {
-        return None;
+    let used = super::used_of(reading.measured()?, reading.limit()?, &reading.unit);
+    Some(format!("{who} says that a limit was reached, and the numbers are {used}"))
+}
+
+/// The limit that is said to have ended the run, with who says so.
+fn fired(facts: &Facts<'_>) -> Option<(String, Reading)> {
+    let index = facts.index;
+    if let Some(ended) = index.manifest().get().and_then(|manifest| manifest.ended.as_deref()) {
+        let name = if ended.word.is_empty() { &ended.headline } else { &ended.word };
+        let limit = index.limit(ended.unit);
+        let agreed = limit.agreed().copied().and_then(serde_json::Number::from_f64);
+        return Some((format!("The recorded end {name}"), Reading { limit: agreed, ..ended.reading() }));
     }
-    let amount = |value: f64| match reason {
-        StopReason::BudgetTime => duration(std::time::Duration::try_from_secs_f64(value / 1e3).unwrap_or_default()),
-        _ => count(value as u64),
+    if let Some(stop) = facts.stop {
+        return Some((format!("The verdict of {}", stop.criterion), stop.reading.clone()));
+    }
+    let word = facts.reason?;
+    if let Cause::Criterion(criterion) = cause(index, word) {
+        return Some((format!("The criterion behind {word}"), criterion.reading()?));
+    }
+    let spent = Spent::of(index, StopReason::parse(word));
+    let unit = match StopReason::parse(word) {
+        StopReason::BudgetTime => "ms",
+        StopReason::BudgetTokens => "tokens",
+        _ => "steps",
     };
-    let unit = match reason {
-        StopReason::BudgetTime => "",
-        StopReason::BudgetTokens => " tokens",
-        _ => " steps",
-    };
-    let (measured, limit) = (amount(measured), amount(limit));
-    Some(format!(
-        "The stop reason {word} says that a budget was used up, and the task's is {measured} of {limit}{unit}"
-    ))
+    let number = |value: Option<f64>| value.and_then(serde_json::Number::from_f64);
+    let reading = Reading::compare(spent.measured.unwrap_or(f64::NAN), spent.op, f64::NAN, unit);
+    Some((format!("The stop reason {word}"), Reading { limit: number(spent.limit.agreed().copied()), ..reading }))
+}
+
+/// Limits on which records disagree: the one that ended the run, and those of the budget.
+fn of_the_limits(facts: &Facts<'_>, found: &mut Vec<String>) {
+    let index = facts.index;
+    let mut units =
+        vec![("step limit", "steps"), ("token limit", "tokens"), ("time limit", "ms"), ("cost limit", "usd")];
+    let ended = index.manifest().get().and_then(|manifest| manifest.ended.as_deref());
+    units.extend(
+        ended.map(|ended| ("limit", ended.unit)).filter(|(_, unit)| units.iter().all(|(_, known)| known != unit)),
+    );
+    let before = found.len();
+    for (about, unit) in units {
+        let limit = index.limit(unit);
+        found.extend(limit.disputed().map(|stated| stated::number_in_words(index, about, unit, stated)));
+    }
+    let of_stop = index.limit_of_stop();
+    if let Some(stated) = of_stop.disputed().filter(|_| found.len() == before) {
+        let unit = index.recorded_stops().first().map_or_else(String::new, |(stop, _)| stop.reading.unit.to_string());
+        found.push(stated::number_in_words(index, "limit", &unit, stated));
+    }
 }
 
 /// What the status says, against how the run came out.
@@ -111,22 +141,12 @@ fn of_the_status(facts: &Facts<'_>, outcome: Outcome) -> Option<String> {
 
 /// What manifest, END event, stop check and critics say of the end, against each other.
 fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
+    found.extend(stated::end_in_words(facts.index));
+    found.extend(stated::ignored_stops(facts.index));
     let (Some(segment), manifest) = (facts.segment, facts.manifest) else { return };
-    if let Some((kept, told)) = disputed(facts.index) {
-        found.push(format!("The manifest says {kept}, the END event says {told}"));
-    }
-    let checked = segment.stop.as_ref().and_then(|(_, stop)| stop.reason.as_deref());
-    let by_critic = segment.critics.as_ref().is_some_and(|(_, stopped, _)| *stopped);
-    for (who, says) in [("stop check", checked), ("critics' event", by_critic.then_some("critic_stop"))] {
-        if let (Some(says), Some(word)) = (says, facts.reason)
-            && says != word
-        {
-            found.push(format!("The {who} says {says}, the recorded stop reason is {word}"));
-        }
-    }
     let Some((_, end, _)) = &segment.end else {
         // A writer ends its events before it says so in the manifest.
-        let said = manifest_of_end(facts.index).filter(|manifest| manifest.is_final() && segment.init.is_some());
+        let said = manifest.filter(|manifest| manifest.is_final() && segment.init.is_some());
         if let Some(status) = said.and_then(|manifest| manifest.status.as_deref()).filter(|_| !facts.index.is_partial())
         {
             found.push(format!("The manifest says {status}, and no END event of the newest run can be read"));
@@ -135,16 +155,20 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
     };
     if let (Some(told), Some(kept)) = (end.stop.as_deref(), manifest.and_then(|manifest| manifest.stop.as_deref()))
         && told != kept
+        && !is_disputed(facts.index)
     {
         let said = |stop: &StopVerdict| match stop.step {
             Some(step) => format!("{} by {} after step {step}", stop.code, stop.criterion),
             None => format!("{} by {}", stop.code, stop.criterion),
         };
         let (kept_as, told_as) = (said(kept), said(told));
-        found.push(match kept_as == told_as {
-            false => format!("The manifest records {kept_as}, the END event {told_as}"),
-            true => format!("Manifest and END event record {kept_as}, but not alike: {}", unlike(kept, told)),
-        });
+        let is_disputed = facts.index.limit_of_stop().disputed().is_some();
+        let unlike = unlike(kept, told, is_disputed);
+        if kept_as != told_as {
+            found.push(format!("The manifest records {kept_as}, the END event {told_as}"));
+        } else if !unlike.is_empty() {
+            found.push(format!("Manifest and END event record {kept_as}, but not alike: {unlike}"));
+        }
     }
     let status = manifest.and_then(|manifest| manifest.status.as_deref());
     // QitOS never updates the manifest of a run that it did not start.
@@ -159,8 +183,8 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
     }
 }
 
-/// The fields in which two verdicts differ, with the value of each.
-fn unlike(kept: &StopVerdict, told: &StopVerdict) -> String {
+/// The fields in which two verdicts differ, with the value of each; without the limit where that is named already.
+fn unlike(kept: &StopVerdict, told: &StopVerdict, without_limit: bool) -> String {
     let fields = |stop: &StopVerdict| match serde_json::to_value(stop) {
         Ok(serde_json::Value::Object(fields)) => fields,
         _ => serde_json::Map::new(),
@@ -168,18 +192,17 @@ fn unlike(kept: &StopVerdict, told: &StopVerdict) -> String {
     let (kept, told) = (fields(kept), fields(told));
     let names: BTreeSet<&String> = kept.keys().chain(told.keys()).collect();
     let words = |value: Option<&serde_json::Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
-    let differs = names.into_iter().filter(|name| kept.get(*name) != told.get(*name));
+    let is_named = |name: &String| without_limit && name == "limit";
+    let differs = names.into_iter().filter(|name| kept.get(*name) != told.get(*name) && !is_named(name));
     let say = |name: &String| format!("{name} is {} and {}", words(kept.get(name)), words(told.get(name)));
     differs.map(say).collect::<Vec<_>>().join(", ")
 }
 
-/// What the manifest keeps as the answer, against what the stop check took.
-fn of_the_answer(facts: &Facts<'_>) -> Option<String> {
-    let kept = facts.manifest?.final_result.as_deref()?;
-    let taken = facts.segment?.stop.as_ref()?.1.answer.as_deref()?;
-    // The index keeps less of what the stop check took.
-    let same = taken.strip_suffix('…').map_or(kept == taken, |start| kept.starts_with(start));
-    (!same).then(|| "The manifest's answer is another than the one that the stop check took".to_owned())
+/// What manifest, stop check and last step say of the answer, against each other.
+fn of_the_answer(facts: &Facts<'_>, found: &mut Vec<String>) {
+    found.extend(stated::answer_in_words(facts.index));
+    let twice = newest_run(facts.index).filter(|(_, step)| step.answers_twice).map(label).next();
+    found.extend(twice.map(|step| format!("In {step} the decision and the state hold different answers")));
 }
 
 /// What the recorded verdict says, against the steps and against its own numbers.
@@ -193,57 +216,28 @@ fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
                 .push(format!("The verdict names step {named} as the last that ran, and no file tells of such a step"));
         }
     }
-    if holds(&stop.reading) == Some(false) {
-        let said = super::reading(stop).unwrap_or_default();
-        found.push(format!("The verdict says that {} ended the run at {said}, which is not true", stop.criterion));
-    }
-}
-
-/// Whether a comparison is true as recorded; `None` where it is not whole.
-fn holds(reading: &Reading) -> Option<bool> {
-    Some(reading.op?.holds(reading.measured()?, reading.limit()?))
-}
-
-/// What the manifest says of tokens, against the steps.
-fn of_the_tokens(facts: &Facts<'_>) -> Option<String> {
-    let index = facts.index;
-    let kept = facts.manifest?.tokens.filter(|_| lost(index).is_none() && !index.is_partial())?;
-    // A step whose request failed records a total of 0.
-    let counted = index.tally().run.tokens?;
-    // Our own engine counts what critics ask a model for besides, which no step's total has.
-    let more = index.format().can.facts == Can::Yes && kept > counted;
-    (kept != counted && !more).then(|| {
-        let (kept, counted) = (count(kept), count(counted));
-        format!("The manifest counts {kept} tokens, the steps {counted}")
-    })
-}
-
-/// What the run as a whole is said to have cost and taken, against what its steps add up to. They are parts of it: it may
-/// have asked a model for more, for which there is no step, and never for less. Where each request is a step and all say
-/// what they cost, it is not more either.
-fn of_the_parts(facts: &Facts<'_>, found: &mut Vec<String>) {
-    let index = facts.index;
-    let Some(manifest) = facts.manifest.filter(|_| !index.is_partial()) else { return };
-    // Whether what a run went on from is in its sums is told by no writer.
-    if manifest.copied.is_some() || manifest.branched_after.is_some() || manifest.resumed_after.is_some() {
-        return;
-    }
-    let run = &index.tally().run;
-    let costs = || newest_run(index).filter(|(_, step)| !step.repeats).map(|(_, step)| step.cost_usd);
-    let sum: f64 = costs().flatten().sum();
-    let is_all = manifest.model_calls == Some(run.readable as u64) && costs().all(|cost| cost.is_some());
-    if let Some(kept) = manifest.cost_usd.filter(|_| !manifest.cost_estimated) {
-        let more = if is_all { (sum - kept).abs() } else { sum - kept };
-        if more > ROUNDED_USD.max(sum * ROUNDED_PART) {
-            let (kept, sum) = (usd(kept), usd(sum));
-            found.push(format!("The run is said to have cost {kept}, and its steps add up to {sum}"));
+    for (stop, source) in index.recorded_stops() {
+        let (outcome, reason) = (stop.code.outcome(&stop.source), stop.code.stop_reason(&stop.source));
+        let is_own = matches!(stop.code, Code::Custom(_));
+        if !is_own && stop.outcome != outcome {
+            let (code, said) = (&stop.code, stop.outcome.as_str());
+            found.push(format!(
+                "The verdict {code} ({source}) has the outcome {said}, which is {} for this code",
+                outcome.as_str()
+            ));
+        }
+        if !is_own && !is_same_reason(&stop.stop_reason, reason) {
+            let (code, said) = (&stop.code, &stop.stop_reason);
+            found.push(format!(
+                "The verdict {code} ({source}) has the stop reason {said}, which is {reason} for this code"
+            ));
         }
     }
-    // Steps of our own runs and of QitOS tell a total so far, which is compared already.
-    let kept = manifest.tokens.filter(|_| index.format().is_one_file() && !manifest.tokens_of_steps);
-    let sum = run.usage.input.map(|input| input.saturating_add(run.usage.output.unwrap_or_default()));
-    if let Some((kept, sum)) = kept.zip(sum).filter(|(kept, sum)| kept < sum) {
-        let (kept, sum) = (count(kept), count(sum));
-        found.push(format!("The run is said to have taken {kept} tokens, and its steps add up to {sum}"));
-    }
+}
+
+/// What a step's facts say of its tokens, against its own request.
+fn of_the_usage(facts: &Facts<'_>) -> Option<String> {
+    let (n, of_facts, of_request) = facts::disputed_usage(facts.index).next()?;
+    let (step, of_facts, of_request) = (facts.index.label(n), count(of_facts), count(of_request));
+    Some(format!("The facts of step {step} count {of_facts} tokens, its request {of_request} (steps.jsonl)"))
 }

@@ -2,6 +2,7 @@
 
 use super::recorded::amount;
 use super::{Facts, RunStatus};
+use crate::analysis::stated;
 use crate::model::{Certainty, Ended, Outcome, Reached};
 
 /// The mark and the sentence.
@@ -19,7 +20,17 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     let at = if ended.outcome == Outcome::Completed { "at" } else { "after" };
     let step = if is_cut { String::new() } else { facts.step_after(at) };
     let mut sentence = format!("{}{step}", ended.headline);
+    let limit = facts.index.limit(ended.unit);
     match (ended.measured, ended.limit) {
+        _ if let Some(stated) = limit.disputed() => {
+            let values = stated::values(stated, ended.unit);
+            let used = ended.measured.map_or_else(String::new, |used| format!(": {}", amount(used, ended.unit)));
+            sentence += &format!("{used} · the records disagree on the limit ({values})");
+        }
+        (Some(measured), Some(limit)) if ended.reading().is_refuted() => {
+            let used = super::used_of(measured, limit, ended.unit);
+            sentence += &format!(" · but the numbers recorded are {used}");
+        }
         (Some(measured), Some(limit)) if measured == limit => sentence += &format!(": {}", amount(limit, ended.unit)),
         (Some(measured), Some(limit)) => {
             sentence += &format!(": {}, limit {}", amount(measured, ended.unit), amount(limit, ended.unit));

@@ -2,7 +2,7 @@
 
 use super::{Facts, RunStatus, duration, newest_run, steps};
 use crate::analysis::format::count;
-use crate::model::{Code, CriticAction, Origin, Outcome, Source, StopVerdict, Symbol};
+use crate::model::{Code, CriticAction, Op, Origin, Outcome, Source, StopVerdict, Symbol};
 use crate::stop;
 
 /// Fields of the state that the engine changes by itself, in every step or at the end.
@@ -41,7 +41,18 @@ pub fn amount(value: f64, unit: &str) -> String {
 
 /// How the run came out, what ended it, and the sentence.
 pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus, String) {
-    let sentence = sentence(facts, stop) + facts.refusal(stop.outcome) + &facts.asides(&stop.stop_reason);
+    let disputed = facts.index.limit_of_stop();
+    let (reading, what) = (&stop.reading, headline(stop).unwrap_or("Limit reached"));
+    let spent = (reading.measured(), reading.op.unwrap_or(Op::AtLeast), &*reading.unit);
+    let unit = match stop.code {
+        Code::BudgetSteps => Some("steps"),
+        Code::BudgetTokens => Some("tokens"),
+        Code::BudgetTime => Some("ms"),
+        _ => None,
+    };
+    let denied = facts.disputed_limit(what, &disputed, spent).or_else(|| facts.disputed_total(what, unit?));
+    let sentence = denied.unwrap_or_else(|| sentence(facts, stop));
+    let sentence = sentence + facts.refusal(stop.outcome) + &facts.asides(&stop.stop_reason);
     (stop.outcome, mark(&stop.code, stop.outcome), sentence)
 }
 
@@ -74,6 +85,20 @@ fn mark(code: &Code, outcome: Outcome) -> RunStatus {
     }
 }
 
+/// The headline of a limit.
+fn headline(stop: &StopVerdict) -> Option<&'static str> {
+    stop::row(stop.code.as_str()).and_then(|row| row.headline).or(match stop.code {
+        Code::BudgetSteps => Some("Step budget used up"),
+        Code::BudgetTokens => Some("Token budget used up"),
+        Code::BudgetTime => Some("Time budget used up"),
+        // Each of these has a row.
+        Code::MaxSteps | Code::MaxRounds | Code::TokenBudget | Code::MaxRuntime | Code::Timeout => {
+            Some("Limit reached")
+        }
+        _ => None,
+    })
+}
+
 fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
     let detail = &*stop.reading.detail;
     let step = stop.step.map(|step| format!("step {step}"));
@@ -89,7 +114,7 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
     };
     let measured = stop.reading.measured();
     let many = |one: &str| measured.map_or_else(|| "too many".to_owned(), |measured| amount(measured, one));
-    if let Some(headline) = stop::row(stop.code.as_str()).and_then(|row| row.headline) {
+    if let Some(headline) = headline(stop) {
         return limit(headline, stop);
     }
     match &stop.code {
@@ -98,13 +123,15 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         Code::StructuredOutput => format!("Answered{} with the JSON that was asked for", at("at")),
         Code::AgentCondition => format!("The agent's own stop condition held{}", at("after")),
         Code::EnvTerminal => format!("The environment ended the episode{}", at("at")),
-        Code::BudgetSteps => limit("Step budget used up", stop),
-        Code::BudgetTokens => limit("Token budget used up", stop),
-        Code::BudgetTime => limit("Time budget used up", stop),
         // Each has a headline.
-        Code::MaxSteps | Code::MaxRounds | Code::TokenBudget | Code::MaxRuntime | Code::Timeout => {
-            limit("Limit reached", stop)
-        }
+        Code::BudgetSteps
+        | Code::BudgetTokens
+        | Code::BudgetTime
+        | Code::MaxSteps
+        | Code::MaxRounds
+        | Code::TokenBudget
+        | Code::MaxRuntime
+        | Code::Timeout => "Limit reached".to_owned(),
         Code::LoopDetection => {
             // Where it says nothing beside its calls, they are compared.
             let what = if detail.starts_with("the same calls") { "equal calls" } else { "equal texts" };
@@ -164,6 +191,10 @@ fn limit(what: &str, stop: &StopVerdict) -> String {
     let early = if stop.step.is_none() { ", before the first step" } else { "" };
     let reading = &stop.reading;
     let compared = match (reading.measured(), reading.limit()) {
+        (Some(measured), Some(limit)) if reading.is_refuted() => {
+            let (measured, limit) = (amount(measured, &reading.unit), amount(limit, &reading.unit));
+            format!(" after {measured}, though the limit recorded is {limit}")
+        }
         (Some(measured), Some(limit)) if matches!(&*reading.unit, "ms" | "usd") => {
             format!(": {}, limit {}", amount(measured, &reading.unit), amount(limit, &reading.unit))
         }

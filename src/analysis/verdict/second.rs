@@ -1,10 +1,12 @@
 //! What else is worth saying about the end? At most two sentences: rules that were true as well, and what the run did
 //! instead of answering.
 
-use super::{Facts, RunStatus, disputed, label, newest_run, recorded};
+use super::cause::Spent;
+use super::{Facts, RunStatus, is_disputed, label, newest_run, recorded};
 use crate::analysis::chain;
 use crate::analysis::format::score;
-use crate::analysis::newest::kept_answer;
+use crate::analysis::newest::{has_answer, kept_answer};
+use crate::analysis::stated;
 use crate::model::{CriticAction, StepHead, StopReason};
 
 /// A last score below this, on the scale from 0 to 1, is low.
@@ -13,23 +15,44 @@ const LOW: f64 = 0.5;
 impl Facts<'_> {
     /// What happened besides; empty where nothing did.
     pub(super) fn second(&self, mark: RunStatus) -> String {
-        let also = self.stop.map(recorded::also).unwrap_or_default();
+        let mut also = self.stop.map(recorded::also).unwrap_or_default();
+        let reached = stated::also_reached(self.index).into_iter().chain(self.budgets_reached());
+        let reached: Vec<String> = reached.collect();
+        if also.is_empty() && !reached.is_empty() {
+            also = format!("At the same moment {}.", reached.join(" and "));
+        }
         let own = self.besides(mark).unwrap_or_default();
         let notes = self.manifest.into_iter().flat_map(|manifest| &manifest.notes).map(|note| &**note);
         let all = [&*also, &*own].into_iter().filter(|words| !words.is_empty()).chain(notes);
         all.collect::<Vec<_>>().join(" ")
     }
 
+    /// The other limits of the task's budget that were used up when one of them ended a run of QitOS.
+    fn budgets_reached(&self) -> Vec<String> {
+        let reason = self.reason.map(StopReason::parse).filter(|_| self.stop.is_none());
+        let budgets = [
+            (StopReason::BudgetSteps, "the step budget was reached"),
+            (StopReason::BudgetTime, "the time budget was reached"),
+            (StopReason::BudgetTokens, "the token budget was reached"),
+        ];
+        if budgets.iter().all(|(budget, _)| Some(*budget) != reason) {
+            return Vec::new();
+        }
+        let others = budgets.into_iter().filter(|(budget, _)| Some(*budget) != reason);
+        let reached = others.filter(|(budget, _)| Spent::of(self.index, *budget).is_used_up() == Some(true));
+        reached.map(|(_, words)| words.to_owned()).collect()
+    }
+
     /// The first that applies: a refused answer, a loop, the last error, another stretch, a low last score, no answer.
     fn besides(&self, mark: RunStatus) -> Option<String> {
         let preflight = self.reason.is_some_and(|word| StopReason::parse(word).is_preflight());
-        if preflight || self.stop.is_some_and(|stop| stop.step.is_none()) || disputed(self.index).is_some() {
+        if preflight || self.stop.is_some_and(|stop| stop.step.is_none()) || is_disputed(self.index) {
             return None;
         }
         let ended = self.reason.is_some();
-        let kept = self.manifest.is_some_and(|manifest| manifest.final_result.is_some());
+        let kept = kept_answer(self.index).is_some() && self.manifest.is_some();
         // What became of an answer of the last step is said in the sentence.
-        let unanswered = ended && kept_answer(self.index).is_none() && !self.answers();
+        let unanswered = ended && !has_answer(self.index) && !self.answers();
         let stretches = chain::before_the_stop(self.index, mark, self.reason);
         let stretch = |is_loop: bool| {
             let found = stretches.iter().find(|stretch| stretch.sort.is_loop() == is_loop);

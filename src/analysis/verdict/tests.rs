@@ -280,9 +280,14 @@ fn an_answer_that_a_critic_stopped_was_given() {
 #[test]
 fn the_files_may_disagree_on_the_end() {
     let verdict = judged(&[STEP_0, ANSWER_1], &[OPENS_0, OPENS_1, &end(1, "critic_stop")], Some(FINAL));
-    assert_eq!(verdict.sentence, "The files disagree on the end: the manifest says final, the END event critic_stop");
+    assert_eq!(
+        verdict.sentence,
+        "The files disagree on the end: the manifest says final, the END event says critic_stop"
+    );
     assert_eq!((&*verdict.second, verdict.mark, verdict.certainty), ("", RunStatus::Unknown, Certainty::Unknown));
-    assert_eq!(verdict.contradictions, ["The manifest says final, the END event says critic_stop"]);
+    let said = "The files disagree on the end: final (manifest.json /summary/stop_reason), \
+        critic_stop (events.jsonl:0 /payload/stop_reason)";
+    assert_eq!(verdict.contradictions, [said]);
 }
 
 #[test]
@@ -363,7 +368,8 @@ fn two_answers_are_a_contradiction() {
     };
     assert_eq!(told(&"x".repeat(3_000)), [""; 0], "each is kept up to a length of its own");
     for other in ["y", "x", &format!("{}y", "x".repeat(300))] {
-        assert_eq!(told(other), ["The manifest's answer is another than the one that the stop check took"]);
+        let said = told(other);
+        assert!(said.len() == 1 && said[0].starts_with("The files disagree on the answer: "), "{said:?}");
     }
 }
 
@@ -384,8 +390,12 @@ fn two_verdicts_of_one_rule_are_told_by_what_differs() {
     };
     assert_eq!(
         told(&stop(999_999), &stop(5698)),
-        ["Manifest and END event record budget_tokens by budget.tokens after step 0, but not alike: \
-          measured is 999999 and 5698"]
+        [
+            "Manifest and END event record budget_tokens by budget.tokens after step 0, but not alike: \
+             measured is 999999 and 5698",
+            "The files disagree on the tokens: 999,999 (manifest.json /stop/measured), \
+             5,698 (events.jsonl:0 /payload/stop/measured)"
+        ]
     );
     let without = stop(5698).replace(r#""limit": 4000, "#, "");
     assert!(told(&stop(5698), &without)[0].ends_with("not alike: limit is 4000 and nothing"));

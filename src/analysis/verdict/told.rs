@@ -1,9 +1,9 @@
 //! What does a stop word mean, in one sentence? For runs that record a word and no verdict, as QitOS does.
 
-use super::cause::{Cause, Criterion, Own, cause};
+use super::cause::{Cause, Criterion, Own, Spent, cause};
 use super::{Facts, classify, steps, tokens};
 use crate::analysis::format::{count, millis, score};
-use crate::analysis::newest::{kept_answer, took_ms};
+use crate::analysis::newest::{has_answer, kept_answer, took_ms};
 use crate::model::index::Segment;
 use crate::model::{CriticAction, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile};
 
@@ -51,7 +51,7 @@ impl Facts<'_> {
     /// What became of the last step's answer, where the run did not end with it.
     pub(super) fn refusal(&self, outcome: Outcome) -> &'static str {
         let accepted = matches!(outcome, Outcome::Completed | Outcome::Unknown);
-        let refused = self.answers() && !accepted && kept_answer(self.index).is_none();
+        let refused = self.answers() && !accepted && !has_answer(self.index);
         if refused { "; the answer was not accepted" } else { "" }
     }
 
@@ -68,18 +68,33 @@ impl Facts<'_> {
             Some(Own::Tokens) => format!("Stopped by a token criterion after {done}: {words}"),
             Some(Own::Stagnation) => {
                 let number = words.trim_start_matches("stagnant_steps=");
-                format!(
-                    "Stopped by a stagnation criterion: what it compares did not change for {number} steps in a row"
-                )
+                // The criterion keeps its count when the same engine runs again.
+                let checked = criterion.reading().and_then(|reading| reading.measured());
+                let is_older = checked.is_some_and(|checked| checked > self.done as f64) && self.is_whole();
+                let span = match is_older {
+                    true => format!(
+                        "{number} checks in a row, counted over an earlier run of the same engine: this run has {done}"
+                    ),
+                    false => format!("{number} steps in a row"),
+                };
+                format!("Stopped by a stagnation criterion: what it compares did not change for {span}")
             }
             None if answered => format!("{} ({words})", self.named(word)),
             None => format!("Stopped by a criterion after {done}: {words} (recorded as {word})"),
         }
     }
 
+    /// Whether each step that ran has its line.
+    fn is_whole(&self) -> bool {
+        crate::analysis::facts::is_counted(self.index)
+    }
+
     /// What the word itself says.
     fn named(&self, word: &str) -> String {
         let bracketed = |text: Option<&str>| text.map_or_else(String::new, |text| format!(" ({text})"));
+        if let Some(sentence) = self.of_disputed_limit(word) {
+            return sentence;
+        }
         match StopReason::parse(word) {
             // QitOS evaluates no criteria of success; its agents and rules set the word themselves.
             StopReason::Success => format!("Answered{} (recorded as {word})", self.step_after("at")),
@@ -131,12 +146,27 @@ impl Facts<'_> {
         }
     }
 
+    /// That a budget ended the run, where records disagree on its limit.
+    fn of_disputed_limit(&self, word: &str) -> Option<String> {
+        let reason = StopReason::parse(word);
+        let (unit, what) = match reason {
+            StopReason::BudgetSteps => ("steps", "Step budget used up"),
+            StopReason::BudgetTime => ("ms", "Time budget used up"),
+            StopReason::BudgetTokens => ("tokens", "Token budget used up"),
+            _ => return None,
+        };
+        let spent = Spent::of(self.index, reason);
+        let measured = spent.measured.or((reason == StopReason::BudgetSteps).then_some(self.done as f64));
+        let disputed = self.disputed_limit(what, &self.index.limit(unit), (measured, spent.op, unit));
+        disputed.or_else(|| self.disputed_total(what, unit))
+    }
+
     /// Short additions to the sentence: an answer that exists although something else ended the run, and so on.
     pub(super) fn asides(&self, word: &str) -> String {
         let mut asides = String::new();
         let answered = StopReason::parse(word).says_answered();
-        let answer = self.manifest.and_then(|manifest| manifest.final_result.as_deref());
-        if !answered && answer.is_some() && !StopReason::parse(word).is_preflight() {
+        let is_kept = self.manifest.is_some() && kept_answer(self.index).is_some();
+        if !answered && is_kept && !StopReason::parse(word).is_preflight() {
             asides.push_str(" · an answer was ready");
         }
         if answered && self.is_unsuccessful() {

@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::{Question, RuleResult, StopTiming, headline, nothing, rule_result, switched_off};
 use crate::analysis::facts::{Depth, Record, record};
+use crate::analysis::stated;
 use crate::analysis::summary::Summary;
 use crate::model::{Index, Lines};
 use crate::stop::{BUDGETS, BudgetRow, EntryRule, StopRules, StopSet, StopSpec};
@@ -85,7 +86,7 @@ pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dy
     };
     let record = record.priced(index, summary.prices.as_deref());
     let live = summary.life.liveness.may_grow();
-    let answered = summary.verdict.answered;
+    let answered = summary.verdict.answer_known();
     let results = question.ask(&record, answered);
     let headline = headline::headline(&results, question.suggested, &record, summary, index);
     let first = super::together(&results).0.map(|(place, _)| place);
@@ -118,7 +119,7 @@ fn depth_of(rules: &StopRules) -> Depth {
 }
 
 /// The run's own rules, asked again. None where they are not recorded, or cannot be used any more.
-fn own(record: &Record, index: &Index, answered: bool) -> Vec<Answer> {
+fn own(record: &Record, index: &Index, answered: Option<bool>) -> Vec<Answer> {
     let Some(rules) = &record.rules else { return Vec::new() };
     let Ok(set) = StopSet::builder().rules(rules.clone()).build_fail_closed() else { return Vec::new() };
     let firsts = set.firsts(record.start(), &record.facts);
@@ -127,9 +128,15 @@ fn own(record: &Record, index: &Index, answered: bool) -> Vec<Answer> {
     let answer = |first: &crate::stop::FirstStop| {
         let ended = by == Some(&*first.id);
         let mut result = RuleResult { off: off(&first.id), ..rule_result(None, first, &firsts, record, answered) };
-        if ended {
+        let unit = BUDGETS.iter().find(|row| row.id == first.id).map(|row| row.rule.unit);
+        if let Some(stated) = unit.and_then(|unit| index.limit(unit).disputed().map(|it| stated::values(it, unit))) {
+            let needs = format!("the records disagree on the limit ({stated})");
+            let (detail, from) = (format!("Cannot be told: {needs}"), record.facts.first().map(|facts| facts.step));
+            let (found, answer_lost) = (StopTiming::Unknown, None);
+            result = RuleResult { found, detail, needs: Some(needs), unknown_from: from, answer_lost, ..nothing() };
+        } else if ended {
             // What is recorded is what it left.
-            (result.cuts, result.answer_lost) = (false, false);
+            (result.cuts, result.answer_lost) = (false, Some(false));
         }
         Some(Answer { rule: rule_of(&first.id, &rules)?, own: true, ended, result })
     };
@@ -162,7 +169,7 @@ fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
     let untold = record.lost.map(|lost| lost.from).or(record.foreign).or(record.untold.then_some(0));
     let result = match untold {
         // The step at which it ended is among those without a line, or nobody knows which line is its.
-        Some(from) => RuleResult { found: StopTiming::Unknown, unknown_from: Some(from), ..said },
+        Some(from) => RuleResult { found: StopTiming::Unknown, unknown_from: Some(from), answer_lost: None, ..said },
         None => RuleResult { found: StopTiming::Same, step: record.last_step(), saved: super::Saved::NONE, ..said },
     };
     Some(Answer { rule: EndCause::Ending(name), own: true, ended: true, result })

@@ -3,6 +3,7 @@
 use super::{RuleResult, STEPS_UNTOLD, StopTiming, together};
 use crate::analysis::facts::Record;
 use crate::analysis::format::counted;
+use crate::analysis::newest::has_answer;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::capitalised;
 use crate::model::Index;
@@ -73,7 +74,7 @@ pub(super) fn headline(
         }
     };
     if first.cuts && !live {
-        said.push_str(&answer(first, summary));
+        said.push_str(&answer(first, summary, index));
     }
     if open {
         said.push_str(" One that cannot be told might have been first.");
@@ -90,12 +91,13 @@ fn saved(first: &RuleResult, record: &Record) -> String {
     if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
 }
 
-fn answer(first: &RuleResult, summary: &Summary) -> String {
-    match (summary.verdict.answered, first.answer_lost) {
-        (true, true) => " Its answer would have been lost.",
-        (true, false) => " An answer would have been there.",
-        (false, _) if summary.answer.is_some() => " The run left an answer but did not end well.",
-        (false, _) => " No answer is lost: there was none.",
+fn answer(first: &RuleResult, summary: &Summary, index: &Index) -> String {
+    match (summary.verdict.answer_known(), first.answer_lost) {
+        (Some(true), Some(true)) => " Its answer would have been lost.",
+        (Some(true), _) => " An answer would have been there.",
+        (None, _) => " Whether an answer would have been lost is unknown.",
+        (Some(false), _) if has_answer(index) => " The run left an answer but did not end well.",
+        (Some(false), _) => " No answer is lost: there was none.",
     }
     .to_owned()
 }

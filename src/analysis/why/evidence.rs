@@ -5,6 +5,7 @@ use crate::analysis::chain::{self, Sort};
 use crate::analysis::format;
 use crate::analysis::life::{Basis, Liveness};
 use crate::analysis::newest::{is_untold, newest_run};
+use crate::analysis::stated;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::{RunStatus, reading, under_way};
 use crate::model::event::StopNote;
@@ -44,9 +45,12 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
     from_failures(index, &mut evidence);
     from_critics(summary, index, &mut evidence);
     if let Some(answer) = &summary.answer {
-        let step = summary.verdict.step;
+        let is_final = |n: &usize| index.steps().get(*n).is_some_and(|step| index.name(step.mode) == "final");
+        let is_own = index.format().is_one_file();
+        let step = stated::answered_at(index).or(summary.verdict.step.filter(|n| is_own || is_final(n)));
         // A step without a line is found by what the stop check said of it.
-        let stop = index.segment().and_then(|segment| segment.stop.as_ref()).filter(|(_, stop)| stop.answer.is_some());
+        let stop = index.segment().and_then(|segment| segment.stop.as_ref());
+        let stop = stop.filter(|(_, stop)| stop.answer.as_deref().is_some_and(|text| !text.is_empty()));
         let event = stop.map(|(event, _)| *event).filter(|_| step.is_none());
         evidence.push(Evidence { event, ..Evidence::at(Kind::Answer, step, format!("The answer: {answer}")) });
     }

@@ -281,7 +281,8 @@ fn each_contradiction_says_what_says_what() {
     );
     assert_eq!(
         told(&ended, r#"{"status": "completed", "summary": {"stop_reason": "budget_steps", "final_result": "x"}}"#),
-        ["The manifest says budget_steps, the END event says final"]
+        ["The files disagree on the end: budget_steps (manifest.json /summary/stop_reason), \
+          final (events.jsonl:0 /payload/stop_reason)"]
     );
     let stopped = calls("a").ended("critic_stop");
     assert_eq!(
@@ -304,19 +305,19 @@ fn each_contradiction_says_what_says_what() {
         board(r#"{"code": "final", "criterion": "decision", "source": "decision", "step": 7, "stop_reason": "final"}"#),
         ["The verdict names step 7 as the last that ran, and no file tells of such a step"]
     );
+    let by_steps = r#"{"writer": "board 0.1.0", "status": "completed", "stop": {"code": "max_steps",
+        "criterion": "stop[0]", "source": "policy", "step": 0, "measured": 1, "limit": 8, "op": ">=", "unit": "steps"}}"#;
     assert_eq!(
-        board(
-            r#"{"code": "max_steps", "criterion": "stop[0]", "source": "policy", "step": 0, "stop_reason": "final",
-            "measured": 1, "limit": 8, "op": ">=", "unit": "steps"}"#
-        )
-        .last()
-        .map(String::as_str),
-        Some("The verdict says that stop[0] ended the run at 1 step >= 8, which is not true")
+        told(&calls("a").ended("budget_steps"), by_steps),
+        ["The verdict of stop[0] says that a limit was reached, and the numbers are 1 of 8 steps"]
     );
     let checked = calls("a").event(CHECKED).ended("final");
     assert_eq!(
         told(&checked, r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#),
-        ["The stop check says stagnation, the recorded stop reason is final"]
+        [
+            "The files disagree on the end: final (manifest.json /summary/stop_reason, events.jsonl:0 /payload/stop_reason), \
+          stagnation (events.jsonl:0 /payload/stop_reason)"
+        ]
     );
 }
 
@@ -364,7 +365,10 @@ fn tokens_of_the_manifest_are_held_against_the_steps() {
         with(&run, &manifest).explained().1.contradictions
     };
     assert_eq!(told("", 2534), [""; 0]);
-    assert_eq!(told("", 7602), ["The manifest counts 7,602 tokens, the steps 2,534"]);
+    assert_eq!(
+        told("", 7602),
+        ["The files disagree on the tokens: 7,602 (manifest.json /token_usage), 2,534 (the sum of the steps)"]
+    );
     assert_eq!(told(r#""writer": "board 1","#, 2600), [""; 0], "critics of our own engine ask models, too");
 }
 

@@ -8,7 +8,7 @@ use crate::model::event::{EndNote, Event, EventKind, InitNote, SpentNote, StopNo
 use crate::model::head::one_line;
 use crate::model::json::walk;
 use crate::model::loose::{Many, Maybe, Scalar, wire};
-use crate::model::names::capped;
+use crate::model::names::{MAX_ANSWER_BYTES, capped};
 use crate::model::repair::{Remark, object, read_object};
 use crate::model::step::{Pointer, Value};
 use crate::model::time::parse_ts;
@@ -233,7 +233,7 @@ impl EventWire<'_> {
                 reason: note(&payload.stop_reason),
                 detail: note(&payload.stop_detail),
                 env_terminal: payload.env_terminal.bool().unwrap_or_default(),
-                answer: note(&payload.final_result),
+                answer: payload.final_result.str().map(|text| capped(text, MAX_ANSWER_BYTES)),
             }))),
             ("CRITIC", "stop" | "retry") => Some(EventNote::Critics(note(&payload.reason).unwrap_or_default())),
             _ => None,

@@ -5,13 +5,14 @@ use serde_json::value::RawValue;
 use crate::model::end::{Budget, StopVerdict};
 use crate::model::loose::{Many, Maybe, Scalar, wire};
 use crate::model::manifest::Failure;
-use crate::model::names::capped;
+use crate::model::names::{MAX_ANSWER_BYTES, capped};
 use crate::model::repair::{Remark, object, read_object};
+use crate::model::stated::{Fact, Said, Source, Statement};
 use crate::model::time::parse_ts;
 use crate::model::{Format, IssueKind, Manifest, Trial};
 
 /// A text field kept in the index is cut to this many bytes.
-const MAX_TEXT_BYTES: usize = 2_000;
+const MAX_TEXT_BYTES: usize = MAX_ANSWER_BYTES;
 
 /// Reads a manifest's text. `Err` says why nothing of it can be used.
 ///
@@ -82,6 +83,7 @@ wire! {
         stop_reason: Scalar<'a>,
         final_result: Scalar<'a>,
         token_usage: Scalar<'a>,
+        latency_seconds: Scalar<'a>,
         cost: Scalar<'a>,
         failure_report: Maybe<'a, FailureReportWire<'a>>,
         task_result: Maybe<'a, TaskResultWire<'a>>,
@@ -95,16 +97,21 @@ wire! {
 
     struct BudgetWire<'a> {
         max_steps: Scalar<'a>,
+        max_tokens: Scalar<'a>,
+        max_runtime_seconds: Scalar<'a>,
     }
 
     struct TaskResultWire<'a> {
         success: Scalar<'a>,
+        stop_reason: Scalar<'a>,
+        final_result: Scalar<'a>,
         metrics: Maybe<'a, MetricsWire<'a>>,
     }
 
     struct MetricsWire<'a> {
         steps: Scalar<'a>,
         elapsed_seconds: Scalar<'a>,
+        token_usage: Scalar<'a>,
     }
 
     struct FailureReportWire<'a> {
@@ -168,12 +175,66 @@ impl ManifestWire<'_> {
         odd.chain(circle).collect()
     }
 
+    /// All fields that state an end, an answer, a limit or a total.
+    fn statements(&self) -> Vec<Statement> {
+        let summary = self.summary.value();
+        let result = summary.and_then(|summary| summary.task_result.value());
+        let metrics = result.and_then(|result| result.metrics.value());
+        let budget = summary.and_then(|summary| summary.task_meta.value()?.budget.value());
+        let texts = [
+            (Fact::End, "/summary/stop_reason", summary.map(|it| &it.stop_reason)),
+            (Fact::End, "/summary/task_result/stop_reason", result.map(|it| &it.stop_reason)),
+            (Fact::Answer, "/summary/final_result", summary.map(|it| &it.final_result)),
+            (Fact::Answer, "/summary/task_result/final_result", result.map(|it| &it.final_result)),
+        ];
+        let text = |(fact, field, scalar): (Fact, &'static str, Option<&Scalar<'_>>)| {
+            let text = scalar?.str().filter(|text| fact == Fact::Answer || !text.is_empty())?;
+            Some(Statement::text(fact, capped(text, MAX_ANSWER_BYTES), Source::manifest(field)))
+        };
+        // A scripted run counts no tokens and QitOS no costs: a 0 says that nothing was counted.
+        let counted = [
+            (Fact::Total("tokens"), "/token_usage", Some(&self.token_usage), 1.0),
+            (Fact::Total("tokens"), "/summary/token_usage", summary.map(|it| &it.token_usage), 1.0),
+            (Fact::Total("tokens"), "/summary/task_result/metrics/token_usage", metrics.map(|it| &it.token_usage), 1.0),
+            (Fact::Total("usd"), "/cost", Some(&self.cost), 1.0),
+            (Fact::Total("usd"), "/summary/cost", summary.map(|it| &it.cost), 1.0),
+            (Fact::Total("steps"), "/step_count", Some(&self.step_count), 1.0),
+        ];
+        let numbers = [
+            (Fact::Total("steps"), "/summary/steps", summary.map(|it| &it.steps), 1.0),
+            (Fact::Total("steps"), "/summary/task_result/metrics/steps", metrics.map(|it| &it.steps), 1.0),
+            (Fact::Total("ms"), "/latency_seconds", Some(&self.latency_seconds), 1e3),
+            (Fact::Total("ms"), "/summary/latency_seconds", summary.map(|it| &it.latency_seconds), 1e3),
+            (
+                Fact::Total("ms"),
+                "/summary/task_result/metrics/elapsed_seconds",
+                metrics.map(|it| &it.elapsed_seconds),
+                1e3,
+            ),
+            (Fact::Limit("steps"), "/summary/task_meta/budget/max_steps", budget.map(|it| &it.max_steps), 1.0),
+            (Fact::Limit("tokens"), "/summary/task_meta/budget/max_tokens", budget.map(|it| &it.max_tokens), 1.0),
+            (
+                Fact::Limit("ms"),
+                "/summary/task_meta/budget/max_runtime_seconds",
+                budget.map(|it| &it.max_runtime_seconds),
+                1e3,
+            ),
+        ];
+        let number = |(fact, field, scalar, scale): (Fact, &'static str, Option<&Scalar<'_>>, f64)| {
+            let number =
+                scalar?.number().map(|number| number * scale).filter(|number| number.is_finite() && *number >= 0.0)?;
+            Some(Statement::number(fact, number, Source::manifest(field)))
+        };
+        let is_counted = |statement: &Statement| statement.said != Said::Number(0.0);
+        let counted = counted.into_iter().filter_map(number).filter(is_counted);
+        texts.into_iter().filter_map(text).chain(counted).chain(numbers.into_iter().filter_map(number)).collect()
+    }
+
     fn into_manifest(self) -> Manifest {
         let no_summary = SummaryWire::default();
         let summary = self.summary.value().unwrap_or(&no_summary);
         let result = summary.task_result.value();
         let task = summary.task_meta.value();
-        let budget = task.and_then(|meta| meta.budget.value());
         let trial = Trial {
             task_set: text(&self.benchmark_name),
             task_id: task.and_then(|meta| text(&meta.task_id)),
@@ -219,7 +280,7 @@ impl ManifestWire<'_> {
             model: known(&self.model_id),
             agent: text(&self.agent_name),
             parent: text(&self.parent_run_id),
-            max_steps: budget.and_then(|budget| budget.max_steps.int()),
+            statements: self.statements(),
             budget: Budget::read(self.stop_rules),
             stop: StopVerdict::read(self.stop),
             resumed_after: self.resumed_from.value().and_then(|resumed| resumed.steps.int()),

@@ -1,6 +1,8 @@
 //! How did a run end, as another tool's trace tells it? Read by that tool's format; what it means is the same for all.
 
-use super::{Certainty, Outcome};
+use serde_json::Number;
+
+use super::{Certainty, Op, Outcome, Reading};
 
 /// The end of a run, or of the last turn of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,6 +103,17 @@ impl Ended {
 
     /// What shows that a model answered where the trace holds no finish reason.
     pub const NO_CALLS: &str = "a reply without calls";
+
+    /// What was measured against which limit. A limit ends a run that reaches it.
+    pub fn reading(&self) -> Reading {
+        Reading {
+            measured: self.measured.and_then(Number::from_f64),
+            limit: self.limit.and_then(Number::from_f64),
+            op: self.limit.map(|_| Op::AtLeast),
+            unit: self.unit.into(),
+            ..Reading::default()
+        }
+    }
 
     /// The same, told of by an event.
     #[must_use]

@@ -105,6 +105,20 @@ impl Reading {
         self.limit.as_ref()?.as_f64()
     }
 
+    /// Whether `measured op limit` is true; `None` where one of the three is missing.
+    pub fn holds(&self) -> Option<bool> {
+        Some(self.op?.holds(self.measured()?, self.limit()?))
+    }
+
+    /// Whether the numbers refute that the limit was reached. Clocks and prices are rounded, so that a time or a cost may
+    /// miss its limit by a hundredth.
+    pub fn is_refuted(&self) -> bool {
+        let share = if matches!(&*self.unit, "ms" | "usd") { 0.01 } else { 0.0 };
+        let (Some(op), Some(measured), Some(limit)) = (self.op, self.measured(), self.limit()) else { return false };
+        let nearer = if op == Op::Below { measured - limit.abs() * share } else { measured + limit.abs() * share };
+        !op.holds(nearer, limit) && !op.holds(measured, limit)
+    }
+
     /// How far `measured` is from `limit` (zero or less where it is beyond it); `None` without two numbers.
     pub fn headroom(&self) -> Option<f64> {
         let (measured, limit) = (self.measured()?, self.limit()?);

@@ -6,10 +6,12 @@ use super::super::event::EventKind;
 use super::super::head::hash_of_text;
 use super::super::{EventHead, EventNote, Fate, Issue, IssueKind, StepHead, Symbol, TraceFile};
 use super::join::MAX_WALK;
-use super::{Delta, Group, Index, Segment, Tally};
+use super::{Delta, Group, Index, Segment, Stopping, Tally};
 
 /// At most this many changes of the state outside reduce are noted; a run that makes one in each step makes no more news.
 const MAX_OUTSIDE: usize = 20;
+/// At most this many events that say that a run stops are kept of each; a run that heeds them has three.
+const MAX_STOPS: usize = 16;
 
 impl Index {
     /// Takes in what a reader found.
@@ -46,6 +48,7 @@ impl Index {
         self.events_file = delta.events_file;
         self.more = delta.more;
         self.settle_laps();
+        self.settle_stop();
         self.add_up();
     }
 
@@ -125,7 +128,7 @@ impl Index {
     fn push_event(&mut self, event: EventHead, note: Option<EventNote>) {
         self.events_read += usize::from(event.fate != Fate::Unreadable);
         let at = self.events.len();
-        self.open_segment(event.kind, at);
+        self.open_segment(&event, at);
         if let Some(segment) = self.segments.last_mut().filter(|_| event.fate == Fate::Unreadable) {
             segment.unreadable += 1;
         }
@@ -145,10 +148,14 @@ impl Index {
         self.events.push(event);
     }
 
-    fn open_segment(&mut self, kind: EventKind, at: usize) {
+    fn open_segment(&mut self, event: &EventHead, at: usize) {
+        let kind = event.kind;
+        // A set-up that is older than what stands before it belongs to the same run: the lines are out of order. A run
+        // that begins after a clock went back has an INIT event.
+        let is_older = |segment: &Segment| event.ts.zip(segment.span).is_some_and(|(ts, (_, latest))| ts < latest);
         let starts = match (self.segments.last(), kind) {
             (None, _) => true,
-            (Some(segment), EventKind::Setup) => segment.begun,
+            (Some(segment), EventKind::Setup) => segment.begun && !is_older(segment),
             (Some(segment), EventKind::RunStart) => segment.initialised,
             _ => false,
         };
@@ -224,6 +231,17 @@ impl Index {
         let (recover, stops) = (event.kind == EventKind::Recovery, event.kind == EventKind::CriticStop);
         let group = self.groups.last_mut().filter(|_| self.group_open);
         let Some(segment) = self.segments.last_mut() else { return };
+        let stopping = match &note {
+            EventNote::Stop(stop) => Some(Stopping::Check((**stop).clone())),
+            EventNote::End(end) => Some(Stopping::End((**end).clone())),
+            EventNote::Critics(reason) if stops => Some(Stopping::Critic(reason.clone())),
+            _ => None,
+        };
+        if let Some(stopping) = stopping {
+            // The newest is kept however many came before it.
+            segment.stops.truncate(MAX_STOPS - 1);
+            segment.stops.push((at, stopping));
+        }
         match note {
             EventNote::Init(init) => segment.init = Some((at, *init)),
             EventNote::StateLimit(limit) => segment.state_limit = Some(limit),

@@ -47,13 +47,13 @@ pub(crate) fn position(lens: &Lens<'_>, track: &Track, query: &ReplayQuery) -> R
         ("", _) if lens.is_alive() => track.last(),
         ("", _) | ("start", None) if query.event.is_none() => 0,
         ("end", _) if query.event.is_none() => track.last(),
-        (name, None) => at_step(track, name, query)?,
+        (name, None) => at_step(lens, track, name, query)?,
     };
     let walked = if query.steps == 0 { named } else { track.by_steps(named, query.steps) };
     Ok(track.by_events(walked, query.events))
 }
 
-fn at_step(track: &Track, name: &str, query: &ReplayQuery) -> Result<usize, NoPlace> {
+fn at_step(lens: &Lens<'_>, track: &Track, name: &str, query: &ReplayQuery) -> Result<usize, NoPlace> {
     let scene = match name {
         "start" | "" => Some(Scene::Start),
         "end" => Some(Scene::End),
@@ -66,7 +66,7 @@ fn at_step(track: &Track, name: &str, query: &ReplayQuery) -> Result<usize, NoPl
         }
         let steps = track.parts().iter().filter(|part| step(part.scene).is_some()).count();
         let steps = match steps {
-            0 => "It has no steps".to_owned(),
+            0 => lens.no_step().to_owned(),
             1 => "It has one step, 0".to_owned(),
             _ => format!("It has {steps} steps, 0 to {}", steps - 1),
         };

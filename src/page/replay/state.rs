@@ -22,7 +22,7 @@ impl Replay<'_> {
     pub(super) fn state_when(&self) -> String {
         let at_start = self.part.is_some_and(|(part, _)| part.scene == Scene::Start);
         match self.moment() {
-            None => "No step has a line, so no state is known.".to_owned(),
+            None => format!("{}, so no state is known.", self.lens.no_step()),
             Some(_) if at_start => "at the start".to_owned(),
             Some(Moment::Before(n)) => format!("before step {} changes it", self.lens.label(n)),
             Some(Moment::After(n) | Moment::Since(n)) => format!("after step {}", self.lens.label(n)),

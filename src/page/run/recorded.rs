@@ -1,5 +1,6 @@
 //! What do the files of a run themselves say about its end? Words as recorded, beside the board's explanation.
 
+use crate::analysis::stated::end_by_who;
 use crate::analysis::verdict::{LimitFrom, reading};
 use crate::model::manifest::Failure;
 use crate::model::{CriticMark, Gate, Origin, StepHead, StopVerdict};
@@ -18,8 +19,8 @@ impl<'a> Verdict<'a> {
         let mut add = |term: &str, says: Option<Phrase>| facts.extend(says.map(|says| Fact::new(term, says)));
         let code = |text: &str| Phrase::new().code(text);
         add("Status", manifest.and_then(|manifest| manifest.status.as_deref()).map(code));
-        let end = segment.and_then(|segment| segment.end.as_ref()?.1.reason.as_deref());
-        add("Stop reason", manifest.and_then(|manifest| manifest.stop_reason.as_deref()).or(end).map(code));
+        let end = index.end();
+        add("Stop reason", end.agreed().copied().map(code).or(end_by_who(index).map(Phrase::from)));
         add("Rule", index.stop().map(rule));
         let stop = segment.and_then(|segment| segment.stop.as_ref()?.1.detail.as_deref());
         let is_news = |detail: &&str| index.stop().is_none_or(|stop| *stop.reading.detail != **detail);

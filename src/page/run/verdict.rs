@@ -62,6 +62,7 @@ impl<'a> Verdict<'a> {
     /// How certain the sentence is, where it is not simply recorded.
     fn certainty(&self) -> &'static str {
         match self.lens.summary.verdict.certainty {
+            _ if self.lens.summary.verdict.is_denied() => "The records contradict each other.",
             Certainty::Inferred if self.lens.index.format().is_one_file() => {
                 "Inferred from the last records: none says that the run is over, and it may be gone on with."
             }

@@ -167,7 +167,6 @@ impl<'a> ScoresBody<'a> {
     fn nothing(&self) -> String {
         let steps = self.lens.index.steps().len();
         let nothing = match steps {
-            0 if self.lens.is_alive() => "This run has no steps yet, so no critic has spoken.".to_owned(),
             0 => format!("{}, so no score of one is known.", self.lens.no_step()),
             1 => "No critic spoke in the one step of this run.".to_owned(),
             _ => format!("No critic spoke in the {} of this run.", format::counted(steps, "step")),

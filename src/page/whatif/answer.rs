@@ -123,9 +123,10 @@ impl RulesAnswer<'_> {
     pub(crate) fn answer(&self, result: &RuleResult) -> Phrase {
         let answered = self.lens.summary.verdict.answered;
         match (result.cuts, result.answer_lost) {
-            (true, true) => Phrase::new().strong("lost"),
-            (true, false) if answered => Phrase::from("kept"),
-            (true, false) => Phrase::new().dim("none"),
+            (true, Some(true)) => Phrase::new().strong("lost"),
+            (true, Some(false)) if answered => Phrase::from("kept"),
+            (true, Some(false)) => Phrase::new().dim("none"),
+            (_, None) => Phrase::new().dim("unknown"),
             _ => Phrase::new().dim(MISSING),
         }
     }

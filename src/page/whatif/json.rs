@@ -58,7 +58,8 @@ struct Rule {
     saved: Saved,
     /// Whether something that ran would not have: later steps, or the rest of the last one.
     cuts: bool,
-    answer_lost: bool,
+    /// Whether the run's answer would have been lost; null where that is unknown.
+    answer_lost: Option<bool>,
     /// The fact that is missing, where it cannot be told.
     needs: Option<String>,
     /// The step from which on it cannot be told.

@@ -126,9 +126,12 @@ mod tau2 {
     #[test]
     fn a_cost_of_the_agent_that_its_messages_do_not_add_up_to_is_a_contradiction() {
         let row = case("t2_cost");
-        assert_eq!((&row["cost_usd"], &row["contradictions"]), (&json!(55.0), &json!(1)));
+        assert_eq!((&row["cost_usd"], &row["contradictions"]), (&Value::Null, &json!(1)));
         let why = board(&["why", "t2_cost/results.json/restart_trial_0"]);
-        assert_says(&why, &["The run is said to have cost $55.00, and its steps add up to $0.0030"]);
+        assert_says(
+            &why,
+            &["The records disagree on the cost: $55.00 (the trace's own total), $0.0030 (the sum of the steps)"],
+        );
     }
 
     #[test]

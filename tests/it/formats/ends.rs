@@ -54,7 +54,10 @@ fn a_prompt_after_a_used_up_budget_begins_a_new_turn() {
     let run = claude(&spent);
     assert!(run.row.verdict.sentence.starts_with("Cost budget used up"), "{}", run.row.verdict.sentence);
     let run = claude(&[spent[0].clone(), spent[1].clone(), prompt("u1")]);
-    assert_eq!(run.row.verdict.sentence, "Ends after step 4: no reply of the model follows · killed, or waiting for its user");
+    assert_eq!(
+        run.row.verdict.sentence,
+        "Ends after step 4: no reply of the model follows · killed, or waiting for its user"
+    );
 }
 
 #[test]
@@ -179,7 +182,11 @@ fn a_prompt_that_begins_with_the_words_of_an_interruption_is_a_prompt() {
         let (sentence, is_task) = said(marker);
         assert!(sentence.starts_with("Interrupted by the user") && !is_task, "{marker}");
         let (sentence, is_task) = said(&format!("{marker} is what it says. Why?"));
-        assert_eq!((&*sentence, is_task), ("Ends after step 4: no reply of the model follows · killed, or waiting for its user", true), "{marker}");
+        assert_eq!(
+            (&*sentence, is_task),
+            ("Ends after step 4: no reply of the model follows · killed, or waiting for its user", true),
+            "{marker}"
+        );
     }
 }
 

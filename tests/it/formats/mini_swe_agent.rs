@@ -44,7 +44,11 @@ fn what_the_run_is_said_to_cost_is_held_against_its_steps() {
         std::fs::write(&path, whole.to_string()).expect("written");
         read(&path).row.verdict.contradictions
     };
-    let says = |cost: &str| vec![format!("The run is said to have cost {cost}, and its steps add up to $0.0095")];
+    let says = |cost: &str| {
+        vec![format!(
+            "The records disagree on the cost: {cost} (the trace's own total), $0.0095 (the sum of the steps)"
+        )]
+    };
     assert_eq!(told(0.0125, 4), [""; 0], "a reply that is not in the file cost something");
     assert_eq!(told(0.01, 3), [""; 0], "cents");
     assert_eq!(told(0.004, 4), says("$0.0040"), "more steps than that");

@@ -90,7 +90,10 @@ fn a_conversation_that_another_started_is_a_run_of_its_own() {
     let child = read(&sample("tools/openhands").join(child));
     assert_eq!(child.row.parent.as_deref(), Some("11111111-0000-4000-8000-0000000000a1"));
     assert_eq!((child.row.verdict.mark.word(), child.row.steps), ("unknown", 2));
-    assert_eq!(&*child.row.verdict.sentence, "Ends in step 1 while terminal has no result · killed, or stopped with its parent run");
+    assert_eq!(
+        &*child.row.verdict.sentence,
+        "Ends in step 1 while terminal has no result · killed, or stopped with its parent run"
+    );
 }
 
 #[test]

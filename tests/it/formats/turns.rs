@@ -104,7 +104,10 @@ fn the_end_of_a_sub_agent_in_the_same_file_is_not_the_sessions() {
 fn a_cut_reply_that_is_gone_on_with_is_not_the_end() {
     let failed = with(says("e1", "stop_sequence", "API Error: 500"), &json!({"isApiErrorMessage": true}));
     let lines = [user("Go."), says("m1", "max_tokens", "One, two,"), note("Output token limit hit. Resume directly.")];
-    assert_eq!(session(&lines).row.verdict.sentence, "Ends after step 0: no reply of the model follows · killed, or waiting for its user");
+    assert_eq!(
+        session(&lines).row.verdict.sentence,
+        "Ends after step 0: no reply of the model follows · killed, or waiting for its user"
+    );
     let run = session(&[lines.as_slice(), &[failed]].concat());
     assert_eq!(run.row.verdict.sentence, "Ended by an API error after step 0: API Error: 500");
 }

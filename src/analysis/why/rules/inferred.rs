@@ -10,12 +10,12 @@ use super::{RuleStatus, Standing, plain};
 use crate::analysis::facts::{Lost, lost};
 use crate::analysis::life::Liveness;
 use crate::analysis::newest::newest_run;
+use crate::analysis::stated;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::cause::{Cause, Criterion, Own, Spent, cause};
-use crate::analysis::verdict::{LimitFrom, decided_stop, disputed, last_mode};
+use crate::analysis::verdict::{LimitFrom, decided_stop, is_disputed, last_mode};
 use crate::model::manifest::{Failure, Manifest};
 use crate::model::{CriticAction, EventHead, EventKind, Index, Op, Origin, Reading, StopReason};
-use crate::stop;
 
 /// The rules of a run that does not record them.
 pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
@@ -27,7 +27,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     rules.extend([asked.answer(), asked.critics(), asked.recoveries()]);
     rules.extend([asked.agent(), asked.env(), asked.criteria()]);
     rules.extend(asked.other());
-    if disputed(index).is_some() {
+    if is_disputed(index) {
         rules.iter_mut().for_each(leave_open);
     }
     rules
@@ -57,6 +57,9 @@ enum LastCheck {
     Criteria,
 }
 
+/// Why a rule that is said to have fired is not shown as one that did.
+const REFUTED: &str = "it is recorded as what ended the run, and the numbers are below the limit";
+
 struct Asked<'a> {
     summary: &'a Summary,
     index: &'a Index,
@@ -77,7 +80,7 @@ impl<'a> Asked<'a> {
         // before.
         let died = summary.life.liveness == Liveness::Died;
         let word = match summary.verdict.stop_reason.as_deref() {
-            Some(word) => Some(word).filter(|_| ended && disputed(index).is_none()),
+            Some(word) => Some(word).filter(|_| ended && !is_disputed(index)),
             None => decided_stop(index).filter(|_| died),
         };
         Self {
@@ -99,14 +102,21 @@ impl<'a> Asked<'a> {
 
     /// A limit of the budget: fired, held or unknown.
     fn budget(&self, reason: StopReason, kind: &str, unit: &'static str) -> RuleStatus {
-        let Spent { measured, op, limit } = Spent::of(self.index, reason);
+        let spent = Spent::of(self.index, reason);
+        let (measured, op) = (spent.measured, spent.op);
+        let limit = spent.limit.agreed().copied();
+        let disputed = spent.limit.disputed().map(|stated| stated::values(stated, unit));
         let named = self.reason == Some(reason);
         let fired = named && self.cause == Cause::Budget;
+        let disagree = disputed.map(|values| format!("the records disagree on the limit: {values}"));
         let (result, note) = match (measured, limit) {
-            _ if fired => (Standing::Fired, if limit.is_none() { "the limit is not recorded" } else { "" }),
-            _ if named && self.cause == Cause::NotRecorded && limit.is_some() => {
+            _ if fired && spent.is_used_up() == Some(false) => (Standing::Unknown, REFUTED),
+            _ if fired => (Standing::Fired, if spent.limit.is_stated() { "" } else { "the limit is not recorded" }),
+            _ if named && self.cause == Cause::NotRecorded && spent.limit.is_stated() => {
                 (Standing::Unknown, "the stop reason names it, and the numbers do not show that it was used up")
             }
+            // What reaches none of the limits did not fire.
+            _ if disagree.is_some() && spent.is_used_up() == Some(false) => (Standing::Held, ""),
             (_, None) => (Standing::Unknown, "the limit is not recorded"),
             (None, Some(_)) => (Standing::Unknown, "what was used is not recorded"),
             (Some(_), Some(_)) => (Standing::Held, ""),
@@ -114,7 +124,12 @@ impl<'a> Asked<'a> {
         let mut rule = RuleStatus {
             reading: reading(measured, op, limit, unit),
             limit_from: limit.map(|_| LimitFrom::SetBy(Origin::Task)),
-            ..plain(&format!("budget.{}", kind.trim_start_matches("budget_")), kind, result, note)
+            ..plain(
+                &format!("budget.{}", kind.trim_start_matches("budget_")),
+                kind,
+                result,
+                disagree.as_deref().unwrap_or(note),
+            )
         };
         // Asked at the top of the next step, which another stop forestalled.
         rule.also = rule.result == Standing::Held
@@ -233,7 +248,7 @@ impl<'a> Asked<'a> {
     fn criteria(&self) -> RuleStatus {
         let list = self.index.manifest().get().and_then(|manifest| manifest.criteria.as_deref());
         let list = list.filter(|list| !list.is_empty()).map(|list| list.join(", "));
-        let Cause::Criterion(Criterion { own, words }) = self.cause else {
+        let Cause::Criterion(criterion @ Criterion { own, words }) = self.cause else {
             let (result, note) = match (list, self.check) {
                 (None, _) => (Standing::Unknown, "the list is not recorded".to_owned()),
                 // Going through the list is the last thing that the stop check does.
@@ -251,7 +266,7 @@ impl<'a> Asked<'a> {
             None => "criterion",
         };
         let recorded = format!("recorded as {}", self.word);
-        let said = own.and_then(|_| compared(words));
+        let said = criterion.reading();
         let note = match own {
             Some(Own::Stagnation) => "what it compares is not recorded".to_owned(),
             Some(_) => if said.is_none() { words } else { "" }.to_owned(),
@@ -259,14 +274,17 @@ impl<'a> Asked<'a> {
             None => list.map_or(String::new(), |list| format!("of {list}: ")) + &format!("{words}; {recorded}"),
         };
         let rule = plain("criteria", kind, Standing::Fired, &note);
-        let Some((measured, limit, seconds)) = said else { return rule };
-        let scale = if seconds { 1e3 } else { 1.0 };
-        let unit =
-            if own == Some(Own::Stagnation) { "equal signatures" } else { stop::row(kind).map_or("", |row| row.unit) };
+        let Some(said) = said else { return rule };
+        let (result, note) = match said.is_refuted() {
+            true => (Standing::Unknown, REFUTED.to_owned()),
+            false => (rule.result, rule.note.clone()),
+        };
         RuleStatus {
+            result,
+            note,
+            limit_from: Some(if said.limit.is_some() { LimitFrom::Criteria } else { LimitFrom::Inferred }),
             // A criterion that counts one by one stops at its limit.
-            reading: reading(Some(measured * scale), Op::AtLeast, Some(limit.unwrap_or(measured) * scale), unit),
-            limit_from: Some(if limit.is_some() { LimitFrom::Criteria } else { LimitFrom::Inferred }),
+            reading: Reading { limit: said.limit.clone().or_else(|| said.measured.clone()), ..said },
             ..rule
         }
     }
@@ -316,18 +334,5 @@ fn last_check(index: &Index, goes_on: bool) -> LastCheck {
             Some(StopReason::EnvTerminal) => LastCheck::Env,
             _ => LastCheck::Decision,
         },
-    }
-}
-
-/// The numbers of a criterion's words, `elapsed=0.840s >= max_runtime_seconds=0.700s` or `stagnant_steps=3`, and
-/// whether they are seconds.
-fn compared(detail: &str) -> Option<(f64, Option<f64>, bool)> {
-    let number = |side: &str| {
-        let value = side.split_once('=')?.1.trim();
-        value.strip_suffix('s').unwrap_or(value).parse::<f64>().ok().filter(|value| value.is_finite())
-    };
-    match detail.split_once(" >= ").or_else(|| detail.split_once(" > ")) {
-        Some((measured, limit)) => Some((number(measured)?, Some(number(limit)?), measured.trim().ends_with('s'))),
-        None => Some((number(detail)?, None, detail.trim().ends_with('s'))),
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Number;
 
 use super::{RuleStatus, Standing, plain};
 use crate::analysis::facts::{Depth, Record, has_reply_without_line, record};
+use crate::analysis::stated;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::LimitFrom;
 use crate::format;
@@ -36,7 +37,28 @@ pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<
     if let Some(stop) = stop {
         judge(&mut rules, stop);
     }
+    rules.iter_mut().for_each(|rule| dispute(rule, index));
     rules
+}
+
+/// Takes a limit out of a rule's row where records disagree on it, and says so. A rule that measured less than its limit
+/// is not shown as one that fired.
+fn dispute(rule: &mut RuleStatus, index: &Index) {
+    let unit = match &*rule.id {
+        "budget.steps" => "steps",
+        "budget.tokens" => "tokens",
+        "budget.time" => "ms",
+        _ if rule.stop.is_some() => "",
+        _ => return,
+    };
+    let limit = if unit.is_empty() { index.limit_of_stop() } else { index.limit(unit) };
+    if let Some(stated) = limit.disputed() {
+        rule.reading.limit = None;
+        rule.note = format!("the records disagree on the limit: {}", stated::values(stated, unit));
+    } else if rule.result == Standing::Fired && rule.reading.is_refuted() {
+        rule.result = Standing::Unknown;
+        rule.note = "it is recorded as what ended the run, and the numbers are below the limit".to_owned();
+    }
 }
 
 /// Puts the last step's texts in: rules on texts look at no other, and heads know only whether texts are equal.

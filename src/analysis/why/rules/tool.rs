@@ -4,13 +4,15 @@
 use serde_json::Number;
 
 use super::{RuleStatus, Standing};
+use crate::analysis::stated;
 use crate::analysis::summary::{Cost, Summary};
-use crate::model::{Certainty, Ended, Index, Manifest, Op, Reading};
+use crate::model::{Certainty, Ended, Index, Manifest, Op, Outcome, Reading};
 
 /// The rules of the run, the one that ended it first.
 pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     let Some(manifest) = index.manifest().get() else { return Vec::new() };
-    let mut rules: Vec<RuleStatus> = manifest.ended.iter().map(|ended| end(ended)).collect();
+    let mut rules: Vec<RuleStatus> = manifest.ended.iter().map(|ended| end(ended, index)).collect();
+    let is_limit = manifest.ended.as_ref().is_some_and(|ended| ended.outcome == Outcome::Truncated);
     let spent = |unit: &str| spent(summary, manifest, unit);
     let told = rules.first().map(|rule| rule.reading.unit.to_string()).unwrap_or_default();
     for limit in &manifest.limits {
@@ -26,16 +28,17 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         }
         let used = limit.used.or_else(|| spent(limit.unit));
         let below = used.is_some_and(|used| used < limit.limit);
-        let result = if below { Standing::Held } else { Standing::Unknown };
+        // Of two limits that were reached at once a trace names one.
+        let also = is_limit && limit.unit != told && used.is_some() && !below;
+        let result = if below || also { Standing::Held } else { Standing::Unknown };
         let note = match used {
             Some(_) if limit.used.is_none() && is_estimate(summary, limit.unit) => BY_PRICES,
-            Some(_) if below => "",
-            // The records of the end don't agree on their limit.
-            Some(_) if limit.unit == told => "",
+            // The records of the end may disagree on their limit.
+            Some(_) if below || also || limit.unit == told => "",
             Some(_) => "it was reached, and something else is said to have ended the run",
             None => "how much of it was used is not recorded",
         };
-        rules.push(row(limit.name, used, Some(limit.limit), limit.unit, result, note));
+        rules.push(RuleStatus { also, ..row(limit.name, used, Some(limit.limit), limit.unit, result, note) });
     }
     let usual = [("step limit", "steps"), ("token limit", "tokens"), ("cost limit", "usd"), ("time limit", "ms")];
     for (name, unit) in usual {
@@ -74,12 +77,23 @@ fn spent(summary: &Summary, manifest: &Manifest, unit: &str) -> Option<f64> {
     }
 }
 
-fn end(ended: &Ended) -> RuleStatus {
+fn end(ended: &Ended, index: &Index) -> RuleStatus {
+    let limit = index.limit(ended.unit);
     let note = if ended.detail.is_empty() { &ended.headline } else { &ended.detail };
-    let is_inferred = ended.certainty == Certainty::Inferred;
-    let result = if ended.certainty == Certainty::Recorded { Standing::Fired } else { Standing::Unknown };
+    let disputed = limit.disputed().map(|stated| stated::values(stated, ended.unit));
+    let agreed = limit.agreed().copied().filter(|_| ended.limit.is_some());
     let word = if ended.word.is_empty() { &ended.headline } else { &ended.word };
-    RuleStatus { is_inferred, ..row(word, ended.measured, ended.limit, ended.unit, result, note) }
+    let is_inferred = ended.certainty == Certainty::Inferred;
+    let is_recorded = ended.certainty == Certainty::Recorded;
+    let rule = row(word, ended.measured, agreed, ended.unit, Standing::Fired, note);
+    let is_refuted = rule.reading.is_refuted();
+    let note = match disputed {
+        Some(values) => format!("the records disagree on the limit: {values}"),
+        None if is_refuted => "it is recorded as what ended the run, and the numbers are below the limit".to_owned(),
+        None => rule.note.clone(),
+    };
+    let result = if is_recorded && !is_refuted { Standing::Fired } else { Standing::Unknown };
+    RuleStatus { is_inferred, result, note, ..rule }
 }
 
 fn row(

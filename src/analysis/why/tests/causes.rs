@@ -133,7 +133,7 @@ fn numbers_that_refute_the_word_are_named() {
     for (reason, says) in [
         ("budget_steps", "4 of 40 steps"),
         ("budget_tokens", "100 of 1,000 tokens"),
-        ("budget_time", "1.3 s of 10 min 00 s"),
+        ("budget_time", "1.3 s, limit 10 min 00 s"),
     ] {
         let manifest = format!(
             r#"{{"status": "completed", "token_usage": 100, "latency_seconds": 1.3, "summary": {{"stop_reason": "{reason}"}}}}"#
@@ -142,7 +142,7 @@ fn numbers_that_refute_the_word_are_named() {
         let sentence = format!("Stopped with \"{reason}\" after 4 steps; which rule said so is not recorded");
         assert_eq!(summary.verdict.sentence, sentence);
         assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
-        let words = format!("The stop reason {reason} says that a budget was used up, and the task's is {says}");
+        let words = format!("The stop reason {reason} says that a limit was reached, and the numbers are {says}");
         assert_eq!(why.contradictions, [words]);
     }
 }
