@@ -25,7 +25,7 @@ const MAX_TOLD: usize = 2;
 /// What a run shares with its copies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// Its first step, where that is known by its time: runs that continue it share it.
+    /// The first step of a session, where its time is known: sessions that continue it share it.
     pub first: Option<u64>,
     /// The id of its session and when it began: only copies share both.
     pub run: Option<u64>,
@@ -44,7 +44,10 @@ impl Fingerprint {
         // Sub-agents that start together may ask for the same at the same moment.
         let agent = parent.and(id);
         let is_timed = index.format().is_one_file();
-        let first = index.identity_of(0).filter(|_| is_timed).map(|first| hash(&(agent, first)));
+        // Only programs that people resume begin a file with the records of another one. Runs of an evaluation may begin
+        // with the same call at the same recorded time.
+        let is_session = is_timed && index.format().is_session;
+        let first = index.identity_of(0).filter(|_| is_session).map(|first| hash(&(agent, first)));
         Self {
             first,
             // The id of a directory is a name that its writer chose: it need not be the only one of that name.

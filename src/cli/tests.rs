@@ -317,7 +317,7 @@ fn what_is_not_there_leads_on() {
         (
             "list ROOT/none",
             "board: no runs in ROOT/none: it does not exist yet\n\
-             hint: the first argument is a directory, a query comes after it: board list ./runs 'steps>5'\n",
+             hint: the first argument is a directory or a file, a query comes after it: board list ./runs 'steps>5'\n",
         ),
     ] {
         assert_eq!(board(path, line), (3, expected.to_owned()), "{line}");
