@@ -149,7 +149,7 @@ fn help_of_every_command() {
     Usage: board list [OPTIONS] [ROOT] [QUERY]
 
     Arguments:
-      [ROOT]   The directory to look in, at any depth up to 8 [default: ./runs]
+      [ROOT]   The directory to look in, at any depth up to 8; or one file that holds runs [default: ./runs]
       [QUERY]  Only runs that match, in quotes: 'steps>5 -stop:final'
 
     Options:
@@ -168,12 +168,12 @@ fn help_of_every_command() {
       run path run_id manifest_status liveness outcome status stop verdict verdict_second
       contradictions certainty steps events segments errors max_steps max_steps_from tokens input
       cached output reasoning untold tokens_estimated model_calls calls tool_errors cost cost_recorded
-      cost_estimated duration duration_at_least score critic model models task parent format
-      writer project turns children files started updated issues problems partial
-      agent tool err state.KEY changed
+      cost_estimated duration duration_at_least score critic model models title task parent
+      continues format writer project turns children files started updated issues
+      problems partial duplicate_of also_at copied_from copied agent tool err state.KEY changed
     Of these, not to be sorted by:
-      path verdict verdict_second tokens_estimated critic models task partial agent tool
-      err state.KEY
+      path verdict verdict_second tokens_estimated critic models title task partial also_at
+      agent tool err state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs

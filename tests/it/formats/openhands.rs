@@ -145,12 +145,15 @@ fn a_file_whose_name_alone_is_known_becomes_what_it_says() {
     let path = temp.path().join("one/events.jsonl");
     let mut scanner = RootScanner::new(temp.path().to_owned());
     let mut keys = || scanner.scan().runs.into_keys().map(|key| key.as_str().to_owned()).collect::<Vec<_>>();
+    // What is written first says whose it is.
     fs::write(&path, "").expect("written");
-    assert_eq!(keys(), ["one"]);
+    assert!(keys().is_empty());
     fs::copy(sample("tools/openhands/events/events.jsonl"), &path).expect("copied");
     assert_eq!(keys(), ["one/events.jsonl"]);
     assert_eq!(keys(), ["one/events.jsonl"]);
     fs::write(temp.path().join("one/steps.jsonl"), "").expect("written");
+    assert_eq!(keys(), ["one/events.jsonl"], "an empty file beside it says nothing");
+    fs::write(temp.path().join("one/steps.jsonl"), "{\"step_id\": 0}\n").expect("written");
     assert_eq!(keys(), ["one"]);
 }
 
