@@ -1,6 +1,6 @@
 //! Keeps account of which runs hold the same records, as they come, grow and go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,13 @@ pub(super) struct Compared {
     /// Something came since that may make a difference.
     due: bool,
     not_before: Option<Instant>,
-    /// The runs that were in a group.
-    grouped: Vec<Arc<Run>>,
+    /// The runs that were in a group, by their addresses.
+    grouped: HashMap<usize, Arc<Run>>,
+}
+
+/// What tells a run from all others as long as it is held.
+fn address(run: &Arc<Run>) -> usize {
+    Arc::as_ptr(run).addr()
 }
 
 impl Compared {
@@ -35,7 +40,7 @@ impl Compared {
         let is_same = (keys(&now), now.partial) == (keys(before), before.partial);
         let is_like = || {
             let row = |run: &Summary| (run.fingerprint, run.events, run.verdict.outcome);
-            row(&now) == row(before) || !self.grouped.iter().any(|known| Arc::ptr_eq(known, run))
+            row(&now) == row(before) || !self.grouped.contains_key(&address(run))
         };
         self.due |= !(is_same && is_like());
     }
@@ -69,7 +74,7 @@ impl Scanner {
             .filter(|(run, alone)| run.is_known() && !alone.partial)
             .unzip();
         let mut related: BTreeMap<usize, Relation> = BTreeMap::new();
-        let mut grouped = Vec::new();
+        let mut grouped = HashMap::new();
         for group in alike(summaries.iter().map(|run| keys(run))) {
             self.shared.beat.beat("comparing runs");
             let members: Vec<Arc<Summary>> = group.iter().filter_map(|at| summaries.get(*at).cloned()).collect();
@@ -78,7 +83,7 @@ impl Scanner {
                 run.map_or_else(|| Arc::from([]), |run| run.marks())
             };
             related.extend(group.iter().copied().zip(relate(&members, &mut marks)));
-            grouped.extend(group.iter().filter_map(|at| runs.get(*at)).map(|run| Arc::clone(run)));
+            grouped.extend(group.iter().filter_map(|at| runs.get(*at)).map(|run| (address(run), Arc::clone(run))));
         }
         let before = std::mem::replace(&mut self.compared.grouped, grouped);
         let mut changed: Vec<Arc<Run>> = Vec::new();
@@ -86,7 +91,9 @@ impl Scanner {
             let Some(run) = runs.get(at) else { continue };
             changed.extend(run.relate(relation).then(|| Arc::clone(run)));
         }
-        for run in before.into_iter().filter(|run| !self.compared.grouped.iter().any(|known| Arc::ptr_eq(known, run))) {
+        let left = before.into_iter().filter(|(address, _)| !self.compared.grouped.contains_key(address));
+        let left: Vec<Arc<Run>> = left.map(|(_, run)| run).collect();
+        for run in left {
             changed.extend(run.relate(Relation::default()).then_some(run));
         }
         if !changed.is_empty() {
