@@ -78,7 +78,9 @@ struct Rollout {
     /// The file has records of tokens, so that the running totals beside them say nothing new.
     has_usage: bool,
     total: Option<u64>,
-    has_total: bool,
+    /// How many replies have their tokens, and how many had them when the newest running total was recorded.
+    replies: u64,
+    replies_in_total: Option<u64>,
     /// The step of each call, and whether it waits for its result.
     calls: HashMap<Box<str>, (usize, bool)>,
     children: HashSet<Box<str>>,
@@ -155,13 +157,19 @@ impl Reader for Rollout {
                 self.tokens(record.text, mark, draft);
             }
             ("event_msg", Some("token_count")) => {
-                let total = payload.info.and_then(|info| member(info, "total_token_usage")).map(Usage::of);
-                let total = total.and_then(|total| count(total.total_tokens));
-                self.has_total |= total.is_some();
+                let told = payload.info.and_then(|info| member(info, "total_token_usage")).map(Usage::of);
+                let total = told.and_then(|told| count(told.total_tokens));
+                // Where a request doesn't fit, the program puts the size of the window in the place of the sum.
+                let is_sum = told.is_some_and(|told| {
+                    let parts = count(told.input_tokens).zip(count(told.output_tokens));
+                    parts.map(|(read, wrote)| read.saturating_add(wrote)) == total
+                });
+                self.replies_in_total = Some(self.replies).filter(|_| is_sum);
                 let is_news = !self.has_usage && total.is_some() && total != self.total;
                 self.total = total.or(self.total);
                 if is_news && !self.counted && self.last.is_some() {
                     self.tokens(record.text, mark, draft);
+                    self.replies_in_total = self.replies_in_total.map(|_| self.replies);
                 } else {
                     draft.event(mark);
                 }
@@ -193,7 +201,8 @@ impl Reader for Rollout {
             leave.or_else(|| draft.asks(n, QUESTIONS))
         });
         // Where a thread goes on or is copied, its total counts what it took before.
-        let is_whole = self.has_total && !self.copies.is_any() && draft.run().continues.is_none();
+        let is_whole =
+            self.replies_in_total == Some(self.replies) && !self.copies.is_any() && draft.run().continues.is_none();
         let total = self.total.filter(|_| is_whole);
         let run = draft.run();
         run.total =
@@ -325,6 +334,7 @@ impl Rollout {
             }
         };
         draft.part(n, part_of(record, None));
+        self.replies += 1;
         (self.replying, self.counted) = (false, true);
     }
 
