@@ -80,6 +80,8 @@ pub(super) fn before_the_stop(index: &Index, mark: RunStatus, reason: Option<&st
         (RunStatus::Limit, _) => &[Same, Turns, Error, Idle],
         (RunStatus::Critic, _) => &[Fall, Same, Turns, Error, Idle],
         (RunStatus::Died, _) => &[Same, Turns, Error],
+        // It may have died in what it did again and again; no record says so.
+        (RunStatus::Unknown, _) if just_ends(index) => &[Same, Turns, Error],
         (RunStatus::Error, _) => &[Error],
         _ => return Vec::new(),
     };
@@ -90,6 +92,11 @@ pub(super) fn before_the_stop(index: &Index, mark: RunStatus, reason: Option<&st
     }
     found.truncate(2);
     found
+}
+
+/// Whether the trace of another tool just ends, without a record of why.
+fn just_ends(index: &Index) -> bool {
+    index.format().is_one_file() && index.manifest().get().is_some_and(|manifest| manifest.ended.is_none())
 }
 
 /// The stretch of one sort that reaches the end of the newest run.
