@@ -69,6 +69,8 @@ pub struct Summary {
     pub tokens: Option<u64>,
     /// Whether any of them is known to be an estimate.
     pub tokens_estimated: bool,
+    /// Whether they are those of a whole thread, with what runs took that it went on from, if any.
+    pub tokens_of_thread: bool,
     /// How many steps do not say what they took, where that makes it more than the sum of the others, or unknown.
     pub tokens_untold: usize,
     /// How many steps do not say what they took, whether the run says it as a whole or not.
@@ -332,7 +334,8 @@ impl Summary {
     /// Its tokens in words; where a step does not say what it took, that it was more, and where one estimates it, about how
     /// many.
     pub fn tokens_words(&self) -> Option<String> {
-        let tokens = format!("{}{}", self.tokens_bound(), format::count(self.tokens?));
+        let of_thread = if self.tokens_of_thread { " in the whole thread" } else { "" };
+        let tokens = format!("{}{}{of_thread}", self.tokens_bound(), format::count(self.tokens?));
         Some(match self.tokens_untold {
             0 => tokens,
             untold => format!("{tokens}; {} not say", steps_do(untold)),
@@ -552,6 +555,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
             (tokens, _) => tokens,
         },
         tokens_estimated: run.tokens_estimated || broken_off.is_some_and(|spent| spent.is_estimate),
+        tokens_of_thread: manifest.is_some_and(|manifest| manifest.tokens_of_thread),
         tokens_untold: if are_of_steps { run.untold_tokens } else { 0 } + if is_summed_up { 0 } else { cut_off },
         steps_without_tokens: run.untold_tokens + cut_off,
         cost_usd: cost_usd(index).filter(|_| manifest.is_none_or(|manifest| !manifest.cost_estimated)),

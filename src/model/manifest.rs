@@ -113,6 +113,8 @@ pub struct Manifest {
     pub answers_without_calls: usize,
     /// The total that a record of another tool states for the whole run, to be compared with its steps.
     pub total: Option<Total>,
+    /// The tokens are those of a whole thread: what runs took that it went on from is among them, where there are any.
+    pub tokens_of_thread: bool,
     /// The sum of the steps, where each of them records its tokens.
     pub tokens_summed: Option<u64>,
     /// The run of whose thread this one is a later segment, in a file of its own.

@@ -121,6 +121,8 @@ impl Reader for Stream {
                     draft.totals();
                 }
                 let run = draft.run();
+                // A resumed thread goes on counting, and nothing says whether this one was resumed.
+                run.tokens_of_thread = true;
                 let [input, output] = parts;
                 let cached = count(usage.cached_input_tokens);
                 let usage = Usage { input, cached, output, reasoning: count(usage.reasoning_output_tokens) };
