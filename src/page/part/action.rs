@@ -406,6 +406,16 @@ impl Pair {
             }
             Json::String(text) => self.block("output", text, at, false, fold),
             Json::Object(members) => self.members(members, at, failed, fold),
+            Json::Array(blocks) => {
+                // Texts beside pictures.
+                let is_blocks = blocks.iter().all(|block| block.get("type").and_then(Json::as_str).is_some());
+                let words = blocks.iter().filter(|_| is_blocks).filter_map(|block| block.get("text")?.as_str());
+                let words = words.collect::<Vec<_>>().join("\n");
+                if !words.is_empty() {
+                    self.block("output", &words, at, false, fold);
+                }
+                self.rest.push((Line::default(), fold.json(output, at)));
+            }
             _ => self.rest.push((Line::default(), fold.json(output, at))),
         }
     }
