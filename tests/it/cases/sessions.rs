@@ -47,10 +47,10 @@ fn written(directory: &Path, name: &str, lines: &[Value]) -> String {
 fn a_goal_turn_without_steps_does_not_replace_the_answer() {
     let why = board_json(&["why", GOAL]);
     assert_eq!(
-        why["verdict"]["sentence"],
+        why["headline"],
         "Answered at step 2; a turn that its goal started (turn_trigger goal) was interrupted 14 ms later, before any step"
     );
-    assert_eq!(why["verdict"]["outcome"], "completed");
+    assert_eq!(why["outcome"], "completed");
     assert_says(&board(&["show", GOAL]), &["The goal is set; one test is red."]);
 }
 
@@ -85,10 +85,10 @@ fn a_prompt_that_got_no_step_keeps_the_answer_and_is_named() {
             ),
         ],
     );
-    assert_eq!(why["verdict"]["outcome"], "completed");
+    assert_eq!(why["outcome"], "completed");
     let sentence =
         "Answered at step 0 · inferred from end_turn; a further turn was interrupted by the user, before any step";
-    assert_eq!(why["verdict"]["sentence"], sentence);
+    assert_eq!(why["headline"], sentence);
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn a_codex_turn_that_nobody_is_recorded_to_have_stopped_is_only_interrupted() {
             line(4, "event_msg", json!({"type": "turn_aborted", "turn_id": "1", "reason": "interrupted"})),
         ],
     );
-    assert_eq!(why["verdict"]["sentence"], "Interrupted after step 0");
-    assert_eq!(why["verdict"]["outcome"], "cancelled");
+    assert_eq!(why["headline"], "Interrupted after step 0");
+    assert_eq!(why["outcome"], "cancelled");
 }
 
 #[test]
@@ -136,11 +136,8 @@ fn a_cancelled_call_that_ends_a_qwen_run_is_no_failure() {
     let session = "r_qwen_sigint/projects/-home-dev-project/chats/de830730-c8a8-4812-b0fe-45bef0dda2da.jsonl";
     for (path, certainty) in [("r_qwen_sigint/stream.jsonl", "inferred"), (session, "recorded")] {
         let why = board_json(&["why", path]);
-        assert_eq!(why["verdict"]["sentence"], sentence, "{path}");
-        assert_eq!(
-            (&why["verdict"]["outcome"], &why["verdict"]["certainty"]),
-            (&"cancelled".into(), &certainty.into())
-        );
+        assert_eq!(why["headline"], sentence, "{path}");
+        assert_eq!((&why["outcome"], &why["certainty"]), (&"cancelled".into(), &certainty.into()));
         assert!(!board(&["why", path]).contains("a tool failed"), "{path}");
     }
 }
@@ -158,8 +155,8 @@ fn a_session_that_just_ends_is_unknown() {
         ],
     );
     let sentence = "Ends in step 0 while exec_command has no result · killed, or waiting for its user";
-    assert_eq!(why["verdict"]["sentence"], sentence);
-    assert_eq!((&why["verdict"]["outcome"], &why["verdict"]["certainty"]), (&"unknown".into(), &"unknown".into()));
+    assert_eq!(why["headline"], sentence);
+    assert_eq!((&why["outcome"], &why["certainty"]), (&"unknown".into(), &"unknown".into()));
 }
 
 #[test]
@@ -311,4 +308,67 @@ fn the_page_marks_a_compaction_and_the_tokens_before_it() {
     let words = "context compacted (auto): 167,000 tokens before";
     assert_says(&board_serving("22-cc-compaction", &format!("/runs/{key}")), &[words]);
     assert_says(&board_serving("22-cc-compaction", &format!("/runs/{key}/steps/2")), &[words]);
+}
+
+#[test]
+fn text_beside_a_picture_is_in_the_transcript() {
+    let temp = tempfile::tempdir().unwrap();
+    let picture =
+        json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}});
+    let line = |id: &str, kind: &str, message: Value| {
+        json!({"sessionId": "5f0c7a52-0000-4000-8000-000000000001", "uuid": id, "type": kind,
+            "timestamp": format!("2026-05-04T09:00:0{}Z", &id[1..]), "version": "2.1.330", "message": message})
+    };
+    let call = json!([{"type": "tool_use", "id": "c1", "name": "Read", "input": {}}]);
+    let told = json!([{"type": "text", "text": "words beside the giraffe"}, picture.clone()]);
+    let path = written(
+        temp.path(),
+        "5f0c7a52-0000-4000-8000-000000000001.jsonl",
+        &[
+            line(
+                "u1",
+                "user",
+                json!({"role": "user", "content": [picture, {"type": "text", "text": "look at the zebra"}]}),
+            ),
+            line("a2", "assistant", json!({"id": "m", "model": "m", "content": call, "stop_reason": "tool_use"})),
+            line(
+                "u3",
+                "user",
+                json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": told}]}),
+            ),
+        ],
+    );
+    let both = ["look at the zebra", "words beside the giraffe"];
+    assert_says(&board(&["show", &path, "--format", "md"]), &both);
+    assert_says(&board(&["export", &path, "--atif", "-"]), &both);
+    assert_says(&board(&["export", &path, "--otlp", "-"]), &both);
+}
+
+#[test]
+fn a_running_total_that_is_none_of_the_steps_is_no_issue() {
+    let line = |second: u32, kind: &str, payload: Value| json!({"timestamp": format!("2026-05-04T09:00:{second:02}Z"), "type": kind, "payload": payload});
+    let usage = |read: u64, wrote: u64, total: u64| json!({"input_tokens": read, "output_tokens": wrote, "total_tokens": total});
+    let said = |second, words: &str| {
+        let content = json!([{"type": "output_text", "text": words}]);
+        line(second, "response_item", json!({"type": "message", "role": "assistant", "content": content}))
+    };
+    let total = |second, usage: Value| {
+        line(second, "event_msg", json!({"type": "token_count", "info": {"total_token_usage": usage}}))
+    };
+    let issues = |more: &[Value]| {
+        let temp = tempfile::tempdir().unwrap();
+        let first = [
+            line(1, "session_meta", json!({"id": "t", "cwd": "/p", "source": "exec"})),
+            line(2, "event_msg", json!({"type": "task_started", "turn_id": "1"})),
+            said(3, "One."),
+            line(4, "token_usage_record", json!({"usage": usage(10, 5, 15)})),
+        ];
+        written(temp.path(), "rollout-1.jsonl", &[&first, more].concat());
+        board_json(&["list", temp.path().to_str().unwrap()])["runs"][0]["issues"].as_u64()
+    };
+    assert_eq!(issues(&[total(5, usage(10, 5, 15))]), Some(0));
+    assert_eq!(issues(&[total(5, usage(90, 5, 95))]), Some(1), "another sum");
+    let later = line(7, "token_usage_record", json!({"usage": usage(20, 5, 25)}));
+    assert_eq!(issues(&[total(5, usage(10, 5, 15)), said(6, "Two."), later]), Some(0), "older than the last reply");
+    assert_eq!(issues(&[total(5, usage(0, 0, 258_400))]), Some(0), "the size of the window");
 }

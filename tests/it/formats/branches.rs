@@ -244,7 +244,7 @@ fn turns_of_codex_that_were_rolled_back_are_no_part_of_the_way_to_the_end() {
     let run = of([back(1), back_at(10, 1), turn(&codex_id(12, 9), 12, "t4")].concat());
     assert_eq!((seen(&run).3, run.row.answer.as_deref()), (vec![1, 2], Some("To t4")));
     let run = of(back(99));
-    let said = "Ends at a point before its first step, to which it went back";
+    let said = "Ends at a point before its first step, to which it went back · killed, or waiting for its user";
     assert_eq!((seen(&run).3, run.row.verdict.sentence.as_str()), (vec![0, 1, 2], said));
     assert_eq!(seen(&of(back(0))).3, [0_usize; 0]);
 }

@@ -87,7 +87,7 @@ fn states_are_told_in_words() {
             "own rule",
             "Stopped by loop detection after step 1",
         ),
-        ("running", "", "unknown", "Ends after step 1: no reply of the model follows"),
+        ("running", "", "unknown", "Ended after step 1 without a reason"),
     ] {
         document["trajectory"][5]["extras"] = serde_json::json!({"agent_state": state, "reason": reason});
         std::fs::write(&path, document.to_string()).expect("written");
