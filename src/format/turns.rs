@@ -13,7 +13,7 @@ pub(super) struct Turns {
     steps: usize,
     /// The end and the answer of the turn before.
     before: Option<(Ended, Option<Box<str>>)>,
-    /// Who started the newest turn, where that was not a prompt: the tool's word.
+    /// What started the newest turn instead of a prompt, in the tool's word; empty for a prompt.
     trigger: Box<str>,
 }
 

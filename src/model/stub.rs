@@ -9,7 +9,7 @@ use super::json::Json;
 /// So many places are tried in one line: each costs a look at the rest of it.
 const MAX_TRIES: usize = 32;
 
-/// The complete object at the end of `line`, which is no JSON itself, and how many bytes stand before it.
+/// Returns the complete object at the end of `line`, a line that isn't JSON as a whole, and the number of bytes before it.
 pub(super) fn behind_stub(line: &str) -> Option<(&str, usize)> {
     let mut tries = 0;
     // Whether a value may begin here, and what is open: objects and lists, innermost last.

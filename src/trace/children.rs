@@ -15,7 +15,7 @@ const MAX_NAMES: usize = 10_000;
 /// Child runs lie at most so many directories below the place named after the session.
 const MAX_DEPTH: usize = 3;
 
-/// How many child runs lie beside the session that is the file of `dir` and calls itself `id`.
+/// Counts the child runs beside the session file of `dir`, whose recorded id is `id`.
 pub(super) fn count(dir: &RunDir, id: Option<&str>) -> u64 {
     let Some(files) = dir.tool().and_then(|tool| tool.child_files()) else { return 0 };
     let file = dir.path().file_name().and_then(OsStr::to_str).unwrap_or_default();
