@@ -363,7 +363,7 @@ fn a_running_total_that_is_none_of_the_steps_is_no_issue() {
             said(3, "One."),
             line(4, "token_usage_record", json!({"usage": usage(10, 5, 15)})),
         ];
-        written(temp.path(), "rollout-1.jsonl", &[&first, more].concat());
+        written(temp.path(), "rollout-1.jsonl", &[first.as_slice(), more].concat());
         board_json(&["list", temp.path().to_str().unwrap()])["runs"][0]["issues"].as_u64()
     };
     assert_eq!(issues(&[total(5, usage(10, 5, 15))]), Some(0));
