@@ -197,6 +197,7 @@ impl Reader for Sample {
             .last
             .and_then(|n| Some(Last::of(draft.step(n)?, draft.said(n), self.first.get(&n).copied(), &self.facts)));
         let latest = draft.latest();
+        draft.time_of_whole(self.facts.unzoned.take().as_deref());
         if let Some(difference) = self.facts.differences() {
             draft.issue_of_whole(IssueKind::Count, difference);
         }

@@ -610,6 +610,7 @@ fn reply(span: &Span<'_>, part: &mut Part) {
         walk::items(reasons).next().and_then(|reason| text(Some(reason))).or_else(|| text(Some(reasons)))
     });
     part.tokens = Some(span.tokens()).filter(|tokens| *tokens != Tokens::default());
+    part.tokens_estimated = span.text(&["board.tokens_estimated"]).is_some();
     part.scores = span.scores().map(Judged::of_step).collect();
     part.cost = span.cost();
     if let Some((kind, words)) = span.fault() {

@@ -44,6 +44,8 @@ pub struct Part {
     pub scores: Vec<(String, Option<f64>, Option<String>)>,
     /// What the request took.
     pub tokens: Option<Tokens>,
+    /// Whether that is recorded as an estimate.
+    pub tokens_estimated: bool,
     /// What other models took in the same request, each by its name; not among `tokens`.
     pub others: Vec<(String, Tokens)>,
     /// What it cost in US dollars.
@@ -378,6 +380,7 @@ impl Part {
             context.count("output_tokens", tokens.output);
             context.count("cached_tokens", tokens.cached);
             context.count("reasoning_tokens", tokens.reasoning);
+            context.text("counting_mode", self.tokens_estimated.then_some("engine_estimate"));
             if !self.others.is_empty() {
                 context.json("other_models", &list(self.others.iter().map(|(model, tokens)| tokens.of_model(model))));
             }

@@ -183,7 +183,11 @@ fn write_estimated(run: &Path) {
     };
     let steps = step(0, "provider_usage") + &step(1, "engine_estimate");
     fs::write(run.join("steps.jsonl"), steps).unwrap();
-    fs::write(run.join("events.jsonl"), "").unwrap();
+    let event = |n: u32| {
+        let at = format!(r#""phase": "DECIDE", "ts": "2026-03-01T10:00:0{n}+00:00""#);
+        format!("{{\"step_id\": {n}, {at}, \"payload\": {{\"stage\": \"state_ready\"}}}}\n")
+    };
+    fs::write(run.join("events.jsonl"), event(0) + &event(1)).unwrap();
     fs::write(run.join("manifest.json"), r#"{"run_id": "guessed", "status": "completed"}"#).unwrap();
 }
 
@@ -215,4 +219,29 @@ fn estimated_tokens_are_marked_wherever_they_are_shown() {
         rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap()["tokens_estimated"].clone()).collect()
     };
     assert_eq!((flags("runs"), flags("steps")), (vec![Value::Bool(true)], [false, true].map(Value::Bool).to_vec()));
+
+    fs::create_dir(dir.path().join("exported")).unwrap();
+    command(&["export", "guessed", "--otlp", "exported/guessed.otlp.json"]);
+    let listed: Value = serde_json::from_str(&command(&["list", "exported", "--json"])).unwrap();
+    let again = &listed["runs"][0];
+    assert_eq!((&again["tokens"], &again["tokens_estimated"]), (&2468.into(), &Value::Bool(true)), "{listed}");
+}
+
+#[test]
+fn a_start_of_the_whole_run_without_an_offset_is_noted() {
+    let check = |run: &Path| {
+        let said = Command::new(BINARY).arg("check").arg(run).output().unwrap();
+        String::from_utf8(said.stdout).unwrap()
+    };
+    const NOTE: &str = "the time names no offset; it and all others like it are taken as UTC";
+    let said = check(&sample("tools/tau2/voice/simulations").join(UNTOLD));
+    assert!(said.contains(NOTE), "{said}");
+    let dir = tempfile::tempdir().unwrap();
+    let trial = dir.path().join("trial");
+    copy(&sample("tools/harbor/nightly/ledger__timeout"), &trial);
+    assert!(!check(&trial).contains(NOTE));
+    let result = fs::read_to_string(trial.join("result.json")).unwrap();
+    fs::write(trial.join("result.json"), result.replace("Z\"", "\"")).unwrap();
+    let said = check(&trial);
+    assert!(said.contains(NOTE), "{said}");
 }

@@ -6,6 +6,7 @@ use crate::format::Part;
 use crate::format::part::text;
 use crate::model::json::walk;
 use crate::model::step::Usage;
+use crate::model::time::parse_ts;
 use crate::model::{Certainty, Ended, Manifest, Outcome, RunScore, ToolLimit, Trial};
 
 fields! {
@@ -57,6 +58,8 @@ pub(super) struct Facts {
     uuid: Option<Box<str>>,
     started: Option<i64>,
     completed: Option<i64>,
+    /// A time of the sample without an offset, as written.
+    pub(super) unzoned: Option<String>,
     total_seconds: Option<f64>,
     working_seconds: Option<f64>,
     turns: Option<f64>,
@@ -110,6 +113,14 @@ const LIMITS: [(&str, &str, f64); 6] = [
 ];
 
 impl Facts {
+    fn time(&mut self, value: &str) -> Option<i64> {
+        let stamp = parse_ts(&text(Some(value))?)?;
+        if !stamp.zoned {
+            self.unzoned = Some(value.to_owned());
+        }
+        Some(stamp.micros)
+    }
+
     /// Takes in a member of the sample, and the event that it is.
     pub(super) fn take(&mut self, key: &str, value: &str, at: Option<usize>) {
         let said = at.map(|at| (at, value.to_owned()));
@@ -131,8 +142,8 @@ impl Facts {
             "uuid" => self.uuid = short(Some(value)),
             "id" => self.id = text(Some(value)).or_else(|| int(Some(value)).map(|id| id.to_string())),
             "epoch" => self.epoch = int(Some(value)),
-            "started_at" => self.started = micros(Some(value)),
-            "completed_at" => self.completed = micros(Some(value)),
+            "started_at" => self.started = self.time(value),
+            "completed_at" => self.completed = self.time(value),
             "total_time" => self.total_seconds = number(Some(value)),
             "working_time" => self.working_seconds = number(Some(value)),
             "messages" => self.messages += 1,
