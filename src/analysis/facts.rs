@@ -3,6 +3,7 @@
 //! Where the format records none they are put together from heads and events; what the files do not say stays unknown, and what is worked out rather than read is listed in [`Record::inferred`].
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use serde::Deserialize;
 
@@ -56,6 +57,20 @@ pub struct Lost {
     pub count: usize,
     /// The ordinal at which the first of them is missing; what comes after cannot be counted.
     pub from: u64,
+    /// Whether they have lines, and there are more of them than the board keeps.
+    pub is_skipped: bool,
+}
+
+impl Lost {
+    /// Says why nothing is known of them: "3 steps have no line in steps.jsonl".
+    pub fn words(self) -> String {
+        let (have, are) = if self.count == 1 { ("has", "is") } else { ("have", "are") };
+        let steps = super::format::counted(self.count, "step");
+        match self.is_skipped {
+            true => format!("{steps} {are} skipped because the run has more than the board keeps"),
+            false => format!("{steps} {have} no line in steps.jsonl"),
+        }
+    }
 }
 
 impl Record {
@@ -130,14 +145,20 @@ pub enum Depth {
 
 /// Puts together what is known of a run.
 pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
+    // Facts take more memory than heads: of a run that is very long, those of the first and of the newest steps are put together.
+    let left_out = left_out(index);
     let steps = newest_run(index);
-    let lost = lost(index);
+    let count = steps.clone().count() - left_out.len();
+    let gap = left_out.clone();
+    let steps = steps.filter(move |(n, _)| !gap.contains(n));
+    let lost = with_gap(lost(index), &left_out);
     let foreign = foreign(index);
     let begun = lost.is_none() && index.pending_group().is_some();
     if index.format().can.facts != Can::Yes {
         let untold = is_untold(index);
         let manifest = index.manifest().get().filter(|_| index.format().is_one_file());
-        let mut record = Record { lost, foreign, untold, begun, ..inferred::record(index, steps, lines, depth) };
+        let mut record =
+            Record { lost, foreign, untold, begun, ..inferred::record(index, (steps, count), lines, depth) };
         if let Some(manifest) = manifest {
             let agreed = |unit, stated: bool| stated::total(index, unit).agreed().copied().filter(|_| stated);
             let is_total = manifest.tokens.is_some() && !manifest.tokens_of_steps;
@@ -159,6 +180,7 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
         lines.manifest().ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
     let (rules, resumed) = (manifest.stop_rules, manifest.resumed_from.unwrap_or_default());
     let mut record = Record { rules, resumed, lost, foreign, begun, ..Record::default() };
+    record.facts.reserve_exact(count + 1);
     for (ordinal, head) in steps {
         // A line is opened, which takes longer than all else, only where it has something that its head does not: nothing
         // bounds how many lines have no facts.
@@ -203,8 +225,36 @@ fn settle_usage(index: &Index, facts: &mut [StepFacts]) {
     }
 }
 
-/// The steps of the newest run that have no line, though they were over.
+/// The steps in the middle of the newest run that are left out where it has more of them than can be held at once.
+fn left_out(index: &Index) -> Range<usize> {
+    let (start, most) = (index.newest_start(), index.steps_at_once());
+    let end = index.steps().len();
+    if end - start <= most { start..start } else { start + most / 2..end - most / 2 }
+}
+
+/// The same with steps that are left out.
+fn with_gap(lost: Option<Lost>, gap: &Range<usize>) -> Option<Lost> {
+    if gap.is_empty() {
+        return lost;
+    }
+    let (count, from) = lost.map_or((0, u64::MAX), |lost| (lost.count, lost.from));
+    Some(Lost { count: count + gap.len(), from: from.min(gap.start as u64), is_skipped: true })
+}
+
+/// The steps of the newest run that are counted and not kept.
+fn skipped(index: &Index) -> Option<Lost> {
+    let start = index.newest_start();
+    let mut skips = index.step_skips().list().iter().filter(|skip| skip.at >= start);
+    let first = skips.next()?;
+    let count = index.newest_lines().saturating_sub(index.steps().len() - start) + 1 + skips.count();
+    Some(Lost { count, from: first.at as u64, is_skipped: true })
+}
+
+/// The steps of the newest run that have no line, though they were over, or are counted and not kept.
 pub(super) fn lost(index: &Index) -> Option<Lost> {
+    if let Some(skipped) = skipped(index) {
+        return Some(skipped);
+    }
     let there = index.newest_len();
     // Without an END the last round may be under way still, unless an exception ended it.
     let under_way = |segment: &Segment| segment.end.is_none() && segment.teardown.is_none();
@@ -219,7 +269,7 @@ pub(super) fn lost(index: &Index) -> Option<Lost> {
     let count = rounds.saturating_sub(there).max(counted(index).saturating_sub(index.newest_lines()));
     // Ids count up by one; where they skip, a line is missing.
     let from = index.tally().run.first_jump.unwrap_or(index.steps().len());
-    (count > 0).then_some(Lost { count, from: from as u64 })
+    (count > 0).then_some(Lost { count, from: from as u64, is_skipped: false })
 }
 
 /// What the replies in the step in which the newest run broke off took, where their events record it. The step may have
@@ -250,7 +300,8 @@ pub(super) fn has_reply_without_line(index: &Index) -> bool {
 
 /// The first line of the newest run that may be no step, where there are more lines than steps ran.
 pub(super) fn foreign(index: &Index) -> Option<u64> {
-    if index.format().is_one_file() {
+    // Where events were dropped, nobody knows how many rounds there were.
+    if index.format().is_one_file() || index.event_skips().is_cut() {
         return None;
     }
     let first = index.newest_start();

@@ -1,7 +1,7 @@
 //! What is wrong with the files themselves? Everything odd about a run, with its place.
 
-use super::format::{self, counted};
-use crate::model::index::FileState;
+use super::format::{self, count as thousands, counted};
+use crate::model::index::{FileState, Why};
 use crate::model::{Can, Index, Issue, IssueKind, ManifestState, StepHead, StopVerdict, TraceFile};
 
 /// All issues of a run: those met while reading, those that hold now, and those that only the whole shows.
@@ -10,6 +10,7 @@ pub fn issues(index: &Index) -> Vec<Issue> {
     all.extend(index.passing_issues().iter().cloned());
     all.extend(of_the_whole(index));
     all.extend(without_line(index));
+    all.extend(skipped(index));
     all.sort_by_key(|issue| (issue.file, issue.offset, issue.line));
     all
 }
@@ -18,10 +19,12 @@ pub fn issues(index: &Index) -> Vec<Issue> {
 pub fn counts(index: &Index) -> (usize, usize) {
     let whole = of_the_whole(index);
     let rest = || index.passing_issues().iter().chain(&whole);
-    let problems = rest().filter(|issue| issue.kind.is_problem()).count();
+    let skipped = skipped(index).len();
+    let problems = rest().filter(|issue| issue.kind.is_problem()).count() + skipped;
     // The newest round may still get its line. None of the others costs data.
-    let lost = index.count_without_line().saturating_sub(usize::from(index.pending_group().is_some()));
-    (index.issues().total() + rest().count() + lost, index.issues().problems() + problems)
+    let open = usize::from(index.pending_group().is_some());
+    let lost = if index.is_cut() { 0 } else { index.count_without_line().saturating_sub(open) };
+    (index.issues().total() + rest().count() + lost + skipped, index.issues().problems() + problems)
 }
 
 /// All of them and those that cost data, in words: "2 problems, 1 note", or "clean".
@@ -32,6 +35,39 @@ pub fn in_words((total, problems): (usize, usize)) -> String {
         (problems, 0) => counted(problems, "problem"),
         (problems, notes) => format!("{}, {}", counted(problems, "problem"), counted(notes, "note")),
     }
+}
+
+/// So many ranges of skipped lines are named for each file.
+const MAX_SKIPS: usize = 20;
+
+/// The lines that are counted and not kept.
+fn skipped(index: &Index) -> Vec<Issue> {
+    let mut issues = Vec::new();
+    let lists = [(TraceFile::Steps, index.step_skips(), "step"), (TraceFile::Events, index.event_skips(), "event")];
+    for (file, skips, noun) in lists {
+        let more = skips.list().len().saturating_sub(MAX_SKIPS);
+        let named = skips.list().iter().filter(|skip| skip.why == Why::Room);
+        let void = skips.list().iter().filter(|skip| skip.why == Why::Void);
+        for (at, skip) in named.chain(void).take(MAX_SKIPS).enumerate() {
+            let count = counted(skip.count, noun);
+            let (first, last) = (thousands(skip.lines.0), thousands(skip.lines.1));
+            let more = if at + 1 == MAX_SKIPS && more > 0 {
+                format!("; {} of lines are skipped too", counted(more, "more range"))
+            } else {
+                String::new()
+            };
+            let reason = match skip.why {
+                Why::Room => format!(
+                    "{count} from line {first} to line {last} are skipped: the run has more than the board keeps, which are \
+                     the first and the newest{more}"
+                ),
+                Why::Void => format!("lines {first} to {last} hold no record; they are counted and not kept{more}"),
+            };
+            let (line, offset) = (Some(skip.lines.0), Some(skip.bytes.0));
+            issues.push(Issue { kind: IssueKind::Skipped, file, line, offset, reason });
+        }
+    }
+    issues
 }
 
 /// What no single line shows; all but the rounds without a line, of which there may be many.
@@ -63,8 +99,8 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
         // A line that was written twice counts once, whether its writer knows of it or not.
         let repeats = index.tally().repeats.count;
         let pairs = [
-            (TraceFile::Steps, manifest.step_count, index.steps().len(), repeats),
-            (TraceFile::Events, manifest.event_count, index.events().len(), 0),
+            (TraceFile::Steps, manifest.step_count, index.step_count(), repeats),
+            (TraceFile::Events, manifest.event_count, index.event_count(), 0),
         ];
         for (file, counted, there, repeats) in pairs {
             // A file that is not there is an issue of its own.
@@ -83,7 +119,7 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
     }
     issues.extend(total(index));
     let mut add = |kind, file, reason| issues.push(Issue { kind, file, line: None, offset: None, reason });
-    if index.join_is_open() {
+    if index.join_is_open() && !index.is_cut() {
         let reason = "step ids start over differently in steps and events; the newest are taken to belong together";
         add(IssueKind::Join, TraceFile::Events, reason.to_owned());
     }
@@ -140,6 +176,7 @@ fn of_the_ids(index: &Index) -> Vec<Issue> {
     };
     let laps = index.lap_starts();
     if laps.len() > index.segments().len().max(1)
+        && !index.is_cut()
         && let Some(step) = laps.last().and_then(|lap| index.steps().get(*lap))
     {
         let id = step.step_id.map_or_else(String::new, |id| format!(" with {id}"));
@@ -204,6 +241,10 @@ fn without_facts(index: &Index) -> Vec<Issue> {
 
 /// Rounds that events tell of and no step line does: the step under way, or one whose line is lost.
 fn without_line(index: &Index) -> Vec<Issue> {
+    // Where steps or events were dropped, their lines are there and were read.
+    if index.is_cut() {
+        return Vec::new();
+    }
     let groups = index.groups_without_line();
     // The newest round may still get its line.
     let lost = groups.into_iter().filter(|at| Some(*at) != index.pending_group());

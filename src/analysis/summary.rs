@@ -499,7 +499,7 @@ fn lines(index: &Index) -> (usize, usize) {
     let segments = index.newest_segments();
     let first_event = segments.first().map_or(0, |segment| segment.first_event);
     let unreadable: usize = segments.iter().map(|segment| segment.unreadable).sum();
-    (index.newest_len(), index.events().len().saturating_sub(first_event + unreadable))
+    (index.newest_len(), index.event_count_since(first_event).saturating_sub(unreadable))
 }
 
 /// Sums a run up.

@@ -3,7 +3,6 @@
 //! Nothing is said past the recorded end: what a run would have done there is not known.
 
 use super::facts::{Depth, Record};
-use super::format::counted;
 use super::verdict::amount;
 use crate::stop::{
     Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, Reading, Reads, RuleEntry, SpecError, Stats, StepFacts,
@@ -297,8 +296,7 @@ fn missing(
     let stopped_by = |step: u64| first.stop.is_some() && stopped <= Some(step);
     // A step that is not there may have ended a row, so that a later stop is no latest.
     if let Some(lost) = record.lost.filter(|lost| lost.from == 0 || !stopped_by(lost.from - 1)) {
-        let have = if lost.count == 1 { "has" } else { "have" };
-        return Some((format!("{} {have} no line in steps.jsonl", counted(lost.count, "step")), lost.from, None));
+        return Some((lost.words(), lost.from, None));
     }
     if let Some(from) = record.foreign.filter(|from| *from == 0 || !stopped_by(*from - 1)) {
         return Some(("steps.jsonl has more lines than steps ran, and some are no steps".to_owned(), from, None));

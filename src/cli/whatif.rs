@@ -192,7 +192,10 @@ fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look)
         writeln!(out, "  the step in which it died has no line in steps.jsonl")?;
     }
     if answers.lost > 0 {
-        writeln!(out, "  {} ran without a line in steps.jsonl", counted(answers.lost, "step"))?;
+        match answers.are_skipped {
+            true => writeln!(out, "  {}", answers.of_the_lost().trim_end_matches('.'))?,
+            false => writeln!(out, "  {} ran without a line in steps.jsonl", counted(answers.lost, "step"))?,
+        }
     }
     if answers.unread > 0 {
         writeln!(out, "  the facts of {} could not be read", counted(answers.unread, "step"))?;

@@ -9,12 +9,11 @@ mod changes;
 mod lines;
 pub(super) mod stream;
 
-use std::collections::{HashMap, HashSet};
-
 use changes::changes;
 use lines::Lines;
 
 use super::part::{self, quoted, text};
+use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{count, cut, filled, is_text, is_true, micros, number, objects, short, spoken};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
@@ -117,13 +116,13 @@ fn is_bare_message(line: &Line<'_>) -> bool {
 #[derive(Debug, Default)]
 struct Session {
     lines: Lines,
-    by_message: HashMap<Box<str>, usize>,
-    by_call: HashMap<Box<str>, usize>,
-    children: HashSet<Box<str>>,
+    by_message: Recent<Box<str>, usize>,
+    by_call: Recent<Box<str>, usize>,
+    children: RecentSet<Box<str>>,
     /// Sub-agents whose lines stand in this file and do not name them, as old versions wrote them.
     inline: u64,
     /// The newest step of each agent in the file.
-    newest: HashMap<Box<str>, usize>,
+    newest: Recent<Box<str>, usize>,
     last: Option<usize>,
     turns: u64,
     /// How the turn ended, where a line says so.
@@ -139,7 +138,7 @@ struct Session {
     /// The total of the newest cost line, and whether a reply came since.
     cost: Option<f64>,
     /// The newest total of each session in the file.
-    costs: HashMap<Box<str>, f64>,
+    costs: Recent<Box<str>, f64>,
     budget: Option<f64>,
     /// The tokens that the newest cost line records.
     total: Option<u64>,
@@ -182,7 +181,8 @@ impl Reader for Session {
             "cost-state" => {
                 let id = text(line.session).unwrap_or_default();
                 self.costs.extend(number(line.total_cost).map(|cost| (id.into(), cost)));
-                self.cost = number(line.total_cost).map(|_| self.costs.values().sum());
+                self.cost =
+                    number(line.total_cost).filter(|_| self.costs.is_whole()).map(|_| self.costs.values().sum());
                 self.total = line.models.map(counted);
                 draft.event(mark);
             }

@@ -9,12 +9,11 @@ mod copies;
 pub(super) mod exec;
 mod item;
 
-use std::collections::{HashMap, HashSet};
-
 use copies::Copies;
 use item::{odd_flag, part_of, project_of};
 
 use super::part::{self, text};
+use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{count, cut, member, number, objects, short, spoken};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
@@ -66,6 +65,9 @@ fields! {
     struct Usage { input_tokens, cached_input_tokens, output_tokens, reasoning_output_tokens, total_tokens }
 }
 
+/// So many of the newest turns can be rolled back.
+const MAX_TURNS: usize = 10_000;
+
 /// A session under way.
 #[derive(Debug, Default)]
 struct Rollout {
@@ -82,8 +84,8 @@ struct Rollout {
     replies: u64,
     replies_in_total: Option<u64>,
     /// The step of each call, and whether it waits for its result.
-    calls: HashMap<Box<str>, (usize, bool)>,
-    children: HashSet<Box<str>>,
+    calls: Recent<Box<str>, (usize, bool)>,
+    children: RecentSet<Box<str>>,
     turns: u64,
     /// The file tells where turns begin and end; older ones do not.
     has_turns: bool,
@@ -413,6 +415,9 @@ impl Rollout {
         if !is_known {
             self.has_prompt = true;
             self.asked.push(Turn { first, before: std::mem::take(&mut self.before) });
+            if self.asked.len() > 2 * MAX_TURNS {
+                self.asked.drain(..MAX_TURNS);
+            }
         }
     }
 

@@ -5,23 +5,30 @@
 mod odd;
 mod sums;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use odd::Said;
 use sums::Sums;
 
 use super::part::text;
+use super::recent::{Bits, RecentSet};
 use super::value::{cut, short};
 use super::{Answer, OTHER_SESSION, Part, Tokens, Tool, step_head};
 use crate::model::event::InitNote;
 use crate::model::step::Usage;
 use crate::model::{
-    Certainty, Compaction, Delta, Ended, EventHead, EventKind, EventNote, Fate, Issue, IssueKind, Manifest,
+    Certainty, Compaction, Delta, Ended, EventHead, EventKind, EventNote, Fate, Index, Issue, IssueKind, Manifest,
     ManifestState, Names, Span, StepHead, TraceFile,
 };
 
 /// So many steps that wait for an answer are kept: a reader of a file in which none ever comes must not fill the memory.
 const MAX_OPEN: usize = 1_000;
+
+/// The parts of these steps are kept while they weigh no more; the oldest are settled first.
+const MAX_WEIGHT: usize = 48 << 20;
+
+/// So many events of a document are held before they go into the index.
+const MAX_EVENTS: usize = 50_000;
 
 /// An answer that waits for its call is kept up to this size.
 const MAX_ORPHAN_BYTES: usize = 16 << 10;
@@ -66,8 +73,12 @@ pub struct EventDraft<'a> {
 #[derive(Debug, Default)]
 pub struct Open {
     steps: BTreeMap<usize, Going>,
+    /// What their parts weigh, about.
+    weight: usize,
     /// The file grows: what one look sees may come in several.
     grows: bool,
+    /// So many steps of a document are in an index already.
+    flushed: usize,
     /// How many steps and events there are.
     next_step: usize,
     next_event: usize,
@@ -80,11 +91,11 @@ pub struct Open {
     /// The newest time of an event.
     latest: Option<i64>,
     /// Steps that the run went back to before.
-    left: BTreeSet<usize>,
+    left: Bits,
     /// The prints of records of which no two are the same.
-    seen: HashSet<u64>,
+    seen: RecentSet<u64>,
     /// The prints of the ids of all calls.
-    asked: HashSet<u64>,
+    asked: RecentSet<u64>,
     /// Answers whose calls are in no record so far, by the call, with their events; without the answer where it has no room.
     orphans: HashMap<Box<str>, Option<(usize, Part)>>,
     /// Up to how many steps the totals cover that the run told last; and whether it went on to another session without telling
@@ -147,7 +158,7 @@ impl<'a> Draft<'a> {
     /// The same, where all looks so far were pieces of one: a document that is read in pieces.
     #[must_use]
     pub fn from_start(self) -> Self {
-        Self { known: 0, ..self }
+        Self { known: self.open.flushed, ..self }
     }
 
     /// What follows is said of the record at this place.
@@ -231,7 +242,7 @@ impl<'a> Draft<'a> {
 
     /// Step `n` is on a branch that the run left, or not any more.
     pub fn leave(&mut self, n: usize, is_left: bool) {
-        let changed = if is_left { self.open.left.insert(n) } else { self.open.left.remove(&n) };
+        let changed = self.open.left.set(n, is_left);
         // The head of a step that is new in this look is made when it ends.
         if changed && n < self.known {
             self.delta.left.push((n, is_left));
@@ -309,10 +320,16 @@ impl<'a> Draft<'a> {
                 format!("a second result of call {:?} says {later}, the first one {known}", new.call)
             })
             .collect();
+        let (weight, beyond) = (part.weight(), step.part.beyond);
         step.part.add(part);
+        self.open.weight += weight;
+        let is_full = beyond == 0 && step.part.beyond > 0;
         let odd = odd::of_part(&mut step.part, &mut step.odd);
         odd.into_iter().for_each(|reason| self.issue(IssueKind::Field, reason));
         contrary.into_iter().for_each(|reason| self.issue(IssueKind::Join, reason));
+        if is_full {
+            self.issue(IssueKind::TooLong, "the step has more calls or results than the board reads of one");
+        }
         for call in calls {
             self.open.asked.insert(StepHead::print_of(call.as_bytes()));
             if self.open.orphans.get(&*call).is_some_and(Option::is_some)
@@ -336,7 +353,8 @@ impl<'a> Draft<'a> {
             }
             match orphans.len() < MAX_OPEN {
                 true => {
-                    let kept = Some((event, part.clone())).filter(|_| part.len() <= MAX_ORPHAN_BYTES);
+                    let kept = Some((event, part)).filter(|(_, part)| part.weight() <= MAX_ORPHAN_BYTES);
+                    let kept = kept.map(|(event, part)| (event, part.clone()));
                     orphans.insert((*answer.call).into(), kept)
                 }
                 false => orphans.insert(Box::default(), None),
@@ -354,6 +372,7 @@ impl<'a> Draft<'a> {
     pub fn add(&mut self, n: usize, event: usize, part: Part) {
         self.refer(n, event);
         if let Some(step) = self.open.steps.get_mut(&n) {
+            self.open.weight += part.weight();
             step.part.add(part);
             step.touched = true;
         }
@@ -371,9 +390,7 @@ impl<'a> Draft<'a> {
     /// whole, the steps would else all be in memory at once.
     pub fn settle(&mut self, n: usize) {
         let Some(step) = self.open.steps.get_mut(&n).filter(|step| step.head.is_none()) else { return };
-        step.head = Some(Box::new(step.head(n, self.names)));
-        step.tokens = step.part.all_tokens();
-        step.part = Part::default();
+        step.settle(n, self.names);
     }
 
     /// The reply of step `n` is over: nothing but answers to its calls can come.
@@ -488,23 +505,64 @@ impl<'a> Draft<'a> {
         self.delta.issues.push(Issue { kind, file, line: None, offset: None, reason });
     }
 
-    /// Hands out what changed: heads of steps, and the manifest.
-    pub fn end(self) {
+    /// Whether what is held of a document should go into the index before more is read of it.
+    pub fn is_full(&self) -> bool {
+        !self.open.grows && (self.delta.events.len() > MAX_EVENTS || self.open.weight > MAX_WEIGHT)
+    }
+
+    /// Puts what is held of a document into `index`. Steps that are not among the newest can change no more.
+    pub fn flush(&mut self, index: &mut Index) {
+        self.hand_out();
+        let mut delta = std::mem::take(self.delta);
+        delta.names = self.names.since(index.names().len()).to_vec();
+        index.apply(delta);
+        self.known = self.open.next_step;
+        self.open.flushed = self.known;
+    }
+
+    /// Hands out the heads of steps that changed, and lets go of what has no room.
+    fn hand_out(&mut self) {
         let Self { open, names, delta, known, .. } = self;
+        let known = *known;
         for (n, step) in open.steps.iter_mut().filter(|(_, step)| step.touched) {
-            let settled = step.head.take().map(|head| StepHead { parts: step.events.clone().into(), ..*head });
+            let settled = step.head.as_deref().cloned();
+            let settled = settled.map(|head| StepHead { parts: step.events.clone().into(), ..head });
             let tokens = settled.as_ref().map_or_else(|| step.part.all_tokens(), |_| step.tokens);
             let head = settled.unwrap_or_else(|| step.head(*n, names));
-            let head = StepHead { is_left: open.left.contains(n), ..head };
+            let head = StepHead { is_left: open.left.contains(*n), ..head };
             let counted = Sums::of(head.tokens, tokens);
             open.sums.replace(step.counted, counted);
             (step.counted, step.touched) = (counted, false);
             if *n < known { delta.touched.push((*n, head)) } else { delta.steps.push(head) }
         }
-        open.steps.retain(|_, step| !step.is_over());
-        while open.steps.len() > MAX_OPEN {
+        // A part of a document may refer to any step before it, as long as there is room for all.
+        if open.grows {
+            open.steps.retain(|_, step| !step.is_over());
+        }
+        let most = if open.grows { MAX_OPEN } else { MAX_EVENTS };
+        while open.steps.len() > most {
             open.steps.pop_first();
         }
+        let weight = |step: &Going| step.part.weight() + step.events.len() * size_of::<u32>();
+        open.weight = open.steps.values().map(weight).sum();
+        let mut oldest = 0;
+        while open.weight > MAX_WEIGHT / 2 && oldest < open.next_step {
+            let Some((n, step)) = open.steps.range_mut(oldest..).next() else { break };
+            oldest = n + 1;
+            open.weight = open.weight.saturating_sub(weight(step));
+            if open.grows {
+                let n = *n;
+                open.steps.remove(&n);
+            } else if step.head.is_none() {
+                step.settle(*n, names);
+            }
+        }
+    }
+
+    /// Hands out what changed: heads of steps, and the manifest.
+    pub fn end(mut self) {
+        self.hand_out();
+        let Self { open, delta, .. } = self;
         let mut manifest = open.manifest.clone();
         manifest.tokens_summed = open.sums.tokens_of_all(open.next_step);
         manifest.latency_s = manifest.latency_s.filter(|seconds| *seconds >= 0.0);
@@ -534,6 +592,13 @@ impl Going {
     /// Nothing more can come: whether it was said in this look or in one before must make no difference.
     fn is_over(&self) -> bool {
         self.closed && self.part.unanswered() == 0
+    }
+
+    /// Keeps nothing but the head.
+    fn settle(&mut self, n: usize, names: &mut Names) {
+        self.head = Some(Box::new(self.head(n, names)));
+        self.tokens = self.part.all_tokens();
+        self.part = Part::default();
     }
 
     fn head(&self, n: usize, names: &mut Names) -> StepHead {

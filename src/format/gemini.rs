@@ -7,9 +7,8 @@
 
 pub(super) mod stream;
 
-use std::collections::{HashMap, HashSet};
-
 use super::part::{self, text};
+use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
 use super::value::{below, count, cut, is_text, member, micros, objects, short, spoken, status};
 use super::watch::begun;
@@ -95,12 +94,12 @@ struct Session {
     /// The first record was taken in.
     is_begun: bool,
     /// Replies by id.
-    replies: HashMap<Box<str>, usize>,
+    replies: Recent<Box<str>, usize>,
     /// How many steps there were before other messages, by their ids.
-    asked: HashMap<Box<str>, usize>,
+    asked: Recent<Box<str>, usize>,
     /// The step of each call.
-    calls: HashMap<Box<str>, usize>,
-    children: HashSet<Box<str>>,
+    calls: Recent<Box<str>, usize>,
+    children: RecentSet<Box<str>>,
     last: Option<usize>,
     turns: u64,
     /// A prompt or a result came after the last reply: the next one is due; and whether it was a prompt.

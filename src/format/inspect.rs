@@ -11,6 +11,7 @@ mod part;
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::recent::Recent;
 use super::value::{cut, filled, is_true, micros, spoken};
 use super::watch::begun;
 use super::{Draft, EventDraft, Reader, Several, Shape, Source, Tool};
@@ -135,13 +136,13 @@ struct Sample {
     /// The newest step.
     last: Option<usize>,
     /// The steps whose calls wait for an answer, by the ids of the calls.
-    calls: HashMap<String, usize>,
+    calls: Recent<String, usize>,
     /// The texts that steps refer to, in the order in which they do.
     refers: BTreeMap<usize, Vec<String>>,
     /// Which steps refer to a text, and the event that holds it.
     texts: HashMap<String, (Vec<usize>, Option<usize>)>,
     /// The first event of each step that refers to a text.
-    first: HashMap<usize, usize>,
+    first: Recent<usize, usize>,
     kept: usize,
     facts: Facts,
 }

@@ -64,6 +64,7 @@ mod otlp;
 mod part;
 mod qitos;
 mod qwen;
+mod recent;
 mod swe_agent;
 mod tau2;
 mod turns;

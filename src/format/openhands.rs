@@ -8,9 +8,8 @@
 pub(super) mod exported;
 pub(super) mod instance;
 
-use std::collections::HashMap;
-
 use super::part::{self, quoted, text};
+use super::recent::Recent;
 use super::value::{
     above_zero, below, count, cut, filled, int, is_text, is_true, leading, limit, member, number, objects, spoken,
     unpacked,
@@ -98,9 +97,9 @@ fn is_event(line: &str) -> bool {
 /// A conversation under way.
 #[derive(Debug, Default)]
 struct Conversation {
-    by_response: HashMap<Box<str>, usize>,
+    by_response: Recent<Box<str>, usize>,
     /// By the id of the call, and by that of the event that asks for it.
-    by_call: HashMap<Box<str>, usize>,
+    by_call: Recent<Box<str>, usize>,
     last: Option<usize>,
     turns: u64,
     /// A prompt came after the last reply.

@@ -15,6 +15,7 @@ use exported::{Exported, Judged};
 use raised::{quiet, raised};
 
 use super::part::text;
+use super::recent::{Recent, RecentSet};
 use super::value::{cut, filled, number, unpacked};
 use super::{Answer, Apart, Belongs, CallDraft, Draft, EventDraft, Part, Reader, Several, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
@@ -244,13 +245,13 @@ fn plain(value: &str, depth: usize) -> String {
 /// A trace under way. Its spans come in the order in which they began.
 #[derive(Debug, Default)]
 struct Trace {
-    by_call: HashMap<String, usize>,
+    by_call: Recent<String, usize>,
     /// The steps of spans of replies, and of those below them that are neither tools nor agents.
-    in_reply: HashMap<String, usize>,
+    in_reply: Recent<String, usize>,
     /// The newest reply below each span.
-    by_parent: HashMap<String, usize>,
+    by_parent: Recent<String, usize>,
     /// The spans of tools, and all below them.
-    in_tools: HashSet<String>,
+    in_tools: RecentSet<String>,
     last: Option<usize>,
     /// The span that all others are below has come, with what went wrong in it; none has as long as the trace goes on.
     root: Option<(Option<(String, String)>, usize)>,
@@ -259,7 +260,7 @@ struct Trace {
     newest_end: Option<(i64, Option<(String, String)>, usize)>,
     /// The tokens and the cost that the outermost agents record.
     of_agents: Option<(Tokens, Option<f64>)>,
-    in_agents: HashSet<String>,
+    in_agents: RecentSet<String>,
     has_inner_agents: bool,
     /// What is said of the run in words of its own, where `board export` wrote the trace.
     exported: Option<Exported>,

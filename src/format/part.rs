@@ -12,6 +12,12 @@ use std::num::NonZeroU8;
 use crate::model::json::walk;
 use crate::model::step::{NO_ANSWER, NOT_RECORDED};
 
+/// So many calls, answers, and other things of one sort are read of a step; later ones are counted. No known model asks
+/// for a tenth of this in one reply.
+const MAX_PIECES: usize = 1_024;
+/// So many texts are read of a step.
+const MAX_TEXTS: usize = 16 * MAX_PIECES;
+
 /// What one record says of a step. Texts are decoded, except where a field says JSON.
 #[derive(Debug, Clone, Default)]
 pub struct Part {
@@ -56,6 +62,8 @@ pub struct Part {
     pub is_nested: bool,
     /// The record says all there is to say of the step: what was said before is void.
     pub whole: bool,
+    /// So many calls, answers and other things are not among these, because a step has room for no more.
+    pub beyond: usize,
 }
 
 /// A call of a tool.
@@ -143,8 +151,10 @@ impl Part {
         }
         if more.whole {
             *self = more;
+            self.bound();
             return;
         }
+        self.beyond += more.beyond;
         replace(&mut self.agent, more.agent);
         replace(&mut self.model, more.model);
         replace(&mut self.finish, more.finish);
@@ -166,16 +176,20 @@ impl Part {
             }
         }
         for call in more.calls {
+            let is_full = self.calls.len() >= MAX_PIECES;
             match self.calls.iter_mut().find(|known| !call.id.is_empty() && known.id == call.id) {
                 // Told of once more without what it was asked with.
                 Some(known) if call.args.is_empty() && !known.args.is_empty() => {}
                 Some(known) => *known = call,
+                None if is_full => self.beyond += 1,
                 None => self.calls.push(call),
             }
         }
         for answer in more.answers {
+            let is_full = self.answers.len() >= MAX_PIECES;
             match self.answers.iter_mut().find(|known| !answer.call.is_empty() && known.call == answer.call) {
                 Some(known) => known.sharpen(answer),
+                None if is_full => self.beyond += 1,
                 None => self.answers.push(answer),
             }
         }
@@ -184,6 +198,20 @@ impl Part {
         self.diffs.extend(more.diffs.into_iter().map(|(at, diff)| (before + at, diff)));
         self.changes.extend(more.changes);
         self.scores.extend(more.scores);
+        self.bound();
+    }
+
+    /// Takes out what a step has no room for.
+    fn bound(&mut self) {
+        fn to<T>(list: &mut Vec<T>, most: usize) -> usize {
+            let beyond = list.len().saturating_sub(most);
+            list.truncate(most);
+            beyond
+        }
+        self.beyond += to(&mut self.calls, MAX_PIECES) + to(&mut self.answers, MAX_PIECES);
+        self.beyond += to(&mut self.beside, MAX_PIECES) + to(&mut self.scores, MAX_PIECES);
+        self.beyond += to(&mut self.changes, MAX_PIECES);
+        self.beyond += to(&mut self.thought, MAX_TEXTS) + to(&mut self.text, MAX_TEXTS);
     }
 
     /// Puts `text` in the place of `reference`, a word that needs no escape in JSON, wherever a string is nothing else.
@@ -226,6 +254,13 @@ impl Part {
         let changes = self.changes.iter().flat_map(|(_, before, after)| before.iter().chain(after)).map(String::len);
         let diffs = self.diffs.iter().map(|(_, diff)| diff.len());
         texts.chain(calls).chain(answers).chain(changes).chain(diffs).sum()
+    }
+
+    /// About how many bytes it takes in memory.
+    pub(super) fn weight(&self) -> usize {
+        let texts = self.thought.len() + self.text.len() + self.tail.len();
+        let pieces = self.calls.len() + self.answers.len() + self.beside.len() + self.changes.len() + self.scores.len();
+        self.len() + texts * 48 + pieces * 256
     }
 
     /// The place of the first call without an answer, counted from 1.

@@ -5,10 +5,9 @@
 //! it is several, of which one has the tokens. No line says how the session ended, but errors of the service are told.
 //! Seen in version 0.24.
 
-use std::collections::HashMap;
-
 use super::gemini::{changes, given_for};
 use super::part::{self, text};
+use super::recent::Recent;
 use super::turns::Turns;
 use super::value::{count, cut, filled, int, is_text, is_true, member, number, objects, short, status};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
@@ -61,7 +60,7 @@ fields! {
 #[derive(Debug, Default)]
 struct Session {
     /// Calls without a result.
-    calls: HashMap<Box<str>, usize>,
+    calls: Recent<Box<str>, usize>,
     /// The newest step, and whether its reply goes on.
     last: Option<usize>,
     replying: bool,

@@ -6,9 +6,8 @@
 //! has are none of the agent's. A conversation in speech is kept as ticks, each a moment in which either may go on: one in
 //! which the agent asks for something is a step, and how many replies there were between is not recorded.
 
-use std::collections::HashMap;
-
 use super::part::{self, text};
+use super::recent::Recent;
 use super::value::{
     above_zero, count, cut, filled, given, int, is_text, is_true, limit, member, number, short, spoken, unpacked,
 };
@@ -119,7 +118,7 @@ fields! {
 struct Simulation {
     /// What holds of all simulations.
     info: String,
-    by_call: HashMap<String, usize>,
+    by_call: Recent<String, usize>,
     last: Option<usize>,
     turns: u64,
     /// It was held in speech.

@@ -5,7 +5,7 @@ mod evicted;
 
 use std::io::{self, Read as _};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
@@ -19,7 +19,7 @@ use crate::analysis::summary::{Summary, summary};
 use crate::mirror::Mirror;
 use crate::model::price::Prices;
 use crate::model::{Delta, Index, Issue, IssueKind, Lines, MAX_LINE_BYTES, RunKey, Span, TraceFile};
-use crate::trace::{RedactedRun, RunDir, RunReader, Stamps, is_running};
+use crate::trace::{PIECE_BYTES, RedactedRun, RunDir, RunReader, Stamps, is_running};
 
 /// A run that the board follows.
 ///
@@ -44,14 +44,16 @@ pub struct Run {
     corrections: AtomicU64,
     /// When the index was last asked for; microseconds since the epoch.
     used: AtomicI64,
-    revision: watch::Sender<u64>,
+    /// The library's revision at its last change, and who is told of newer ones.
+    changed: AtomicU64,
+    followers: OnceLock<watch::Sender<u64>>,
     born: AtomicU64,
     known: AtomicBool,
     gone: AtomicBool,
     grew: AtomicI64,
     /// When the summary was made.
     summed: Mutex<Instant>,
-    waking: Arc<tokio::sync::Mutex<()>>,
+    waking: OnceLock<Arc<tokio::sync::Mutex<()>>>,
     #[cfg(test)]
     fault: Mutex<Option<fn()>>,
 }
@@ -83,6 +85,9 @@ impl Lines for Run {
     }
 }
 
+/// The index of every run that was not read yet.
+static NOTHING_READ: LazyLock<Arc<Index>> = LazyLock::new(Arc::default);
+
 /// A larger manifest is not shown on a page; its raw text can be had.
 const MAX_MANIFEST_SHOWN: u64 = MAX_LINE_BYTES;
 
@@ -102,10 +107,10 @@ pub(super) struct News {
 impl Run {
     /// A run that is not read yet. Its files are taken for quiet after `settle`.
     pub(super) fn new(key: &RunKey, path: String, dir: RunDir, settle: Duration) -> Self {
-        let index = Arc::<Index>::default();
+        // Runs by the hundred thousand may wait to be read: those share an index and have no reader.
+        let index = Arc::clone(&NOTHING_READ);
         let unread = summary(key, path, &index, Outside { now: now(), ..Outside::default() });
-        let reader = RunReader::settling(dir.clone(), settle);
-        let run = Self::holding(dir, settle, Held::Open(Box::new(reader)), unread.unread());
+        let run = Self::holding(dir, settle, Held::Unread, unread.unread());
         Self { index: RwLock::new(Some(index)), ..run }
     }
 
@@ -128,13 +133,14 @@ impl Run {
             outdated: AtomicBool::new(false),
             corrections: AtomicU64::new(0),
             used: AtomicI64::new(0),
-            revision: watch::Sender::new(0),
+            changed: AtomicU64::new(0),
+            followers: OnceLock::new(),
             born: AtomicU64::new(0),
             known: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             grew: AtomicI64::new(0),
             summed: Mutex::new(Instant::now()),
-            waking: Arc::default(),
+            waking: OnceLock::new(),
             #[cfg(test)]
             fault: Mutex::default(),
         }
@@ -241,7 +247,7 @@ impl Run {
 
     /// Held by whoever has the files of a parked run read: others wait without a thread.
     pub fn waking(&self) -> &Arc<tokio::sync::Mutex<()>> {
-        &self.waking
+        self.waking.get_or_init(Arc::default)
     }
 
     /// The index as it is now; reads the files of a parked run, which then stays open for a while. Whoever holds it
@@ -299,7 +305,7 @@ impl Run {
         // Whoever asks for the index reads lines as well.
         self.dir.unpack();
         let mut behind = self.begin_again(std::mem::take(&mut *held));
-        while behind.read(u64::MAX) {}
+        while behind.read(PIECE_BYTES) {}
         let index = Arc::clone(&behind.index);
         *held = self.catch_up(behind);
         self.check_summary(&index);
@@ -356,7 +362,7 @@ impl Run {
         match &*self.held.try_lock().ok()? {
             Held::Parked(stamps) => Some(*stamps),
             Held::Open(reader) if !self.may_change() => reader.stamps(),
-            Held::Open(_) | Held::Behind(_) | Held::Failed(_) => None,
+            Held::Unread | Held::Open(_) | Held::Behind(_) | Held::Failed(_) => None,
         }
     }
 
@@ -368,12 +374,15 @@ impl Run {
 
     /// The library's revision at the last change of this run, and word of newer ones.
     pub fn revision(&self) -> watch::Receiver<u64> {
-        self.revision.subscribe()
+        let followers = self.followers.get_or_init(|| watch::Sender::new(self.revision_now()));
+        // What changed while they were made counts as well.
+        Self::send(followers, self.revision_now());
+        followers.subscribe()
     }
 
     /// The library's revision at the last change of this run.
     pub fn revision_now(&self) -> u64 {
-        *self.revision.borrow()
+        self.changed.load(Ordering::SeqCst)
     }
 
     /// The library's revision at which this run was found.
@@ -399,10 +408,13 @@ impl Run {
         let Ok(mut held) = self.held.try_lock() else { return News::default() };
         // What was read of files that are not here any more stays.
         let Ok(_files) = self.hold() else { return News { changed: self.grows_older(), ..News::default() } };
+        if matches!(*held, Held::Unread) {
+            *held = Held::Open(Box::new(RunReader::settling(self.dir.clone(), self.settle)));
+        }
         let waits = match &*held {
             Held::Parked(stamps) => Some(Some(*stamps)),
             Held::Failed(stamps) => Some(*stamps),
-            Held::Open(_) | Held::Behind(_) => None,
+            Held::Unread | Held::Open(_) | Held::Behind(_) => None,
         };
         if let Some(stamps) = waits
             && Stamps::of(&self.dir) == stamps
@@ -543,12 +555,23 @@ impl Run {
 
     /// Whether somebody follows this run.
     pub(super) fn is_looked_at(&self) -> bool {
-        self.revision.receiver_count() > 0
+        self.followers.get().is_some_and(|followers| followers.receiver_count() > 0)
     }
 
     /// Tells everybody who follows this run.
     pub(super) fn tell(&self, revision: u64) {
-        self.revision.send_replace(revision);
+        self.changed.store(revision, Ordering::SeqCst);
+        if let Some(followers) = self.followers.get() {
+            Self::send(followers, revision);
+        }
+    }
+
+    fn send(followers: &watch::Sender<u64>, revision: u64) {
+        followers.send_if_modified(|sent| {
+            let is_news = *sent < revision;
+            *sent = revision.max(*sent);
+            is_news
+        });
     }
 
     /// Notes the revision at which it was found.
@@ -568,7 +591,7 @@ impl Run {
             Ok(held) => match &*held {
                 Held::Open(reader) => reader.is_unsettled(),
                 Held::Behind(_) => true,
-                Held::Parked(_) | Held::Failed(_) => false,
+                Held::Unread | Held::Parked(_) | Held::Failed(_) => false,
             },
             // Somebody has it read.
             Err(_) => true,

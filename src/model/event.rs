@@ -27,6 +27,15 @@ pub struct EventHead {
     pub ts: Option<i64>,
 }
 
+impl EventHead {
+    /// Whether the line holds nothing that the board knows: it is no record, or one without a known field.
+    pub fn is_void(&self) -> bool {
+        let is_bare = self.phase == Symbol::default() && self.stage == Symbol::default();
+        let is_placed = self.step_id.is_some() || self.ts.is_some();
+        self.kind == EventKind::Other && is_bare && !is_placed
+    }
+}
+
 /// What an event is to the run it belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EventKind {

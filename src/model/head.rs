@@ -396,6 +396,31 @@ impl StepHead {
         }
     }
 
+    /// Whether the line holds nothing that the board knows: it is no record, or one without a known field.
+    pub fn is_void(&self) -> bool {
+        let is_bare = self.step_id.is_none() && self.mode == Symbol::default() && self.agent == Symbol::default();
+        let is_idle = self.actions == 0 && self.critics.is_empty() && self.error.is_none() && self.parts.is_empty();
+        let is_silent = self.tokens.is_none() && self.tokens_total.is_none() && self.facts.is_none();
+        let is_still = !self.tells_changes && self.observed.is_empty() && self.returncode.is_none();
+        is_bare && is_idle && is_silent && is_still && self.cost_usd.is_none()
+    }
+
+    /// Returns about how many bytes the head takes in memory.
+    pub fn weight(&self) -> u64 {
+        fn of<T>(list: &[T]) -> usize {
+            // What the allocator takes beside the bytes.
+            if list.is_empty() { 0 } else { size_of_val(list).next_multiple_of(16) + 16 }
+        }
+        let texts = [Some(&self.call), self.critic_reason.as_ref(), self.error.as_ref()];
+        let texts: usize = texts.into_iter().flatten().map(|text| of(text.as_bytes())).sum();
+        let lists = of(&self.parts) + of(&self.calls) + of(&self.changed) + of(&self.critics) + of(&self.outside);
+        let facts = self.facts.as_deref().map_or(0, |facts| {
+            let texts = [&facts.json, &facts.error].into_iter().flatten().map(|text| of(text.as_bytes()));
+            size_of::<RecordedFacts>() + 16 + texts.sum::<usize>()
+        });
+        (size_of::<Self>() + texts + lists + facts) as u64
+    }
+
     /// Marks a line that nothing can be read of; it is like its copies alone.
     pub fn unread(fate: Fate, line: &[u8]) -> Self {
         Self { fate, asked_hash: Self::print_of(line), ..Self::default() }

@@ -6,6 +6,8 @@
 mod fold;
 mod join;
 mod list;
+mod room;
+mod skip;
 mod stated;
 mod tally;
 
@@ -17,7 +19,9 @@ use super::{
 };
 use join::{Again, Laps};
 pub use list::List;
+pub use skip::{Skip, Skips, Why};
 pub use stated::{Answer, Ignored, is_same_reason, is_same_total};
+use tally::Void;
 pub use tally::{Distinct, RunTally, Spent, Tally};
 
 /// The records of one step are not held together where they have more bytes.
@@ -54,6 +58,10 @@ pub struct Delta {
     pub events_file: FileState,
     /// More bytes are there than one look reads.
     pub more: bool,
+    /// The files are packed: how much they say is no measure of how large they are.
+    pub is_packed: bool,
+    /// All there is, where it was read into an index of its own; it replaces what the index holds.
+    pub whole: Option<Box<Index>>,
 }
 
 /// How much of a file there is and was read.
@@ -195,6 +203,14 @@ pub struct Index {
     /// What the steps add up to, and the same without the newest ones.
     tally: Tally,
     settled: Tally,
+    /// The same of all steps up to and with the last that was dropped for want of room.
+    base: Tally,
+    /// Steps of the newest run that are counted and not kept, because they hold no record.
+    void: Void,
+    /// Which steps and events are counted and not kept.
+    step_skips: Skips,
+    event_skips: Skips,
+    is_packed: bool,
     /// How many groups have a step, lap by lap.
     joined: usize,
     /// What the newest steps left of the state, hashed; `None` is a value that is not known.
@@ -224,8 +240,51 @@ impl Index {
     pub fn label(&self, ordinal: usize) -> String {
         match self.steps.get(ordinal).and_then(|step| step.step_id) {
             Some(id) => id.to_string(),
-            None => format!("#{ordinal}"),
+            None => format!("#{}", self.step_skips.number(ordinal)),
         }
+    }
+
+    /// Which of the steps are counted and not kept.
+    pub fn step_skips(&self) -> &Skips {
+        &self.step_skips
+    }
+
+    /// Which of the events are counted and not kept.
+    pub fn event_skips(&self) -> &Skips {
+        &self.event_skips
+    }
+
+    /// How many step lines there are, with those that are not kept.
+    pub fn step_count(&self) -> usize {
+        self.steps.len() + self.step_skips.uncounted()
+    }
+
+    /// How many event lines there are, with those that are not kept.
+    pub fn event_count(&self) -> usize {
+        self.events.len() + self.event_skips.uncounted()
+    }
+
+    /// How many event lines there are from the one at `start` on, where a segment begins.
+    pub fn event_count_since(&self, start: usize) -> usize {
+        self.events.len().saturating_sub(start) + self.event_skips.uncounted_since(start)
+    }
+
+    /// Whether records of this run were dropped for want of room, so that what all of them add up to need not be known.
+    pub fn is_cut(&self) -> bool {
+        self.step_skips.is_cut() || self.event_skips.is_cut()
+    }
+
+    /// Whether steps of the newest run were dropped.
+    pub fn is_newest_cut(&self) -> bool {
+        let start = self.newest_start();
+        self.step_skips.list().iter().any(|skip| skip.why == Why::Room && skip.at >= start)
+    }
+
+    /// The positions of the records that the step at `ordinal` is put together from; `None` stands for one that is not
+    /// kept.
+    pub fn parts_of(&self, ordinal: usize) -> impl Iterator<Item = Option<usize>> {
+        let parts = self.steps.get(ordinal).into_iter().flat_map(|step| step.parts.iter());
+        parts.map(|number| self.event_skips.position(usize::try_from(*number).ok()?))
     }
 
     /// The event lines, in file order.
@@ -335,16 +394,19 @@ impl Index {
     ) -> Option<Result<Vec<u8>, String>> {
         let assemble = self.format().assemble?;
         let n = self.steps.partition_point(|step| step.span.offset < span.offset);
-        let Some(step) = self.steps.get(n).filter(|step| step.span.offset == span.offset) else {
+        if self.steps.get(n).is_none_or(|step| step.span.offset != span.offset) {
             return Some(Err("no step begins there any more".to_owned()));
-        };
-        let events = step.parts.iter().filter_map(|at| self.events.get(usize::try_from(*at).ok()?));
-        let bytes: u64 = events.clone().map(|event| event.span.len).sum();
+        }
+        if self.step_skips.get(n).is_some() || self.parts_of(n).any(|at| at.is_none()) {
+            return Some(Err("its records are skipped: the run has more than the board keeps".to_owned()));
+        }
+        let events: Vec<&EventHead> = self.parts_of(n).filter_map(|at| self.events.get(at?)).collect();
+        let bytes: u64 = events.iter().map(|event| event.span.len).sum();
         if bytes > MAX_ASSEMBLED_BYTES {
             return Some(Err(format!("its records have {bytes} bytes, more than {MAX_ASSEMBLED_BYTES}")));
         }
         let texts: Result<Vec<String>, String> =
-            events.map(|event| Ok(Record::read(read(event.span)?).text.into_owned())).collect();
+            events.into_iter().map(|event| Ok(Record::read(read(event.span)?).text.into_owned())).collect();
         Some(texts.map(|texts| assemble(n, &texts).into_bytes()))
     }
 

@@ -76,16 +76,18 @@ pub enum IssueKind {
     Outside,
     /// Step ids jump: lines between them are missing.
     Gap,
+    /// Lines are counted and not kept: they hold no record, or the run has more than the board keeps.
+    Skipped,
 }
 
 impl IssueKind {
     /// Whether the oddity costs data (a problem) or is only worth knowing (a note).
     pub fn is_problem(self) -> bool {
         use IssueKind::{
-            Away, Count, Field, Foreign, Gap, Missing, NotJson, Repaired, State, TooLong, Torn, Unreadable,
+            Away, Count, Field, Foreign, Gap, Missing, NotJson, Repaired, Skipped, State, TooLong, Torn, Unreadable,
         };
         let of_a_file = matches!(self, Missing | Unreadable | Away | Torn | NotJson | TooLong);
-        of_a_file || matches!(self, Foreign | Field | Repaired | Count | State | Gap)
+        of_a_file || matches!(self, Foreign | Field | Repaired | Count | State | Gap | Skipped)
     }
 
     /// A word or two for tables.
@@ -116,6 +118,7 @@ impl IssueKind {
             IssueKind::State => "state breaks",
             IssueKind::Outside => "changed outside",
             IssueKind::Gap => "missing ids",
+            IssueKind::Skipped => "skipped",
         }
     }
 }

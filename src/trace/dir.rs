@@ -271,6 +271,11 @@ impl RunDir {
         if self.is_packed() { frames::open(opened, stamp, patience) } else { Ok((Content::File(opened), stamp)) }
     }
 
+    /// Whether its records are unpacked before they are read: then they may be far more than the file.
+    pub(super) fn is_unpacked(&self) -> bool {
+        self.is_packed() || self.member.as_ref().is_some_and(|member| member.packed().is_some())
+    }
+
     /// Whether its file is compressed as a whole.
     pub(super) fn is_packed(&self) -> bool {
         self.single.as_ref().is_some_and(|(_, name)| is_packed(name))

@@ -63,6 +63,8 @@ struct UnderWay {
     reader: Box<dyn Reader>,
     names: Names,
     delta: Delta,
+    /// What had no room beside the rest, and is in an index already.
+    index: Option<Box<Index>>,
     took: Duration,
 }
 
@@ -265,6 +267,7 @@ impl UnderWay {
             reader: tool.reader(),
             names: Names::default(),
             delta: Delta::default(),
+            index: None,
             took: Duration::ZERO,
         }
     }
@@ -274,7 +277,7 @@ impl UnderWay {
     /// # Errors
     /// The file cannot be read now.
     fn read(&mut self, limit: u64, path: &Path) -> io::Result<bool> {
-        let Self { input, values, hasher, size, damage, open, reader, names, delta, .. } = self;
+        let Self { input, values, hasher, size, damage, open, reader, names, delta, index, .. } = self;
         let mut draft = Draft::new(open, names, delta).from_start();
         let mut piece = vec![0; usize::try_from(limit).unwrap_or(PIECE_BYTES).clamp(1, PIECE_BYTES)];
         let stop = size.saturating_add(limit);
@@ -293,6 +296,9 @@ impl UnderWay {
             hasher.write(bytes);
             *size += bytes.len() as u64;
             values.push(bytes, |found| tell(&mut draft, found, |source, draft| reader.record(source, draft), path));
+            if draft.is_full() {
+                draft.flush(index.get_or_insert_default());
+            }
         }
         Ok(false)
     }
@@ -301,6 +307,7 @@ impl UnderWay {
     fn end(self) -> (Pass, Names, Delta) {
         let Self { beside, exists, is_closed, expected, values, mut hasher, size, damage, .. } = self;
         let (mut open, mut reader, mut names, mut delta) = (self.open, self.reader, self.names, self.delta);
+        let index = self.index;
         let mut draft = Draft::new(&mut open, &mut names, &mut delta).from_start();
         let mut beside_is_whole = true;
         if let Some(bytes) = &beside {
@@ -323,6 +330,11 @@ impl UnderWay {
         run.damage = Some(fault.as_str()).filter(|_| is_closed && !values.is_whole()).map(Box::from);
         reader.look(&mut draft);
         draft.end();
+        if let Some(mut index) = index {
+            let names = names.since(index.names().len()).to_vec();
+            index.apply(Delta { names, ..std::mem::take(&mut delta) });
+            delta.whole = Some(index);
+        }
         // An archive tells how many bytes there would be.
         let size = if damage.is_some() { expected } else { size };
         let end = values.end();

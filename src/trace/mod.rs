@@ -47,7 +47,7 @@ pub use dir::RunDir;
 pub use dir::known::RunLocation;
 pub use manifest::MAX_MANIFEST_BYTES;
 pub use process::{host_name, is_running};
-pub use read::{RunReader, SETTLE, read_index};
+pub use read::{PIECE_BYTES, RunReader, SETTLE, read_index};
 #[cfg(feature = "serve")]
 pub use redact::RedactedRun;
 pub use root::{

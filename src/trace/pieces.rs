@@ -97,9 +97,9 @@ type Listed = (BTreeMap<Arc<str>, Pieces>, Option<String>);
 type Found = (u64, Span, u64);
 
 /// Looks the file through.
-pub(super) fn list(file: &File, apart: &Apart) -> io::Result<Listed> {
+pub(super) fn list(file: &File, apart: &Apart, most: usize) -> io::Result<Listed> {
     let mut runs: BTreeMap<String, (Vec<Found>, bool)> = BTreeMap::new();
-    let (mut torn, mut left_out) = (0, 0);
+    let (mut torn, mut left_out, mut beyond) = (0, 0, 0);
     let mut values = Values::new(apart.paths);
     // Where the line that is looked at begins; whether the document did.
     let (mut at, mut begun) = (0, false);
@@ -121,6 +121,7 @@ pub(super) fn list(file: &File, apart: &Apart) -> io::Result<Listed> {
             values.push(line, |found| {
                 let text = found.bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
                 match text.and_then(|text| Some(((apart.of)(text)?, StepHead::print_of(text.as_bytes())))) {
+                    Some((part, _)) if runs.len() >= most && !runs.contains_key(&part.run) => beyond += 1,
                     Some((part, print)) => {
                         let (values, shown) = runs.entry(part.run).or_default();
                         values.push((part.order, found.span, print));
@@ -135,6 +136,7 @@ pub(super) fn list(file: &File, apart: &Apart) -> io::Result<Listed> {
     }
     torn += usize::from(begun && !values.is_whole());
     let fault = match (torn, left_out) {
+        (0, _) if beyond > 0 => Some(format!("it holds more than {most} runs; {beyond} values of others are not read")),
         (0, 0) => None,
         (0, left_out) => Some(format!("{left_out} values that belong to no run")),
         (torn, _) => Some(format!("{torn} documents in it are not whole")),
@@ -165,7 +167,7 @@ mod tests {
     fn listed(text: &str) -> (Vec<(String, String)>, Option<String>) {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        let (runs, fault) = list(&file, &APART).unwrap();
+        let (runs, fault) = list(&file, &APART, 100).unwrap();
         let told = runs.iter().map(|(name, pieces)| {
             let mut all = String::new();
             let whole = Span { offset: 0, len: pieces.len() };
@@ -195,7 +197,7 @@ mod tests {
         let stamp = |text: &str| {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(text.as_bytes()).unwrap();
-            list(&file, &APART).unwrap().0["a"].stamp()
+            list(&file, &APART, 100).unwrap().0["a"].stamp()
         };
         let first = stamp("{\"all\": [\"a 1\"]}\n");
         assert_eq!(first, stamp("{\"all\": [\"a 1\"]}\n{\"all\": [\"b 1\"]}\n"), "another run came");

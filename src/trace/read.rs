@@ -18,6 +18,9 @@ use crate::model::{
 /// line (text, then LF) are microseconds apart.
 pub const SETTLE: Duration = Duration::from_secs(2);
 
+/// Who reads all there is reads so much at a time: what was read takes more memory than the index keeps of it.
+pub const PIECE_BYTES: u64 = 4 << 20;
+
 /// Follows the three files of one run.
 #[derive(Debug)]
 pub struct RunReader {
@@ -123,7 +126,7 @@ impl RunReader {
     pub fn read_whole(&mut self) -> Index {
         let mut index = Index::default();
         loop {
-            index.apply(self.refresh(u64::MAX));
+            index.apply(self.refresh(PIECE_BYTES));
             if !index.is_partial() {
                 return index;
             }
@@ -166,6 +169,7 @@ impl RunReader {
             delta.passing.extend(packed().or_else(|| self.dir.fault()).map(torn));
             delta.event_confirmed = look.confirmed;
             (delta.steps_file, delta.events_file, delta.more) = (look.state, look.state, look.more);
+            delta.is_packed = self.dir.is_unpacked();
             // A document that was read anew has names of its own.
             delta.names = self.names.since(if delta.restarted { 0 } else { handed_out }).to_vec();
             return true;

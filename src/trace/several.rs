@@ -25,6 +25,9 @@ use crate::model::{Span, TraceFile};
 
 /// Read at a time.
 const PIECE_BYTES: usize = 256 << 10;
+/// At most so many runs of a file are listed, and one more for each so many bytes of it: each takes some 2 KB on the board.
+const MAX_RUNS: usize = 120_000;
+const BYTES_A_RUN: u64 = 1_024;
 /// No longer value is taken for a part of a run's name.
 const MAX_NAME_BYTES: usize = 200;
 
@@ -382,7 +385,7 @@ fn before(file: &File, len: u64) -> io::Result<Vec<u8>> {
 /// Looks the file through.
 fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
     if let Some(apart) = several.apart {
-        let (runs, fault) = pieces::list(file, apart)?;
+        let (runs, fault) = pieces::list(file, apart, most(stamp.size))?;
         let runs = runs.into_iter().map(|(name, pieces)| (name, At::Apart(pieces))).collect();
         return Ok(Listing {
             stamp,
@@ -395,7 +398,7 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
         });
     }
     if let Some(lines) = several.lines {
-        let (runs, fault) = in_lines(file, several, lines)?;
+        let (runs, fault) = in_lines(file, stamp.size, several, lines)?;
         return Ok(Listing {
             stamp,
             settled: stamp.is_settled(),
@@ -410,7 +413,7 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
     let read = file.read_at(&mut start, 0)?;
     let is_archive = start.get(..read).is_some_and(|start| start.starts_with(ARCHIVE_MAGIC));
     let (runs, beside, fault) =
-        if is_archive { in_archive(file, stamp.size, several)? } else { in_document(file, several)? };
+        if is_archive { in_archive(file, stamp.size, several)? } else { in_document(file, stamp.size, several)? };
     Ok(Listing {
         stamp,
         settled: stamp.is_settled(),
@@ -434,13 +437,17 @@ fn in_archive(_: &File, _: u64, _: &Several) -> io::Result<RunsInFile> {
 fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<RunsInFile> {
     let (entries, mut fault) = archive::entries(file, size)?;
     let (mut runs, mut beside) = (BTreeMap::new(), None);
-    let mut twice = 0;
+    let (mut twice, mut beyond) = (0, 0);
     for (name, entry) in entries {
         if let Some(at) = several.beside.iter().position(|known| *known == name) {
             if beside.as_ref().is_none_or(|(best, _)| at <= *best) {
                 beside = Some((at, At::Packed(entry, name.into())));
             }
         } else if let Some(run) = (several.member)(&name) {
+            if runs.len() >= most(size) {
+                beyond += 1;
+                continue;
+            }
             // Of two members of one name, the later one counts for every reader of archives.
             twice += usize::from(runs.insert(shown(run), At::Packed(entry, name.as_str().into())).is_some());
         }
@@ -449,6 +456,9 @@ fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<RunsInFil
         fault.get_or_insert_with(|| {
             format!("members with the name of another: {twice}; the last of each name is shown")
         });
+    }
+    if beyond > 0 {
+        fault.get_or_insert_with(|| too_many(runs.len(), beyond));
     }
     if runs.is_empty() && beside.is_none() {
         fault.get_or_insert_with(|| "an archive without a run in it".to_owned());
@@ -476,9 +486,14 @@ impl Named {
 }
 
 /// One pass over a file whose lines are runs. Holds no line, only where each is.
-fn in_lines(file: &File, several: &Several, lines: &Lines) -> io::Result<(BTreeMap<Arc<str>, At>, Option<String>)> {
+fn in_lines(
+    file: &File,
+    size: u64,
+    several: &Several,
+    lines: &Lines,
+) -> io::Result<(BTreeMap<Arc<str>, At>, Option<String>)> {
     let mut named = Named { runs: BTreeMap::new(), copies: HashMap::new() };
-    let mut others = 0_usize;
+    let (mut others, mut beyond) = (0_usize, 0);
     let (mut at, mut line) = (0, LineUnderWay::new(several, 0, 1));
     let mut piece = vec![0; PIECE_BYTES];
     loop {
@@ -495,6 +510,7 @@ fn in_lines(file: &File, several: &Several, lines: &Lines) -> io::Result<(BTreeM
                 let next = LineUnderWay::new(several, at, line.number + 1);
                 let is_blank = line.is_blank;
                 match std::mem::replace(&mut line, next).run(several) {
+                    Some(_) if named.runs.len() >= most(size) => beyond += 1,
                     Some((name, run)) => named.add(name, run),
                     None => others += usize::from(!is_blank),
                 }
@@ -508,6 +524,7 @@ fn in_lines(file: &File, several: &Several, lines: &Lines) -> io::Result<(BTreeM
     last.into_iter().for_each(|(name, run)| named.add(name, run));
     let what = lines.what;
     let fault = match (others, is_torn) {
+        _ if beyond > 0 => Some(too_many(named.runs.len(), beyond)),
         (0, false) => None,
         (0, true) => Some("its last line is not whole".to_owned()),
         (1, _) => Some(format!("1 line of it is not an {what}")),
@@ -562,17 +579,25 @@ impl LineUnderWay {
 }
 
 /// One pass: where each run is, and what names it.
-fn in_document(file: &File, several: &Several) -> io::Result<RunsInFile> {
+fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<RunsInFile> {
     let (mut places, mut names) = (Values::new(several.runs).places_only(), Values::new(several.named_by));
     let mut spans: Vec<(Span, u64)> = Vec::new();
     let mut said: Vec<(u64, usize, String)> = Vec::new();
+    let (most, mut beyond) = (most(expected), 0);
     let mut piece = vec![0; PIECE_BYTES];
     let mut size = 0;
     loop {
         let read = file.read_at(&mut piece, size)?;
         let bytes = piece.get(..read).unwrap_or_default();
-        places.push(bytes, |found| spans.push((found.span, found.line)));
+        places.push(bytes, |found| match spans.len() < most {
+            true => spans.push((found.span, found.line)),
+            false => beyond += 1,
+        });
         names.push(bytes, |found| {
+            // A run has a few names.
+            if said.len() >= most * several.named_by.len().max(1) {
+                return;
+            }
             let text = found.bytes.filter(|bytes| bytes.len() <= MAX_NAME_BYTES).unwrap_or_default();
             said.push((found.span.offset, found.path, String::from_utf8_lossy(text).into_owned()));
         });
@@ -586,6 +611,7 @@ fn in_document(file: &File, several: &Several) -> io::Result<RunsInFile> {
         (false, true) => None,
         (false, false) => Some(format!("the document ends in the middle, after {size} bytes")),
     };
+    let fault = fault.or_else(|| (beyond > 0).then(|| too_many(spans.len(), beyond)));
     // What there is of a run that is cut is there.
     spans.extend(places.under_way().map(|(offset, line)| (Span { offset, len: size - offset }, line)));
     let mut said = said.into_iter().peekable();
@@ -602,6 +628,16 @@ fn in_document(file: &File, several: &Several) -> io::Result<RunsInFile> {
     // A document without a run is all about the runs that it might hold.
     let alone = several.is_run_alone.then_some(At::Bytes(Span { offset: 0, len: size }, 1));
     Ok((named.runs, first.map(At::Before).or(alone), fault))
+}
+
+/// How many runs of a file with so many bytes are listed.
+fn most(size: u64) -> usize {
+    MAX_RUNS.saturating_add(usize::try_from(size / BYTES_A_RUN).unwrap_or(usize::MAX))
+}
+
+/// What is wrong with a file that holds more runs than are listed.
+pub(super) fn too_many(listed: usize, beyond: usize) -> String {
+    format!("it holds {} runs, and the first {listed} are listed", listed + beyond)
 }
 
 /// A name as it is shown, and as a part of a run's key.

@@ -16,6 +16,8 @@ use crate::model::{MAX_LINE_BYTES, Span, TraceFile};
 
 /// How much is read at once.
 const CHUNK_BYTES: usize = 1 << 20;
+/// A line counts as so many bytes at least, where a look has a limit: what is made of it takes more than a short line.
+const MIN_LINE_BYTES: u64 = 256;
 /// How many bytes before the offset, and at the start of the file, are compared to notice a rewritten file.
 const MARK_BYTES: u64 = 64;
 /// So many blocks that were read before are compared while the file is quiet, each time somebody looks.
@@ -309,6 +311,7 @@ impl Tail {
     ) -> io::Result<u64> {
         let mut chunk = Vec::new();
         let stop = self.scanned.saturating_add(limit);
+        let last = self.lines.saturating_add((limit / MIN_LINE_BYTES).max(1));
         self.more = false;
         loop {
             let from = self.scanned;
@@ -329,6 +332,13 @@ impl Tail {
                 }
                 at = end + 1;
                 self.offset = line_end + 1;
+                if self.lines >= last {
+                    break;
+                }
+            }
+            if self.lines >= last {
+                (self.scanned, self.more) = (self.offset, true);
+                return Ok(from + read as u64);
             }
             // A line that was begun in this chunk is read again from its start, unless the chunk holds no other.
             self.scanned = if at > 0 && read == wanted { self.offset } else { from + read as u64 };

@@ -27,6 +27,11 @@ const BELOW: usize = if SMALL { 500_000 } else { 2_000_000 };
 /// `cargo test --release --test it -- bombs --nocapture`.
 const SMALL: bool = cfg!(debug_assertions);
 
+/// How many records of a file that has nothing but tiny ones; each took half a kilobyte and more.
+const RECORDS: usize = if SMALL { 400_000 } else { 8_000_000 };
+/// What such a file may add, with all its pages open; a debug build itself takes more.
+const MAX_RECORDS_MIB: u64 = if SMALL { 220 } else { 300 };
+
 /// A run to be built around a bomb.
 struct Bomb {
     name: &'static str,
@@ -251,6 +256,113 @@ impl Bomb {
         for _ in 0..count {
             self.events("[]").steps("x");
         }
+    }
+}
+
+#[test]
+fn lines_without_a_record_are_counted_and_not_kept() {
+    let tiny =
+        [("ones", "1\n"), ("objects", "{}\n"), ("garbage", "x\n"), ("lists", "[]\n"), ("unknown", "{\"a\":1}\n")];
+    for (name, line) in tiny {
+        let mut bomb = Bomb::new(name);
+        bomb.steps.extend(line.as_bytes().repeat(RECORDS));
+        bomb.events.extend(line.as_bytes().repeat(RECORDS));
+        bomb.steps(&step(1).to_string()).events(&event(1).to_string());
+        let dir = tempfile::tempdir().unwrap();
+        bomb.write(dir.path());
+        let board = Board::serve(dir.path());
+        board.until_read();
+        let run = board.json(&format!("/api/runs/{name}"));
+        let said = run["issues"].to_string();
+        let last = format!("lines 18 to {} hold no record", thousands(RECORDS + 1));
+        assert!(said.contains(&last), "{name}: {said}");
+        let listed = &board.json("/api/runs")["runs"][0];
+        assert_eq!(listed["mark"], "unknown", "{name}: {listed}");
+        drop(board);
+        survive(&[bomb], MAX_RECORDS_MIB);
+    }
+}
+
+fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap()).collect();
+    groups.join(",")
+}
+
+/// The files of other tools' runs that are nothing but tiny records, by their names.
+fn tiny_records(count: usize) -> Vec<(&'static str, Vec<u8>)> {
+    let many = |line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>().into_bytes();
+    let after = |first: &str, rest: Vec<u8>| [first.as_bytes(), &rest].concat();
+    let within = |before: &str, item: &dyn Fn(usize) -> String, after: &str| {
+        format!("{before}{}{after}", (0..count).map(item).collect::<Vec<_>>().join(",")).into_bytes()
+    };
+    let claude = concat!(
+        r#"{"type":"user","sessionId":"s1","uuid":"u","timestamp":"2026-11-21T20:25:58.295Z","#,
+        r#""message":{"role":"user","content":"The good line."}}"#,
+        "\n"
+    );
+    let codex = concat!(
+        r#"{"timestamp":"2026-11-21T20:25:58.295Z","type":"session_meta","#,
+        r#""payload":{"id":"c1","cwd":"/x","originator":"codex"}}"#,
+        "\n"
+    );
+    let reply = |id: &dyn Fn(usize) -> String, n: usize| {
+        format!(
+            r#"{{"type":"assistant","sessionId":"s1","uuid":"u{n}","message":{{"id":"{}","role":"assistant","content":[{{"type":"tool_use","id":"t{n}","name":"x","input":{{}}}}]}}}}"#,
+            id(n)
+        ) + "\n"
+    };
+    let of_span = |n: usize| {
+        format!(
+            r#"{{"traceId":"{:032x}","spanId":"{n:016x}","name":"chat","startTimeUnixNano":"1700000000000000000","endTimeUnixNano":"1700000001000000000","attributes":[{{"key":"gen_ai.operation.name","value":{{"stringValue":"chat"}}}}]}}"#,
+            1
+        )
+    };
+    vec![
+        ("empty.jsonl", after(claude, many(&|_| "{}\n".to_owned()))),
+        ("kinds.jsonl", after(claude, many(&|_| "{\"type\":\"x\"}\n".to_owned()))),
+        (
+            "replies.jsonl",
+            after(claude, (0..count / 8).map(|n| reply(&|n| n.to_string(), n)).collect::<String>().into()),
+        ),
+        (
+            "one_step.jsonl",
+            after(claude, (0..count / 8).map(|n| reply(&|_| "m".to_owned(), n)).collect::<String>().into()),
+        ),
+        ("rollout-1.jsonl", after(codex, many(&|_| "{\"type\":\"x\"}\n".to_owned()))),
+        ("a.traj", within("{\"trajectory\":[", &|_| "{}".to_owned(), "],\"info\":{}}")),
+        (
+            "trajectory.json",
+            within(
+                r#"{"schema_version":"ATIF-v1.5","session_id":"s","agent":{"name":"a","version":"1"},"steps":["#,
+                &|n| format!(r#"{{"step_id":{n},"source":"agent","message":"x"}}"#),
+                "]}",
+            ),
+        ),
+        ("spans.json", within(r#"{"resourceSpans":[{"scopeSpans":[{"spans":["#, &of_span, "]}]}]}")),
+    ]
+}
+
+#[test]
+fn tiny_records_of_other_tools_stay_within_a_budget() {
+    for (name, bytes) in tiny_records(RECORDS / 4) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(name), &bytes).unwrap();
+        let start = Instant::now();
+        let board = Board::serve(dir.path());
+        board.until_read();
+        let runs = board.json("/api/runs");
+        let key = runs["runs"][0]["key"].as_str().unwrap_or_else(|| panic!("{name}: {runs}"));
+        for rest in ["", "?step=1", "?tab=issues", "?tab=events", "?tab=timeline", "?tab=files", "/steps/0", "/scores"]
+        {
+            let response = board.get(&format!("/runs/{key}{rest}"));
+            assert!([200, 404].contains(&response.status), "{name}{rest}: {}", response.status);
+            assert!(response.body.len() <= MAX_PAGE_BYTES, "{name}{rest}: {} bytes", response.body.len());
+        }
+        let memory = memory::most_kib(board.pid()).expect("Linux tells the peak") >> 10;
+        println!("{name}: {} ms, {memory} MiB", start.elapsed().as_millis());
+        assert!(memory <= MAX_RECORDS_MIB, "{name}: {memory} MiB");
     }
 }
 

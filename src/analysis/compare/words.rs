@@ -152,6 +152,9 @@ fn absent(
     let goes_on = comparison.rows.iter().skip(at).any(|row| step(&row.pair).is_some());
     match lost(index) {
         _ if goes_on => format!("{name} does not"),
+        Some(lost) if lost.is_skipped => {
+            format!("{name} has no more lines, and {} of it are skipped", counted(lost.count, "step"))
+        }
         Some(lost) => format!("{name} has no more lines, though {} of it ran without one", counted(lost.count, "step")),
         None if is_untold(index) => format!("{name} has no more lines of steps"),
         None => format!("{name} has no more steps"),

@@ -26,7 +26,7 @@ const NESTED: &str = "a reply within a call, of a sub-agent, is taken to be no s
 /// The facts of these steps, but for those of sub-agents.
 pub(super) fn record<'a>(
     index: &'a Index,
-    steps: impl Iterator<Item = (usize, &'a StepHead)> + Clone,
+    (steps, count): (impl Iterator<Item = (usize, &'a StepHead)> + Clone, usize),
     lines: &dyn Lines,
     depth: Depth,
 ) -> Record {
@@ -40,6 +40,7 @@ pub(super) fn record<'a>(
     let scripted_is_free = !index.format().is_one_file() && steps.clone().any(says_tokens);
     let mut teller = Teller { index, origin, clock_until, changes: 0, scripted_is_free };
     let mut record = Record { inferred: INFERRED.to_vec(), ..Record::default() };
+    record.facts.reserve_exact(count + 1);
     if scripted_is_free {
         record.inferred.push(SCRIPTED);
     }

@@ -233,7 +233,7 @@ fn steps_that_only_the_summary_counts_are_without_a_line() {
         "summary": {"stop_reason": "final", "steps": 6, "task_result": {"metrics": {"steps": 6}}}}"#;
     let setup = r#"{"step_id": 0, "phase": "toolset_setup_start", "ok": true, "ts": "2026-03-01T10:00:00+00:00"}"#;
     let (_dir, files) = written(manifest, "", &format!("{setup}\n"));
-    assert_eq!(files.record(Depth::Heads).lost, Some(Lost { count: 6, from: 0 }));
+    assert_eq!(files.record(Depth::Heads).lost, Some(Lost { count: 6, from: 0, is_skipped: false }));
     assert_eq!(told(&files, "max_steps=3"), ("unknown", None));
     let row = row(&files);
     assert_eq!((row.steps_known(), row.tool_calls, row.tool_errors), (None, None, None));

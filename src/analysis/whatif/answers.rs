@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::{Question, RuleResult, StopTiming, headline, nothing, rule_result, switched_off};
 use crate::analysis::facts::{Depth, Record, record};
+use crate::analysis::format::counted;
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
 use crate::model::{Index, Lines};
@@ -33,6 +34,8 @@ pub struct Answers {
     pub unread: usize,
     /// Steps that ran and have no line.
     pub lost: usize,
+    /// Whether those have lines, and there are more than the board keeps.
+    pub are_skipped: bool,
     /// Whether the step after them all had begun, and has no line.
     pub begun: bool,
     /// Whether tokens were counted by estimate in a step.
@@ -76,6 +79,20 @@ impl fmt::Display for EndCause {
     }
 }
 
+impl Answers {
+    /// What is not known because of steps that ran and whose records cannot be asked.
+    pub fn of_the_lost(&self) -> String {
+        let steps = counted(self.lost, "step");
+        let (have, are) = if self.lost == 1 { ("has", "is") } else { ("have", "are") };
+        match self.are_skipped {
+            true => format!(
+                "{steps} {are} skipped because the run has more than the board keeps; what they did is unknown."
+            ),
+            false => format!("{steps} ran and {have} no line in steps.jsonl; what they did is not known."),
+        }
+    }
+}
+
 /// Asks rules about a run.
 pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dyn Lines) -> Answers {
     let heads = record(index, lines, Depth::Heads);
@@ -105,6 +122,7 @@ pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dy
         inferred: record.inferred.into_iter().chain(record.cost_estimated.then_some(BY_PRICES)).collect(),
         unread: record.unread,
         lost: record.lost.map_or(0, |lost| lost.count),
+        are_skipped: record.lost.is_some_and(|lost| lost.is_skipped),
         begun: record.begun,
     }
 }

@@ -22,8 +22,7 @@ pub(super) fn headline(
     }
     let Some(last) = record.last_step() else {
         if let Some(lost) = record.lost {
-            let have = if lost.count == 1 { "has" } else { "have" };
-            return format!("{} {have} no line in steps.jsonl, so nothing can be told.", counted(lost.count, "step"));
+            return format!("{}, so nothing can be told.", lost.words());
         }
         let so_far = if live { " so far" } else { "" };
         return format!("No step ran{so_far}, so there is nothing to ask rules about.");

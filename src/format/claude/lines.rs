@@ -4,11 +4,11 @@
 //! ids: what they tell of counts in that other file. And lines are a tree by `parentUuid`: who rewinds a session and asks
 //! anew leaves what came after that point behind, in the same file.
 
-use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use super::Line;
 use crate::format::part::text;
+use crate::format::recent::{Recent, RecentSet};
 use crate::format::value::{is_text, is_true, member, micros};
 
 /// A line that is older than the start of the session by less than this may be its own; microseconds.
@@ -22,15 +22,15 @@ const UUID_LEN: usize = 36;
 /// What is known of the lines so far.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    nodes: HashMap<u64, Node>,
+    nodes: Recent<u64, Node>,
     /// Prints of what they say.
-    seen: HashSet<u64>,
+    seen: RecentSet<u64>,
     /// Lines that others name as the one before them, and that have not come.
-    missing: HashSet<u64>,
+    missing: RecentSet<u64>,
     /// The newest line of the main conversation.
     leaf: Option<u64>,
     /// How many lines of each step are on the branch that goes on.
-    alive: HashMap<u32, u32>,
+    alive: Recent<u32, u32>,
     /// Lines that may still be walked.
     walk: usize,
     /// When the session began: its program took a prompt.
@@ -94,7 +94,7 @@ impl Lines {
         let parent = named.map(|parent| hash(&parent)).filter(|parent| self.nodes.contains_key(parent));
         let is_note = is_true(line.meta);
         if let Some(step) = step {
-            *self.alive.entry(step).or_default() += 1;
+            self.count_alive(step, |lines| lines + 1);
         }
         self.walk += WALK;
         // A sub-agent's lines in the same file are a tree beside this one.
@@ -129,6 +129,13 @@ impl Lines {
         !self.seen.insert(said)
     }
 
+    /// Changes how many lines of a step are on the branch that goes on; returns how many were.
+    fn count_alive(&mut self, step: u32, count: impl Fn(u32) -> u32) -> u32 {
+        let before = self.alive.get(&step).copied().unwrap_or_default();
+        self.alive.insert(step, count(before));
+        before
+    }
+
     /// Marks lines from `at` towards the root, up to the first that is marked so already, or `end`; where that was.
     fn mark(
         &mut self,
@@ -143,9 +150,7 @@ impl Lines {
             node.is_alive = is_alive;
             at = node.parent;
             let Some(step) = node.step else { continue };
-            let lines = self.alive.entry(step).or_default();
-            let before = *lines;
-            *lines = if is_alive { before + 1 } else { before.saturating_sub(1) };
+            let before = self.count_alive(step, |lines| if is_alive { lines + 1 } else { lines.saturating_sub(1) });
             // A step of which one line is on the branch that goes on is part of it: its calls may have one each.
             if let (0, true, Ok(step)) | (1, false, Ok(step)) = (before, is_alive, usize::try_from(step)) {
                 changed.push((step, !is_alive));

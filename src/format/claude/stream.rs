@@ -5,10 +5,9 @@
 //! Replies of sub-agents stand among those of their parent. Claude Code repeats the usage with which a reply began: how
 //! much it wrote is in the result alone. Qwen Code begins a new message for each block, and gives the usage with the last.
 
-use std::collections::{HashMap, HashSet};
-
 use super::{Message, blocks, changes, is_interruption, odd_results, others, spoken, tokens};
 use crate::format::part::{self, text};
+use crate::format::recent::{Recent, RecentSet};
 use crate::format::turns::Turns;
 use crate::format::value::{count, cut, is_text, is_true, number, objects, short};
 use crate::format::{Answer, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
@@ -84,11 +83,11 @@ fn init(head: &[u8]) -> Option<bool> {
 #[derive(Debug, Default)]
 struct Stream {
     is_qwen: bool,
-    by_message: HashMap<Box<str>, usize>,
-    by_call: HashMap<Box<str>, usize>,
+    by_message: Recent<Box<str>, usize>,
+    by_call: Recent<Box<str>, usize>,
     /// The newest step of each agent, and whether its reply goes on with the next message.
-    newest: HashMap<Box<str>, (usize, bool)>,
-    children: HashSet<Box<str>>,
+    newest: Recent<Box<str>, (usize, bool)>,
+    children: RecentSet<Box<str>>,
     last: Option<usize>,
     turns: u64,
     end: Option<Ended>,
@@ -99,7 +98,7 @@ struct Stream {
     /// No line with a time came since the last result.
     is_idle: bool,
     /// What the model read in each step, as far as that is told.
-    inputs: HashMap<usize, u64>,
+    inputs: Recent<usize, u64>,
     /// What the run took by its results, where they tell it apart from what its session took before, and the cost.
     own: Option<(Whole, Option<f64>)>,
     /// The newest total of Qwen Code's program, and the sum of the steps up to it.
@@ -266,7 +265,7 @@ impl Stream {
             return;
         }
         let lane = text(line.parent).unwrap_or_default();
-        self.newest.entry(lane.into()).and_modify(|(_, goes_on)| *goes_on = false);
+        self.newest.get_mut(&*lane).into_iter().for_each(|(_, goes_on)| *goes_on = false);
         let mut steps: Vec<usize> =
             part.answers.iter().filter_map(|answer| self.by_call.remove(&*answer.call)).collect();
         steps.dedup();

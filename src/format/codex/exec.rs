@@ -4,11 +4,10 @@
 //! There are no times, and tokens are told of the turn alone. Nothing says which items are one reply: the first call that
 //! is done closes it. What a script asks for is an item each, and calls that do nothing outside are none.
 
-use std::collections::{HashMap, HashSet};
-
 use super::failure;
 use super::item::served;
 use crate::format::part::{self, text};
+use crate::format::recent::{Recent, RecentSet};
 use crate::format::turns::Turns;
 use crate::format::value::{count, int, is_text, member, objects, short};
 use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
@@ -48,9 +47,9 @@ fields! {
 #[derive(Debug, Default)]
 struct Stream {
     /// Calls that are not done, and the ids of items that are.
-    calls: HashMap<Box<str>, usize>,
-    done: HashSet<Box<str>>,
-    children: HashSet<Box<str>>,
+    calls: Recent<Box<str>, usize>,
+    done: RecentSet<Box<str>>,
+    children: RecentSet<Box<str>>,
     /// The newest step, and whether its reply goes on.
     last: Option<usize>,
     replying: bool,

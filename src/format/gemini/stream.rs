@@ -3,9 +3,8 @@
 //!
 //! Nothing says where a reply ends: its first result closes it. Tokens are told for the run alone.
 
-use std::collections::HashMap;
-
 use crate::format::part::{self, text};
+use crate::format::recent::Recent;
 use crate::format::turns::Turns;
 use crate::format::value::{count, cut, is_text, number, objects, short, spoken, status};
 use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
@@ -50,7 +49,7 @@ fields! {
 #[derive(Debug, Default)]
 struct Stream {
     /// Calls without a result.
-    calls: HashMap<Box<str>, usize>,
+    calls: Recent<Box<str>, usize>,
     /// The newest step, and whether its reply goes on.
     last: Option<usize>,
     replying: bool,

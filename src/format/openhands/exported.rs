@@ -5,9 +5,8 @@
 //! `cause`. Calls of one reply share `model_response.id`; a message of the agent is a reply without calls. Exports leave the
 //! states of the agent out as a rule: then its last action is all that tells of the end.
 
-use std::collections::HashMap;
-
 use super::super::part::{self, quoted, text};
+use super::super::recent::Recent;
 use super::super::value::{above_zero, count, cut, filled, int, is_text, is_true, leading, member, spoken, unpacked};
 use super::super::watch::begun;
 use super::super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
@@ -86,9 +85,9 @@ const BESIDE: [&str; 9] = [
 /// A trajectory under way.
 #[derive(Debug, Default)]
 pub(super) struct Trajectory {
-    by_response: HashMap<String, usize>,
+    by_response: Recent<String, usize>,
     /// By the id of the call, and by that of the event that asks for it.
-    by_call: HashMap<String, usize>,
+    by_call: Recent<String, usize>,
     last: Option<usize>,
     /// The number of the event before.
     before: Option<u64>,

@@ -10,6 +10,8 @@ use crate::trace::{RunReader, Stamps};
 /// How a run is followed.
 #[derive(Debug)]
 pub(super) enum Held {
+    /// Not yet.
+    Unread,
     /// By a reader that knows where each file goes on.
     Open(Box<RunReader>),
     /// By one that has not come to the end again: a run that was let go of is read in slices, and as long as some are
@@ -55,7 +57,7 @@ impl Run {
             Held::Behind(behind) => return behind,
             Held::Parked(stamps) => Some(stamps),
             Held::Failed(stamps) => stamps,
-            Held::Open(_) => None,
+            Held::Unread | Held::Open(_) => None,
         };
         let reader = RunReader::settling(self.dir.clone(), self.settle);
         Box::new(Behind { reader, index: Arc::default(), before, more: true })

@@ -6,12 +6,15 @@ use super::super::event::EventKind;
 use super::super::head::hash_of_text;
 use super::super::{EventHead, EventNote, Fate, Issue, IssueKind, StepHead, Symbol, TraceFile};
 use super::join::MAX_WALK;
-use super::{Delta, Group, Index, Segment, Stopping, Tally};
+use super::skip::Fold;
+use super::{Delta, Group, Index, Segment, Stopping};
 
 /// At most this many changes of the state outside reduce are noted; a run that makes one in each step makes no more news.
 const MAX_OUTSIDE: usize = 20;
 /// At most this many events that say that a run stops are kept of each; a run that heeds them has three.
 const MAX_STOPS: usize = 16;
+/// What a run within a directory weighs, with its notes. It is copied whenever a page holds the index.
+pub(super) const SEGMENT_WEIGHT: u64 = 4 * size_of::<Segment>() as u64;
 
 impl Index {
     /// Takes in what a reader found.
@@ -19,24 +22,28 @@ impl Index {
         if delta.restarted {
             *self = Self::default();
         }
+        if let Some(whole) = delta.whole {
+            *self = *whole;
+        }
+        self.is_packed |= delta.is_packed;
         self.names.extend(&delta.names);
         confirm(self.steps.last_mut().map(|step| &mut step.fate), delta.step_confirmed);
         confirm(self.events.last_mut().map(|event| &mut event.fate), delta.event_confirmed);
         self.issues.extend(delta.issues);
-        for (ordinal, step) in delta.touched {
+        for (number, step) in delta.touched {
             // Steps that are put together from events have no state that one takes up from another.
+            let Some(ordinal) = self.step_skips.position(number) else { continue };
             if let Some(known) = self.steps.get_mut(ordinal) {
+                self.step_skips.unweigh(known.weight());
+                self.step_skips.weigh(step.weight());
                 *known = step;
             }
-            if ordinal < self.settled.end {
-                self.settled = Tally::default();
-            }
+            self.unsettle(ordinal);
         }
-        for (ordinal, is_left) in delta.left {
+        for (number, is_left) in delta.left {
+            let Some(ordinal) = self.step_skips.position(number) else { continue };
             self.steps.get_mut(ordinal).into_iter().for_each(|step| step.is_left = is_left);
-            if ordinal < self.settled.end {
-                self.settled = Tally::default();
-            }
+            self.unsettle(ordinal);
         }
         delta.steps.into_iter().for_each(|step| self.push_step(step));
         delta.events.into_iter().for_each(|(event, note)| self.push_event(event, note));
@@ -50,10 +57,21 @@ impl Index {
         self.settle_laps();
         self.settle_stop();
         self.add_up();
+        self.name_skips();
     }
 
     fn push_step(&mut self, mut step: StepHead) {
         self.steps_read += usize::from(step.fate != Fate::Unreadable);
+        let place = (step.line, step.span);
+        match self.step_skips.next(step.is_void(), self.steps.len(), place) {
+            Fold::Keep => {}
+            Fold::Begin => {
+                self.name_skips();
+                self.void.add(&step);
+                step.fate = Fate::Unreadable;
+            }
+            Fold::Count => return self.void.add(&step),
+        }
         let is_out_of_order = self.is_out_of_order(&step);
         self.lap_of_step(&step, self.steps.len());
         if !step.fate.is_readable() || step.repeats || is_out_of_order {
@@ -63,8 +81,10 @@ impl Index {
             self.state_is_whole = false;
         }
         self.follow_state(&mut step);
+        self.step_skips.weigh(step.weight());
         self.steps.push(step);
         self.join_newest_step();
+        self.bound_steps();
     }
 
     /// Whether the line comes before the one above it by its id, or follows such a line with a gap: what is above it left
@@ -125,9 +145,16 @@ impl Index {
         keys.into_iter().filter(differs).collect()
     }
 
-    fn push_event(&mut self, event: EventHead, note: Option<EventNote>) {
+    fn push_event(&mut self, mut event: EventHead, note: Option<EventNote>) {
         self.events_read += usize::from(event.fate != Fate::Unreadable);
         let at = self.events.len();
+        let fold = self.event_skips.next(event.is_void() && note.is_none(), at, (event.line, event.span));
+        if fold == Fold::Count {
+            if let Some(segment) = self.segments.last_mut().filter(|_| event.fate == Fate::Unreadable) {
+                segment.unreadable += 1;
+            }
+            return;
+        }
         self.open_segment(&event, at);
         if let Some(segment) = self.segments.last_mut().filter(|_| event.fate == Fate::Unreadable) {
             segment.unreadable += 1;
@@ -145,7 +172,12 @@ impl Index {
         {
             segment.teardown.get_or_insert(at);
         }
+        if fold == Fold::Begin {
+            event.fate = Fate::Unreadable;
+        }
+        self.event_skips.weigh(size_of::<EventHead>() as u64);
         self.events.push(event);
+        self.bound_events();
     }
 
     fn open_segment(&mut self, event: &EventHead, at: usize) {
@@ -161,6 +193,7 @@ impl Index {
         };
         if starts {
             self.segments.push(Segment { first_event: at, first_group: self.groups.len(), ..Segment::default() });
+            self.event_skips.weigh(SEGMENT_WEIGHT);
             self.group_open = false;
         }
         if let Some(segment) = self.segments.last_mut() {
@@ -213,6 +246,7 @@ impl Index {
             self.lap_of_group(event.step_id, self.groups.len());
             let group = Group { step_id: event.step_id, first: at, started: event.ts, ..Group::default() };
             self.groups.push(group);
+            self.event_skips.weigh(size_of::<Group>() as u64);
             self.group_open = true;
             self.join_newest_group();
         }
@@ -266,6 +300,7 @@ impl Index {
                 if let Some(group) = group {
                     group.recovered |= recover;
                     if group.error.is_none() {
+                        self.event_skips.weigh(text.len() as u64);
                         group.error = Some((event.phase, text));
                         self.fail_newest_group();
                     }

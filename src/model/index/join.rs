@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Group, Index, List, Segment, Tally};
+use super::{Group, Index, List, Segment};
 use crate::model::StepHead;
 
 /// Where the rising stretches of a sequence of ids begin.
@@ -39,7 +39,7 @@ impl Laps {
         let fills = id.filter(|id| falls && self.fill(*id));
         self.late += usize::from(fills.is_some());
         let repeats_late = repeats && at.checked_sub(1).is_some_and(|above| self.is_late(above));
-        if let Some(id) = fills.filter(|_| self.is_lenient) {
+        if let Some(id) = fills.filter(|_| self.is_lenient && self.late_at.len() < MAX_LATE) {
             self.late_at.insert((self.starts.len() - 1, id), at);
             self.late_places.insert(at);
         } else if repeats_late {
@@ -76,7 +76,23 @@ impl Laps {
         let first = self.last.map_or(0, |last| last.saturating_add(1));
         if let Some(id) = id.filter(|id| first < *id) {
             self.gaps.insert(first, id - 1);
+            if self.gaps.len() > MAX_GAPS {
+                self.gaps.pop_first();
+            }
         }
+    }
+
+    /// Takes note that items were dropped: `moved` is where those of before are now.
+    pub(super) fn cut(&mut self, moved: impl Fn(usize) -> usize, kept: impl Fn(usize) -> Option<usize>) {
+        self.starts.iter_mut().for_each(|start| *start = moved(*start));
+        self.starts.dedup();
+        self.late_places = self.late_places.iter().filter_map(|at| kept(*at)).collect();
+        let late = std::mem::take(&mut self.late_at);
+        let laps = self.starts.len();
+        // Laps may have become one: an item is found in the lap that holds its place.
+        self.late_at = late.into_iter().filter_map(|((lap, id), at)| Some(((lap, id), kept(at)?))).collect();
+        let moved: Vec<_> = self.late_at.iter().map(|((_, id), at)| (self.of(*at).unwrap_or(laps), *id, *at)).collect();
+        self.late_at = moved.into_iter().map(|(lap, id, at)| ((lap, id), at)).collect();
     }
 
     /// Whether an id between these two is nowhere in the newest lap.
@@ -159,18 +175,29 @@ impl Again {
     /// Takes a step; says whether it only repeats the one before.
     fn step(&mut self, step: &StepHead) -> bool {
         let Some(id) = step.step_id.filter(|_| step.repeats) else { return false };
+        if self.ids.len() >= MAX_TWICE && !self.ids.contains_key(&id) {
+            return true;
+        }
         let twice = self.ids.entry(id).or_default();
         twice.lines += 1;
         twice.lines > twice.rounds
     }
 
     fn round(&mut self, id: i64) {
+        if self.ids.len() >= MAX_TWICE && !self.ids.contains_key(&id) {
+            return;
+        }
         let twice = self.ids.entry(id).or_default();
         self.is_stale |= twice.lines > twice.rounds;
         twice.rounds += 1;
     }
 }
 
+/// At most so many ids are remembered that came twice in a row, so many stretches that a lap left out, and so many items
+/// that came late. Only a file whose ids make no sense has more.
+const MAX_TWICE: usize = 10_000;
+const MAX_GAPS: usize = 50_000;
+const MAX_LATE: usize = 50_000;
 /// A search for an id gives up after this many laps; only a file whose ids all repeat has more.
 const MAX_LAPS: usize = 64;
 /// An item without an id takes the id of at most this many items before it, for the binary search.
@@ -244,7 +271,9 @@ impl Index {
 
     /// How many lines of steps the newest run has.
     pub fn newest_lines(&self) -> usize {
-        self.steps.len() - self.newest_start()
+        let start = self.newest_start();
+        let uncounted = if start < self.steps.len() { self.step_skips.uncounted_since(start) } else { 0 };
+        self.steps.len() - start + uncounted
     }
 
     /// The ordinal at which the steps of the newest run begin; one past the last step where it has none yet. A run that
@@ -313,9 +342,12 @@ impl Index {
         let repeats = self.again.step(step);
         let late = self.step_laps.late();
         self.step_laps.push(step.step_id, at, repeats);
+        if self.step_laps.begins_at(at) {
+            self.void = Default::default();
+        }
         if self.step_laps.late() > late {
             // A jump that was counted before is none.
-            self.settled = Tally::default();
+            self.unsettle_all();
         }
     }
 
@@ -337,7 +369,8 @@ impl Index {
         let is_other = self.step_laps.is_lenient != is_lenient;
         self.step_laps.is_lenient = is_lenient;
         let is_late = is_other && self.step_laps.late > 0;
-        if !std::mem::take(&mut self.again.is_stale) && !is_late {
+        // Where steps were dropped, their ids are not known any more.
+        if (!std::mem::take(&mut self.again.is_stale) && !is_late) || self.step_skips.is_cut() {
             return;
         }
         self.again.ids.values_mut().for_each(|twice| twice.lines = 0);
@@ -346,7 +379,7 @@ impl Index {
             let repeats = self.again.step(step);
             self.step_laps.push(step.step_id, at, repeats);
         }
-        self.joined = (0..self.steps.len()).filter(|at| self.has_round(*at)).count();
-        self.settled = Tally::default();
+        self.count_joined();
+        self.unsettle_all();
     }
 }

@@ -5,6 +5,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::skip::Hole;
+
 /// A chunk takes about so many bytes, without what its items point to.
 const CHUNK_BYTES: usize = 1 << 16;
 
@@ -97,6 +99,27 @@ impl<T: Clone> List<T> {
         if last.len() == Self::CHUNK {
             Arc::make_mut(&mut self.full).push(std::mem::take(&mut self.last));
         }
+    }
+
+    /// Keeps the items that `keep` gives back.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(T) -> Option<T>) {
+        let Self { full, last } = std::mem::take(self);
+        let full = Arc::try_unwrap(full).unwrap_or_else(|shared| Vec::clone(&shared));
+        // Chunk by chunk, so that both lists are never whole at once.
+        for chunk in full.into_iter().chain([last]) {
+            let items = Arc::try_unwrap(chunk).unwrap_or_else(|shared| Vec::clone(&shared));
+            items.into_iter().filter_map(&mut keep).for_each(|item| self.push(item));
+        }
+    }
+
+    /// Puts one item in the place of all in a hole.
+    pub(super) fn cut(&mut self, hole: Hole, placeholder: T) {
+        let (mut at, mut placeholder) = (0, Some(placeholder));
+        self.retain(|item| {
+            let here = at;
+            at += 1;
+            if here == hole.from { placeholder.take() } else { hole.kept(here).map(|_| item) }
+        });
     }
 
     /// The item at position `at`, to be changed for those who hold the list from now on.

@@ -12,6 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use super::super::step::Usage;
 use super::super::{Fate, StepHead, Symbol};
 use super::Index;
+use super::skip::Hole;
 
 /// So many of the newest steps may be replaced at no cost.
 const OPEN: usize = 32;
@@ -91,6 +92,22 @@ pub struct RunTally {
     pub repeats: usize,
     /// Steps in which something failed, where events are joined lap by lap.
     pub failed: usize,
+}
+
+/// Lines of the newest run that hold no record and are counted alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Void {
+    /// How many there are.
+    count: usize,
+    /// Those that can be read.
+    readable: usize,
+}
+
+impl Void {
+    pub(super) fn add(&mut self, step: &StepHead) {
+        self.count += 1;
+        self.readable += usize::from(step.fate.is_readable());
+    }
 }
 
 /// Tokens of steps, added up.
@@ -181,6 +198,16 @@ impl Lows {
     }
 }
 
+impl Tally {
+    /// Moves the places of steps to where they are after a hole.
+    fn cut(&mut self, hole: Hole) {
+        for places in [&mut self.jumps, &mut self.without_facts, &mut self.repeats, &mut self.left] {
+            places.first = places.first.map(|at| hole.moved(at));
+        }
+        self.run.first_jump = self.run.first_jump.map(|at| hole.moved(at));
+    }
+}
+
 impl Places {
     fn add(&mut self, ordinal: usize) {
         self.first.get_or_insert(ordinal);
@@ -212,6 +239,14 @@ impl RunTally {
         self.untold_tokens += usize::from(step.fate.is_readable() && !is_told);
         self.tokens = step.total_told().or(self.tokens);
         self.tokens_so_far = step.tokens_with(self.tokens_so_far);
+    }
+
+    fn add_void(&mut self, void: Void) {
+        self.readable += void.readable;
+        self.without_count += void.readable;
+        self.untold_tokens += void.readable;
+        self.untold_calls |= void.count > 0;
+        self.failed += void.count;
     }
 
     fn spend(&mut self, step: &StepHead) {
@@ -294,7 +329,7 @@ impl Index {
 
     /// Steps of the newest run in which something failed.
     pub fn failed_steps(&self) -> usize {
-        if self.joins_by_laps() {
+        if self.joins_by_laps() || self.step_skips.is_cut() {
             return self.tally.run.failed;
         }
         let failed =
@@ -317,6 +352,40 @@ impl Index {
         self.step_laps.len() == self.group_laps.len() && self.step_laps.is_exact() && self.group_laps.is_exact()
     }
 
+    /// Has all steps added up again that are kept, since the one at `ordinal` changed.
+    pub(super) fn unsettle(&mut self, ordinal: usize) {
+        if ordinal < self.settled.end {
+            self.unsettle_all();
+        }
+    }
+
+    /// Has all steps added up again that are kept. What was dropped keeps what it added up to.
+    pub(super) fn unsettle_all(&mut self) {
+        self.settled = self.base.clone();
+    }
+
+    /// Counts the steps that have a round.
+    pub(super) fn count_joined(&mut self) {
+        self.joined = (0..self.steps.len()).filter(|at| self.has_round(*at)).count();
+    }
+
+    /// Notes what the steps before `hole.to` add up to, before it drops some of them.
+    pub(super) fn settle_hole(&mut self, hole: Hole) {
+        let mut base = std::mem::take(&mut self.base);
+        for n in base.end..hole.to {
+            self.add(&mut base, n);
+        }
+        base.end = hole.from + 1;
+        base.cut(hole);
+        if self.settled.end >= hole.to {
+            self.settled.end = hole.moved(self.settled.end - 1) + 1;
+            self.settled.cut(hole);
+        } else {
+            self.settled = base.clone();
+        }
+        self.base = base;
+    }
+
     /// Adds up what came, all but the newest steps for good.
     pub(super) fn add_up(&mut self) {
         let mut settled = std::mem::take(&mut self.settled);
@@ -329,6 +398,8 @@ impl Index {
         }
         if self.newest_start() == self.steps.len() {
             tally.run = RunTally::default();
+        } else {
+            tally.run.add_void(self.void);
         }
         (self.settled, self.tally) = (settled, tally);
     }
@@ -337,6 +408,10 @@ impl Index {
     fn add(&self, tally: &mut Tally, n: usize) {
         let Some(step) = self.steps.get(n) else { return };
         tally.end = n + 1;
+        if self.step_skips.get(n).is_some() {
+            // Those that it stands for are counted apart.
+            return;
+        }
         tally.chain = hash(&(tally.chain, self.identity_of(n)));
         if self.step_laps.begins_at(n) {
             tally.run = RunTally::default();

@@ -55,7 +55,7 @@ impl<'a> EventsTab<'a> {
     }
 
     fn all(&self) -> String {
-        count(self.lens.index.events().len() as u64)
+        count(self.lens.index.event_count() as u64)
     }
 
     fn end(&self) -> usize {
@@ -68,7 +68,7 @@ impl<'a> EventsTab<'a> {
             return "no events".to_owned();
         }
         let index = self.lens.index;
-        match index.events().len() - index.events_read() {
+        match index.event_count() - index.events_read() {
             unread if unread > 0 && self.phase.is_empty() => {
                 format!("{first} to {end} of {total} lines, {} of them no JSON", count(unread as u64))
             }

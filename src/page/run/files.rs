@@ -93,8 +93,8 @@ impl<'a> ManifestTab<'a> {
             (what, format::or_missing(counted, |counted| counted.to_string()), there, verdict)
         };
         vec![
-            check("steps", manifest.step_count, index.steps().len()),
-            check("events", manifest.event_count, index.events().len()),
+            check("steps", manifest.step_count, index.step_count()),
+            check("events", manifest.event_count, index.event_count()),
         ]
     }
 }

@@ -239,7 +239,7 @@ impl Tabs<'_> {
             _ => format!("{} of {}", count(newest), count(all)),
         };
         let manifest = if index.manifest().get().is_some() { "" } else { "none" };
-        let steps = match of_all(summary.steps_now, index.steps().len()) {
+        let steps = match of_all(summary.steps_now, index.step_count()) {
             lines if !summary.steps_untold => lines,
             _ if index.steps().is_empty() => "unknown".to_owned(),
             lines if lines == "1" => "1 line".to_owned(),

@@ -307,7 +307,12 @@ impl<'a> StepRow<'a> {
     fn did(&self) -> Did<'a> {
         let step = self.step;
         if !step.fate.is_readable() {
-            return Did::Nothing("unreadable line", "");
+            // A placeholder says which lines it stands for.
+            return if step.call.is_empty() {
+                Did::Nothing("unreadable line", "")
+            } else {
+                Did::Nothing("", &step.call)
+            };
         }
         if step.actions > 0
             && let Some((name, rest)) = step.call.split_once('(')
@@ -382,7 +387,8 @@ pub(crate) fn next_mark(lens: &Lens<'_>, n: usize, back: bool) -> Option<(usize,
 pub(crate) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
     let error = |words: String| Sign::icon("mk err", "error", words);
     if !step.fate.is_readable() {
-        return Some(error("unreadable line".to_owned()));
+        let words = if step.call.is_empty() { "unreadable line" } else { &*step.call };
+        return Some(error(words.to_owned()));
     }
     if let Some((group, (_, text))) = group.and_then(|group| Some((group, group.error.as_ref()?))) {
         let recovered = if group.recovered { ", reported to recovery" } else { "" };

@@ -390,10 +390,8 @@ fn raw_events(lens: &Lens<'_>, n: usize, group: &Group) -> Vec<RawLine> {
             href: href::alone(&href::event(lens.key(), at), event.span.len),
         })
     };
-    let parts = lens.index.steps().get(n).map_or(&[][..], |step| &step.parts);
-    if !parts.is_empty() {
-        let parts = parts.iter().filter_map(|at| usize::try_from(*at).ok());
-        return parts.take(MAX_RAW_EVENTS).filter_map(line).collect();
+    if lens.index.steps().get(n).is_some_and(|step| !step.parts.is_empty()) {
+        return lens.index.parts_of(n).flatten().take(MAX_RAW_EVENTS).filter_map(line).collect();
     }
     let mut lines: Vec<RawLine> = (group.first..group.end).take(MAX_RAW_EVENTS).filter_map(line).collect();
     let others = events.range(group.first..group.end).skip(MAX_RAW_EVENTS);

@@ -107,8 +107,7 @@ pub(crate) fn asked(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt
 
 /// The records that a step is put together from.
 fn parts(lens: &Lens<'_>, n: usize) -> Vec<usize> {
-    let parts = lens.index.steps().get(n).map(|step| step.parts.iter());
-    parts.into_iter().flatten().filter_map(|at| usize::try_from(*at).ok()).collect()
+    lens.index.parts_of(n).flatten().collect()
 }
 
 /// A record that holds the list of messages that the model was sent.

@@ -182,9 +182,7 @@ impl RulesAnswer<'_> {
         );
         add(answers.estimated, "Some tokens are estimates: the provider did not count them.".to_owned());
         add(!answers.inferred.is_empty(), format!("Worked out, not recorded: {}.", answers.inferred.join("; ")));
-        let lost = counted(answers.lost, "step");
-        let have = if answers.lost == 1 { "has" } else { "have" };
-        add(answers.lost > 0, format!("{lost} ran and {have} no line in steps.jsonl; what they did is not known."));
+        add(answers.lost > 0, answers.of_the_lost());
         let died = answers.begun && !answers.live;
         add(died, "The step in which the run died has no line in steps.jsonl; what it did is not known.".to_owned());
         let unread = counted(answers.unread, "step");

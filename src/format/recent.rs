@@ -1,0 +1,238 @@
+//! Remembers the newest keys of a trace, such as the ids of calls, in bounded memory.
+//!
+//! Records that belong together stand close to each other in every format, so that the oldest keys may be forgotten. A
+//! file of millions of ids must not fill the memory.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// At least so many of the newest keys are remembered, as far as they fit into [`MAX_BYTES`]; twice as many at most.
+const MAX_KEYS: usize = 1 << 16;
+/// Bytes that keys of one generation may take outside of their map.
+const MAX_BYTES: usize = 4 << 20;
+
+/// What a key takes outside of its map.
+pub(super) trait Held {
+    /// Returns the bytes.
+    fn held(&self) -> usize {
+        0
+    }
+}
+
+impl Held for u32 {}
+impl Held for u64 {}
+impl Held for usize {}
+
+impl Held for Box<str> {
+    fn held(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Held for String {
+    fn held(&self) -> usize {
+        self.len()
+    }
+}
+
+/// A map that forgets its oldest keys.
+#[derive(Debug)]
+pub(super) struct Recent<K, V> {
+    newer: HashMap<K, V>,
+    older: HashMap<K, V>,
+    /// What the keys of the newer generation take.
+    bytes: usize,
+    has_forgotten: bool,
+}
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Self {
+        Self { newer: HashMap::new(), older: HashMap::new(), bytes: 0, has_forgotten: false }
+    }
+}
+
+impl<K: Eq + Hash + Held, V> Recent<K, V> {
+    /// The value of a key.
+    pub(super) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.newer.get(key).or_else(|| self.older.get(key))
+    }
+
+    /// The value of a key, to be changed.
+    pub(super) fn get_mut<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        self.newer.get_mut(key).or_else(|| self.older.get_mut(key))
+    }
+
+    /// Whether the key is remembered.
+    pub(super) fn contains_key<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.get(key).is_some()
+    }
+
+    /// Remembers a value; returns the one before.
+    pub(super) fn insert(&mut self, key: K, value: V) -> Option<V> {
+        if self.newer.len() >= MAX_KEYS || self.bytes >= MAX_BYTES {
+            self.has_forgotten |= !self.older.is_empty();
+            self.older = std::mem::take(&mut self.newer);
+            self.bytes = 0;
+        }
+        let older = self.older.remove(&key);
+        self.bytes += key.held();
+        self.newer.insert(key, value).or(older)
+    }
+
+    /// Forgets a key; returns its value.
+    pub(super) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        self.newer.remove(key).or_else(|| self.older.remove(key))
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether no key is remembered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.newer.is_empty() && self.older.is_empty()
+    }
+
+    /// Whether all keys are remembered that ever were.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.has_forgotten
+    }
+
+    /// The values, in no order.
+    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
+        self.newer.values().chain(self.older.values())
+    }
+
+    /// Forgets everything; returns what was remembered, in no order.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (K, V)> {
+        self.bytes = 0;
+        std::mem::take(&mut self.newer).into_iter().chain(std::mem::take(&mut self.older))
+    }
+}
+
+impl<K: Eq + Hash + Held, V> Extend<(K, V)> for Recent<K, V> {
+    fn extend<T: IntoIterator<Item = (K, V)>>(&mut self, items: T) {
+        items.into_iter().for_each(|(key, value)| drop(self.insert(key, value)));
+    }
+}
+
+/// A set that forgets its oldest members, and counts all.
+#[derive(Debug)]
+pub(super) struct RecentSet<K> {
+    known: Recent<K, ()>,
+    count: usize,
+}
+
+impl<K> Default for RecentSet<K> {
+    fn default() -> Self {
+        Self { known: Recent::default(), count: 0 }
+    }
+}
+
+impl<K: Eq + Hash + Held> RecentSet<K> {
+    /// Adds a member; whether it was not remembered.
+    pub(super) fn insert(&mut self, member: K) -> bool {
+        let is_new = self.known.insert(member, ()).is_none();
+        self.count += usize::from(is_new);
+        is_new
+    }
+
+    /// Whether the member is remembered.
+    pub(super) fn contains<Q: Eq + Hash + ?Sized>(&self, member: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.known.contains_key(member)
+    }
+
+    /// How many members were added.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether none was.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl<K: Eq + Hash + Held> Extend<K> for RecentSet<K> {
+    fn extend<T: IntoIterator<Item = K>>(&mut self, members: T) {
+        for member in members {
+            self.insert(member);
+        }
+    }
+}
+
+/// Numbers from 0 on, a bit each.
+#[derive(Debug, Default)]
+pub(super) struct Bits(Vec<u64>);
+
+impl Bits {
+    /// Whether the number is in it.
+    pub(super) fn contains(&self, n: usize) -> bool {
+        self.0.get(n / 64).is_some_and(|word| word & (1 << (n % 64)) != 0)
+    }
+
+    /// Puts the number in, or takes it out; whether that changed anything.
+    pub(super) fn set(&mut self, n: usize, is_in: bool) -> bool {
+        if self.contains(n) == is_in {
+            return false;
+        }
+        if self.0.len() <= n / 64 {
+            self.0.resize(n / 64 + 1, 0);
+        }
+        self.0.get_mut(n / 64).into_iter().for_each(|word| *word ^= 1 << (n % 64));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_keys_are_remembered() {
+        let mut recent = Recent::default();
+        assert_eq!((recent.insert(0_u64, 1), recent.insert(0, 2), recent.get(&0)), (None, Some(1), Some(&2)));
+        recent.extend((1..=2 * MAX_KEYS as u64 + 1).map(|n| (n, 0)));
+        let newest = 2 * MAX_KEYS as u64 + 1;
+        assert!(recent.get(&0).is_none() && !recent.is_whole());
+        assert!((newest - MAX_KEYS as u64..=newest).all(|n| recent.contains_key(&n)));
+        assert_eq!((recent.remove(&newest), recent.contains_key(&newest)), (Some(0), false));
+    }
+
+    #[test]
+    fn long_keys_are_forgotten_by_their_bytes() {
+        let mut set = RecentSet::default();
+        let long = |n: usize| format!("{n}{}", "x".repeat(MAX_BYTES / 4));
+        set.extend((0..20).map(long));
+        assert_eq!((set.len(), set.contains(&long(19)), set.contains(&long(0))), (20, true, false));
+    }
+
+    #[test]
+    fn bits_are_set_and_taken_out() {
+        let mut bits = Bits::default();
+        assert!(bits.set(100, true) && !bits.set(100, true) && bits.contains(100) && !bits.contains(99));
+        assert!(bits.set(100, false) && !bits.contains(100) && !bits.set(5_000, false));
+    }
+}

@@ -1,0 +1,238 @@
+//! Drops the heads in the middle of a file that has more of them than there is room for.
+
+use super::fold::SEGMENT_WEIGHT;
+use super::skip::{Hole, Why, room};
+use super::{EventHead, Group, Index, Segment};
+use crate::model::{Fate, Span, StepHead, TraceFile};
+
+/// Facts of so many steps are held at once, however small the file is, and of one more for each so many bytes of it.
+const STEPS_AT_ONCE: usize = 50_000;
+const BYTES_A_STEP: u64 = 2_048;
+
+impl Index {
+    /// How many steps may be held at once by whoever puts together more of them than their heads.
+    pub fn steps_at_once(&self) -> usize {
+        let read = if self.is_packed { 0 } else { self.steps_file.read };
+        STEPS_AT_ONCE + usize::try_from(read / BYTES_A_STEP).unwrap_or_default()
+    }
+
+    /// Drops steps until there is room for the newest one.
+    pub(super) fn bound_steps(&mut self) {
+        let room = room(TraceFile::Steps, self.steps.last().map_or(0, end_of_step), self.is_packed);
+        let Some(hole) = self.step_skips.hole(room, self.steps.iter().map(StepHead::weight)) else { return };
+        self.settle_hole(hole);
+        let place = |at: usize| self.steps.get(at).map_or_else(Default::default, |step| (step.line, step.span));
+        let (first, last) = (place(hole.from), place(hole.to - 1));
+        let mut starts = self.step_laps.starts().iter().copied();
+        let start = starts.rfind(|start| (hole.from..hole.to).contains(start));
+        let skip = self.step_skips.cut(hole, (first, last), start);
+        let placeholder = StepHead {
+            fate: Fate::Unreadable,
+            line: first.0,
+            span: first.1,
+            call: skip.words("steps").into(),
+            ..StepHead::default()
+        };
+        self.steps.cut(hole, placeholder);
+        self.step_skips.reweigh(self.steps.iter().map(StepHead::weight).sum());
+        self.step_laps.cut(|at| hole.moved(at), |at| hole.kept(at));
+        self.count_joined();
+    }
+
+    /// Says in the newest placeholder what it stands for.
+    pub(super) fn name_skips(&mut self) {
+        let Some(skip) = self.step_skips.list().last().filter(|skip| skip.why == Why::Void) else { return };
+        let words = skip.words("steps");
+        if self.steps.get(skip.at).is_some_and(|step| *step.call != words)
+            && let Some(step) = self.steps.get_mut(skip.at)
+        {
+            step.call = words.into();
+        }
+    }
+
+    /// Drops events, and the rounds and runs that lie among them, until there is room for the newest event.
+    pub(super) fn bound_events(&mut self) {
+        let read = self.events.last().map_or(0, |event| event.span.offset.saturating_add(event.span.len));
+        let room = room(TraceFile::Events, read, self.is_packed);
+        // Rounds and runs weigh as much as they do on average.
+        let weight = self.event_skips.weight_of_each(self.events.len());
+        let Some(hole) = self.event_skips.hole(room, self.events.iter().map(|_| weight)) else { return };
+        let place = |at: usize| self.events.get(at).map_or_else(Default::default, |event| (event.line, event.span));
+        let (first, last): ((u64, Span), _) = (place(hole.from), place(hole.to - 1));
+        let mut starts = self.segments.iter().map(|segment| segment.first_event);
+        let start = starts.rfind(|start| (hole.from..hole.to).contains(start));
+        self.event_skips.cut(hole, (first, last), start);
+        let placeholder =
+            EventHead { fate: Fate::Unreadable, ok: true, line: first.0, span: first.1, ..EventHead::default() };
+        self.events.cut(hole, placeholder);
+        self.cut_groups(hole);
+        self.cut_segments(hole);
+        self.first_back = self.first_back.map(|at| hole.moved(at));
+        self.count_joined();
+        let words = |group: &Group| group.error.as_ref().map_or(0, |(_, words)| words.len());
+        let groups = self.groups.iter().map(|group| size_of::<Group>() + words(group)).sum::<usize>();
+        let events = self.events.len() * size_of::<EventHead>();
+        self.event_skips.reweigh((events + groups) as u64 + self.segments.len() as u64 * SEGMENT_WEIGHT);
+    }
+
+    /// Drops the rounds all of whose events are dropped.
+    fn cut_groups(&mut self, hole: Hole) {
+        let is_dropped = |first: usize, end: usize| first >= hole.from && end <= hole.to;
+        // Where a round is afterwards; of one that is dropped, where the next one is.
+        let mut places = Vec::with_capacity(self.groups.len() + 1);
+        let mut kept = 0;
+        for group in &self.groups {
+            places.push(kept);
+            kept += usize::from(!is_dropped(group.first, group.end));
+        }
+        places.push(kept);
+        self.groups.retain(|mut group| {
+            if is_dropped(group.first, group.end) {
+                return None;
+            }
+            (group.first, group.end) = (hole.moved(group.first), hole.moved_end(group.end));
+            Some(group)
+        });
+        let moved = |at: usize| places.get(at).copied().unwrap_or(kept);
+        let stays = |at: usize| places.get(at..at + 2).filter(|pair| pair.first() < pair.last())?.first().copied();
+        self.group_laps.cut(moved, stays);
+        self.segments.iter_mut().for_each(|segment| segment.first_group = moved(segment.first_group));
+    }
+
+    /// Drops the runs all of whose events are dropped; moves the places of events in the others.
+    fn cut_segments(&mut self, hole: Hole) {
+        let ends: Vec<usize> = self.segments.iter().skip(1).map(|next| next.first_event).collect();
+        let mut at = 0;
+        self.segments.retain(|segment| {
+            let end = ends.get(at).copied().unwrap_or(usize::MAX);
+            at += 1;
+            segment.first_event < hole.from || end > hole.to
+        });
+        self.segments.iter_mut().for_each(|segment| segment.cut(hole));
+    }
+}
+
+impl Segment {
+    fn cut(&mut self, hole: Hole) {
+        self.first_event = hole.moved(self.first_event);
+        let init = self.init.iter_mut().map(|(at, _)| at);
+        let end = self.end.iter_mut().map(|(at, ..)| at);
+        let stop = self.stop.iter_mut().map(|(at, _)| at);
+        let critics = self.critics.iter_mut().map(|(at, ..)| at);
+        let error = self.error.iter_mut().map(|(at, _)| at);
+        let overflow = self.overflow.iter_mut().map(|(at, _)| at);
+        let stops = self.stops.iter_mut().map(|(at, _)| at);
+        let rest = self.teardown.iter_mut().chain(&mut self.goes_back);
+        let all = init.chain(end).chain(stop).chain(critics).chain(error).chain(overflow).chain(stops).chain(rest);
+        all.for_each(|at| *at = hole.moved(*at));
+    }
+}
+
+fn end_of_step(step: &StepHead) -> u64 {
+    step.span.offset.saturating_add(step.span.len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::index::FileState;
+    use crate::model::{Delta, EventKind, Names};
+
+    /// So many bytes apart: of a small file, and of one that is large enough for all its heads.
+    const SMALL: u64 = 10;
+    const LARGE: u64 = 10_000;
+
+    /// A run of so many steps, each with a round of two events and 7 tokens; each third step failed. Every `lap` steps it
+    /// begins anew. Taken in by looks of so many steps.
+    fn run(count: usize, lap: usize, apart: u64, look: usize) -> Index {
+        let mut names = Names::default();
+        let (phase, tool) = (names.intern("DECIDE"), names.intern("act"));
+        let place = |n: usize| Span { offset: n as u64 * apart, len: apart - 1 };
+        let mut index = Index::default();
+        index.apply(Delta { names: names.since(0).to_vec(), ..Delta::default() });
+        let all: Vec<usize> = (0..count).collect();
+        for part in all.chunks(look) {
+            let mut delta = Delta::default();
+            for n in part.iter().copied() {
+                let id = Some((n % lap) as i64);
+                let failed = n.is_multiple_of(3).then(|| "it failed".into());
+                delta.steps.push(StepHead {
+                    span: place(n),
+                    line: n as u64 + 1,
+                    step_id: id,
+                    mode: tool,
+                    tokens: Some(7),
+                    error: failed,
+                    ..StepHead::default()
+                });
+                let first = if n.is_multiple_of(lap) { EventKind::RunStart } else { EventKind::Inside };
+                for (at, kind) in [first, EventKind::StepStart, EventKind::Inside].into_iter().enumerate() {
+                    let (line, span) = ((3 * n + at) as u64 + 1, place(3 * n + at));
+                    let head = EventHead { span, line, kind, phase, ok: true, step_id: id, ..EventHead::default() };
+                    delta.events.push((head, None));
+                }
+            }
+            delta.steps_file = FileState { exists: true, size: 1, read: 1 };
+            index.apply(delta);
+        }
+        index
+    }
+
+    const STEPS: usize = 400_000;
+
+    #[test]
+    fn what_is_dropped_is_counted_and_the_first_and_newest_records_stay() {
+        let whole = run(STEPS, usize::MAX, LARGE, 50_000);
+        assert!(!whole.is_cut() && whole.step_skips().list().is_empty());
+        let cut = run(STEPS, usize::MAX, SMALL, 50_000);
+        assert!(cut.step_skips().is_cut() && cut.event_skips().is_cut());
+        assert_eq!((cut.step_count(), cut.event_count()), (STEPS, 3 * STEPS));
+        assert_eq!((cut.newest_len(), cut.steps_read()), (STEPS, STEPS));
+        let sums = |index: &Index| {
+            let run = &index.tally().run;
+            (run.readable, run.tokens, run.usage, index.failed_steps(), run.untold_tokens, index.tally().jumps.count)
+        };
+        assert_eq!(sums(&cut), sums(&whole));
+        let weight: u64 = cut.steps().iter().map(StepHead::weight).sum();
+        assert!(weight <= room(TraceFile::Steps, STEPS as u64 * SMALL, false), "{weight}");
+        let [skip] = cut.step_skips().list() else { panic!("one hole") };
+        let ids = |index: &Index, at: usize| index.steps().get(at).and_then(|step| step.step_id);
+        assert_eq!((ids(&cut, 0), ids(&cut, skip.at - 1)), (Some(0), Some(skip.at as i64 - 1)));
+        assert_eq!(ids(&cut, cut.steps().len() - 1), Some(STEPS as i64 - 1));
+        assert_eq!((skip.lines.0, skip.lines.1 - skip.lines.0 + 1), (skip.at as u64 + 1, skip.count as u64));
+        // The steps that are kept still have their events, where those are kept too.
+        for at in [0, cut.steps().len() - 1] {
+            let group = cut.round_of(at).unwrap();
+            assert_eq!(group.step_id, ids(&cut, at));
+            assert_eq!(cut.events().get(group.first).and_then(|event| event.step_id), group.step_id);
+        }
+        assert!(cut.label(cut.steps().len() - 1) == (STEPS - 1).to_string());
+    }
+
+    #[test]
+    fn how_files_were_cut_into_looks_makes_no_difference() {
+        let (one, other) = (run(STEPS, 300_000, SMALL, STEPS), run(STEPS, 300_000, SMALL, 33_333));
+        assert_eq!((one.steps(), one.events(), one.groups()), (other.steps(), other.events(), other.groups()));
+        assert_eq!((one.step_skips(), one.event_skips()), (other.step_skips(), other.event_skips()));
+        assert_eq!((one.segments(), one.lap_starts()), (other.segments(), other.lap_starts()));
+        assert_eq!((one.newest_len(), one.tally().run.tokens), (100_000, other.tally().run.tokens));
+    }
+
+    #[test]
+    fn a_run_that_begins_among_the_dropped_ones_keeps_its_sums() {
+        let whole = run(STEPS, 150_000, LARGE, 20_000);
+        let cut = run(STEPS, 150_000, SMALL, 20_000);
+        assert_eq!((cut.newest_len(), whole.newest_len()), (100_000, 100_000));
+        assert_eq!(cut.failed_steps(), whole.failed_steps());
+        assert_eq!(cut.tally().run.spent, whole.tally().run.spent);
+    }
+
+    #[test]
+    fn runs_that_begin_all_the_time_are_bounded_too() {
+        let cut = run(STEPS, 2, SMALL, 50_000);
+        assert!(cut.segments().len() < STEPS / 4, "{}", cut.segments().len());
+        assert_eq!((cut.step_count(), cut.newest_len()), (STEPS, 2));
+        let last = cut.segments().last().unwrap();
+        assert!(last.first_event < cut.events().len() && last.first_group < cut.groups().len());
+    }
+}
