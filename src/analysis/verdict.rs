@@ -204,8 +204,10 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             verdict(Outcome::Cancelled, RunStatus::Cancelled, Certainty::Inferred, sentence)
         }
         (Liveness::Unknown, _) => {
+            // Nobody waits for a user there, nor does it show that the program was killed.
             let closed = life.basis == Basis::Closed && index.format().untold.is_empty();
-            let sentence = if closed { facts.no_reason() } else { facts.untold() };
+            let sentence =
+                if closed { format!("No end is recorded{}", facts.step_after("after")) } else { facts.untold() };
             verdict(Outcome::Unknown, RunStatus::Unknown, Certainty::Unknown, sentence)
         }
         (Liveness::Died, None) => verdict(Outcome::Failed, RunStatus::Died, Certainty::Inferred, facts.died(life)),

@@ -373,7 +373,8 @@ fn a_score_at_the_end_is_the_run_s_where_an_event_alone_tells_of_it() {
     });
     let run = read(&path.join("rent_epoch_1"));
     let manifest = run.index.manifest().get().expect("what is said of the run");
-    assert_eq!(manifest.scores, [trace_board::model::RunScore::number("judge", 1.0)]);
+    let scores: Vec<_> = manifest.scores.iter().map(|given| (&*given.name, given.score)).collect();
+    assert_eq!(scores, [("judge", Some(1.0))]);
     let critics: Vec<usize> = run.index.steps().iter().map(|step| step.critics.len()).collect();
     assert_eq!(critics, [1, 0, 0, 0], "the one between the steps is of a step");
 }
