@@ -16,8 +16,8 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     let spent = |unit: &str| spent(summary, manifest, unit);
     let told = rules.first().map(|rule| rule.reading.unit.to_string()).unwrap_or_default();
     for limit in &manifest.limits {
-        let also = manifest.ended.iter().flat_map(|ended| &ended.also);
-        if let Some(also) = also.filter(|also| also.unit == limit.unit && also.limit == limit.limit).next() {
+        let mut also = manifest.ended.iter().flat_map(|ended| &ended.also);
+        if let Some(also) = also.find(|also| also.unit == limit.unit && also.limit == limit.limit) {
             let row = row(limit.name, Some(also.measured), Some(also.limit), limit.unit, Standing::Held, "");
             rules.push(RuleStatus { also: true, ..row });
             continue;
