@@ -143,7 +143,7 @@ fn a_command_does_not_find_the_key() {
     place.holds_no_key();
 }
 
-/// Lists what is open in the process that runs it, and tries to read the key.
+/// Lists what is open in the process that runs it, and tries to read the key. The list itself may be number 3.
 #[cfg(target_os = "linux")]
 const OPEN: &str =
     "for fd in /proc/self/fd/*; do echo open ${fd##*/}; done; cat /dev/fd/3 2>&1; ls -l /proc/$PPID/fd 2>&1";
@@ -175,12 +175,12 @@ fn commands_and_servers_inherit_no_file() {
         let result = endpoint.seen()[1].body["messages"][3]["content"].as_str().unwrap().to_owned();
         let is_open = |said: &str, number: &str| said.contains(&format!("open {number}\\n"));
         assert!(["0", "1", "2"].iter().all(|number| is_open(&result, number)), "{result}");
-        assert!(!["3", "4", "17", "18"].iter().any(|number| is_open(&result, number)), "{key}: {result}");
+        assert!(!["4", "17", "18"].iter().any(|number| is_open(&result, number)), "{key}: {result}");
         assert!(!result.contains("[key]") && !result.contains(KEY), "{key}: {result}");
         fs::write(place.path("agent.toml"), format!("{agent}{server}")).unwrap();
         let said = text(&run().stderr);
         assert!(said.contains("open 2"), "{key}: {said}");
-        assert!(!["open 3", "open 4", "open 17", "open 18"].iter().any(|open| said.contains(open)), "{key}: {said}");
+        assert!(!["open 4", "open 17", "open 18"].iter().any(|open| said.contains(open)), "{key}: {said}");
         assert!(!said.contains("[key]") && !said.contains(KEY), "{key}: {said}");
     }
 }
@@ -189,6 +189,10 @@ fn commands_and_servers_inherit_no_file() {
 fn an_agent_file_from_a_pipe_is_read_once() {
     let endpoint = Endpoint::playing([says("ok")]);
     let place = Place::new(&endpoint, "");
+    // Paths of the file are relative to it, and a pipe is in no directory.
+    let agent = fs::read_to_string(place.path("agent.toml")).unwrap();
+    let work = format!("dir = \"{}\"", place.path("work").display());
+    fs::write(place.path("agent.toml"), agent.replace("dir = \"work\"", &work)).unwrap();
     let script = "exec \"$@\" 5< <(cat agent.toml)";
     let done = Command::new("bash")
         .args(["-c", script, "bash", BINARY, "run", "/dev/fd/5", "x", "--runs"])
