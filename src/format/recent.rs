@@ -102,6 +102,11 @@ impl<K: Eq + Hash + Held, V> Recent<K, V> {
         *self = Self::default();
     }
 
+    /// Counts the keys that are remembered.
+    pub(super) fn len(&self) -> usize {
+        self.newer.len() + self.older.len()
+    }
+
     /// Whether no key is remembered.
     pub(super) fn is_empty(&self) -> bool {
         self.newer.is_empty() && self.older.is_empty()
