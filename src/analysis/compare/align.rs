@@ -11,7 +11,6 @@ use serde::Serialize;
 use similar::{DiffOp, DiffTag};
 
 use crate::analysis::edits::edits;
-use crate::analysis::newest::newest_run;
 use crate::model::{Index, StepHead};
 
 #[cfg(test)]
@@ -97,9 +96,11 @@ fn side_by_side(pairs: &mut Vec<Pair>, a: std::ops::Range<usize>, b: std::ops::R
     }
 }
 
-/// The steps of the newest run, by ordinal, and what each is aligned by.
+/// The steps of the newest run, by ordinal, and what each is aligned by. If the events don't tell of several runs, all lines
+/// count as one run's.
 fn keys(index: &Index) -> (Vec<usize>, Vec<u64>) {
-    newest_run(index).map(|(n, step)| (n, key(index, step))).unzip()
+    let first = if index.segments().len() > 1 { index.newest_start() } else { 0 };
+    index.steps().iter().enumerate().skip(first).map(|(n, step)| (n, key(index, step))).unzip()
 }
 
 fn key(index: &Index, step: &StepHead) -> u64 {

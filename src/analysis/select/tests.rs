@@ -8,7 +8,8 @@ use crate::analysis::summary::summary;
 use crate::analysis::verdict::RunStatus;
 use crate::model::index::FileState;
 use crate::model::manifest::ManifestState;
-use crate::model::{Delta, EventHead, EventKind, EventNote, Index, Manifest, Names, RunKey};
+use crate::model::stated::Source;
+use crate::model::{Delta, EventHead, EventKind, EventNote, Fact, Index, Manifest, Names, RunKey, Statement};
 
 fn shared(runs: Vec<Summary>) -> Vec<Arc<Summary>> {
     runs.into_iter().map(Arc::new).collect()
@@ -257,6 +258,7 @@ fn a_contradiction_is_counted_that_the_verdict_lists() {
         status: Some("completed".into()),
         stop_reason: Some("final".into()),
         success: Some(false),
+        statements: vec![Statement::text(Fact::End, "final", Source::manifest("/summary/stop_reason"))],
         ..Manifest::default()
     };
     let mut index = Index::default();

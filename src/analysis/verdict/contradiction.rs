@@ -226,7 +226,8 @@ fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
                 outcome.as_str()
             ));
         }
-        if !is_own && !is_same_reason(&stop.stop_reason, reason) {
+        let is_own_word = stop.code.as_str() == stop.stop_reason;
+        if !is_own && !is_own_word && !is_same_reason(&stop.stop_reason, reason) {
             let (code, said) = (&stop.code, &stop.stop_reason);
             found.push(format!(
                 "The verdict {code} ({source}) has the stop reason {said}, which is {reason} for this code"

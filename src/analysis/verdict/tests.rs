@@ -162,10 +162,10 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     let budget = recorded_as(
         "final",
         r#"{"code": "budget_steps", "criterion": "budget.steps", "source": "budget", "gate": "before_step", "step": 0,
-        "outcome": "truncated", "measured": 10, "limit": 10, "op": ">=", "unit": "steps", "limit_from": "task",
+        "outcome": "truncated", "measured": 1, "limit": 1, "op": ">=", "unit": "steps", "limit_from": "task",
         "also": ["budget.tokens", "stop[1]"]}"#,
     );
-    assert_eq!(budget.sentence, "Step budget used up: 10 of 10 steps; the answer was not accepted");
+    assert_eq!(budget.sentence, "Step budget used up: 1 of 1 step; the answer was not accepted");
     assert_eq!(budget.second, "At the same moment the token budget was reached and stop[1] was true.");
     assert_eq!((budget.outcome, budget.mark, budget.step), (Outcome::Truncated, RunStatus::Limit, Some(0)));
     assert_eq!(budget.certainty, Certainty::Recorded);
@@ -206,7 +206,7 @@ fn every_code_reads_as_a_sentence() {
     answered: Answered at step 0: why
     limit: Round limit reached: 3 of 3 things
     limit: Step limit reached: 3 of 3 things
-    limit: Step budget used up: 3 of 3 things
+    limit: Step budget used up · the files disagree on the number of steps (3 and 1)
     limit: Timeout: 3 of 3 things
     limit: Time limit reached: 3 of 3 things
     limit: Time budget used up: 3 of 3 things

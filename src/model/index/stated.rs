@@ -352,7 +352,12 @@ fn field_of(source: &Source, name: &str) -> Source {
 /// The coarse reason of a verdict, as its code says it.
 fn reason_of(stop: &StopVerdict) -> &str {
     // What a rule of somebody else is called says nothing of the reason.
-    if matches!(stop.code, Code::Custom(_)) { &stop.stop_reason } else { stop.code.stop_reason(&stop.source) }
+    let is_own_word = stop.code.as_str() == stop.stop_reason;
+    if is_own_word || matches!(stop.code, Code::Custom(_)) {
+        &stop.stop_reason
+    } else {
+        stop.code.stop_reason(&stop.source)
+    }
 }
 
 fn code_of(unit: &str) -> Option<Code> {

@@ -84,7 +84,7 @@ fn a_token_limit_of_300_in_init_and_9000_in_the_manifest_are_both_named() {
 fn tokens_that_facts_and_requests_count_differently_are_settled_by_the_total() {
     let run = "v_o05_tokens_facts_disagree";
     let whatif = board_json(&["whatif", run, "--rule", "max_steps=3"]);
-    assert_eq!(whatif["rules"][0]["saved"]["tokens"], 3_351, "{whatif}");
+    assert_eq!(whatif["runs"][0]["rules"][0]["saved"]["tokens"], 3_351, "{whatif}");
     assert!(!board(&["whatif", run, "--rule", "max_steps=3"]).contains("6,698"));
     assert_eq!(board_json(&["list", run])["runs"][0]["tokens"], 5_698);
     assert_contradicts(run, &["The facts of step 4 count 2,842 tokens, its request 1,842"]);
@@ -120,8 +120,11 @@ fn two_end_events_disagree_in_either_order() {
 #[test]
 fn whether_an_answer_is_lost_is_unknown_where_the_end_is() {
     let whatif = board_json(&["whatif", "v_e04b_two_ends_rev", "--rule", "max_steps=3"]);
-    assert!(whatif["rules"][0]["answer_lost"].is_null(), "{whatif}");
-    assert_says(whatif["headline"].as_str().unwrap(), &["Whether an answer would have been lost is unknown"]);
+    assert!(whatif["runs"][0]["rules"][0]["answer_lost"].is_null(), "{whatif}");
+    assert_says(
+        whatif["runs"][0]["headline"].as_str().unwrap(),
+        &["Whether an answer would have been lost is unknown"],
+    );
 }
 
 #[test]
@@ -162,7 +165,7 @@ fn an_answer_that_only_the_stop_check_has_is_disputed() {
 fn events_out_of_order_cost_no_step() {
     let run = "v_e19_events_reversed";
     let whatif = board_json(&["whatif", run, "--rule", "max_steps=3"]);
-    let rule = &whatif["rules"][0];
+    let rule = &whatif["runs"][0]["rules"][0];
     assert_eq!((&rule["result"], &rule["step"], &rule["saved"]["steps"]), (&"earlier".into(), &2.into(), &3.into()));
     assert_eq!(board_json(&["list", run])["runs"][0]["steps"], 6);
     assert_says(&board(&["why", run]), &["Answered at step 5"]);
@@ -173,14 +176,14 @@ fn events_out_of_order_cost_no_step() {
             *lines = (0..lines.len()).map(|n| lines[n * stride % lines.len()].clone()).collect();
         });
         let whatif = shuffled.json(&["whatif", "--rule", "max_steps=3"]);
-        assert_eq!(whatif["rules"][0]["saved"]["steps"], 3, "{stride}: {whatif}");
+        assert_eq!(whatif["runs"][0]["rules"][0]["saved"]["steps"], 3, "{stride}: {whatif}");
     }
 }
 
 #[test]
 fn what_a_rule_does_to_the_answer_is_unknown_where_its_result_is() {
     let whatif = board_json(&["whatif", "v_e20_step_line_missing", "--rule", "max_steps=3"]);
-    let rule = &whatif["rules"][0];
+    let rule = &whatif["runs"][0]["rules"][0];
     assert_eq!((&rule["result"], &rule["answer_lost"]), (&"unknown".into(), &Value::Null));
 }
 
