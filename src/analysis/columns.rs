@@ -247,7 +247,7 @@ impl Column {
     }
 
     /// Marks the words of a value: `≥` for a lower bound, `≈` for an estimate.
-    pub fn bound(&self, run: &Summary, words: String) -> String {
+    pub fn bound(&self, run: &Summary, words: &str) -> String {
         format!("{}{words}", format::bound(self.is_least(run), self.is_estimate(run)))
     }
 

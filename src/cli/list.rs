@@ -191,7 +191,7 @@ fn depths(group: &Group<'_, Arc<Summary>>) -> Vec<usize> {
 /// One cell as text. The limit of steps stands behind them, what the files lack behind the verdict.
 fn cell(run: &Summary, column: &Column, look: &Look) -> String {
     let words = column.shown(run).and_then(|value| value.words(look.now, &look.zone));
-    let words = words.map(|words| column.bound(run, words));
+    let words = words.map(|words| column.bound(run, &words));
     let words = words.unwrap_or_else(|| MISSING.to_owned());
     match column.name {
         "steps" if run.steps_untold => words,

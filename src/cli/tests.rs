@@ -13,7 +13,7 @@ const MANIFEST: &str = r#"{"run_id": "r", "status": "completed", "updated_at": "
     "step_count": 2, "event_count": 7, "summary": {"stop_reason": "final", "final_result": "all\ngood\u001b[31m"}}"#;
 
 const STEPS: &str = r#"{"step_id": 0, "agent_id": "fixer", "decision": {"mode": "act", "actions": [{"name": "run", "args": {"path": "a.py"}}], "rationale": "Try it.\nThen look."}, "actions": [{"name": "run", "args": {"path": "a.py"}}], "action_results": [{"status": "error", "error": "no \u001b[31mfile"}], "critic_outputs": [{"name": "Judge", "action": "retry", "score": 0.25, "reason": "again"}], "state_diff": {"n": {"before": 1, "after": 3}}, "wide": NaN, "nothing": []}
-{"step_id": 7, "decision": {"mode": "final", "final_answer": "all good"}}
+{"step_id": 7, "decision": {"mode": "final", "final_answer": "all\ngood\u001b[31m"}}
 "#;
 
 const EVENTS: &str = r#"{"step_id": 0, "phase": "INIT", "ok": true, "payload": {"task": "Fix a.py"}, "error": null, "ts": "1970-01-01T00:00:01+00:00"}
@@ -119,7 +119,7 @@ fn show_a_run() {
     0       0       500 ms   0.25  run(path="a.py")
                                    error: no ␛[31mfile
                                    Judge asked to retry: again
-    1       7        1.0 s      –  answer: all good
+    1       7        1.0 s      –  answer: all good␛[31m
     "#);
 }
 

@@ -242,6 +242,9 @@ fn plain(value: &str, depth: usize) -> String {
     }
 }
 
+/// The name of an exception, and its words.
+type Fault = (String, String);
+
 /// A trace under way. Its spans come in the order in which they began.
 #[derive(Debug, Default)]
 struct Trace {
@@ -257,7 +260,7 @@ struct Trace {
     root: Option<(Option<(String, String)>, usize)>,
     answer: Option<Box<str>>,
     /// When the span ended that ended last, what went wrong in it, and its event.
-    newest_end: Option<(i64, Option<(String, String)>, usize)>,
+    newest_end: Option<(i64, Option<Fault>, usize)>,
     /// The tokens and the cost that the outermost agents record.
     of_agents: Option<(Tokens, Option<f64>)>,
     in_agents: RecentSet<String>,
@@ -308,10 +311,10 @@ impl Reader for Trace {
         match (sort, around) {
             // One call of the model, recorded by two instrumentations, or by its client and what serves it.
             (Sort::Reply, Some(n)) => {
-                self.more(n, part_of(&span), EventDraft { stage: "reply", ..mark }, draft);
+                self.more(n, part_of(&span), &EventDraft { stage: "reply", ..mark }, draft);
             }
             (Sort::Reply, None) => {
-                self.reply(&span, parent.as_deref(), EventDraft { ts: end.or(start), ..mark }, draft);
+                self.reply(&span, parent.as_deref(), &EventDraft { ts: end.or(start), ..mark }, draft);
             }
             (Sort::Tool, _) => self.tool(&span, parent.as_deref(), &mark, draft),
             (Sort::Agent | Sort::Other, _) => {
@@ -387,15 +390,15 @@ impl Reader for Trace {
 }
 
 impl Trace {
-    fn reply(&mut self, span: &Span<'_>, parent: Option<&str>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+    fn reply(&mut self, span: &Span<'_>, parent: Option<&str>, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
         let is_nested = span.exported_nested() || parent.is_some_and(|parent| self.in_tools.contains(parent));
         let words = Some(is_nested).filter(|nested| !nested && !draft.has_task());
         if let Some(words) = words.and_then(|_| asked(span).or_else(|| span.asked_in_events())) {
             let note = Some(draft.task(Some(&words)));
-            draft.event(EventDraft { stage: "prompt", note, failed: false, ..mark });
+            draft.event(EventDraft { stage: "prompt", note, failed: false, ..*mark });
         }
         let sent = Span::micros(span.raw.start);
-        let n = draft.reply(None, sent, EventDraft { kind: EventKind::Decided, note: None, ..mark });
+        let n = draft.reply(None, sent, EventDraft { kind: EventKind::Decided, note: None, ..*mark });
         let part = Part { is_nested, ..part_of(span) };
         self.in_reply.extend(filled(span.raw.id).map(|id| (id, n)));
         self.unpriced.insert(n);
@@ -408,8 +411,8 @@ impl Trace {
     }
 
     /// Adds what another span or a log record knows about the same reply.
-    fn more(&mut self, n: usize, part: Part, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
-        draft.event(EventDraft { kind: EventKind::Inside, step: Some(n), note: None, ..mark });
+    fn more(&mut self, n: usize, part: Part, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
+        draft.event(EventDraft { kind: EventKind::Inside, step: Some(n), note: None, ..*mark });
         if let Some(known) = draft.step(n) {
             let more = beyond(known, part);
             self.take(n, more, draft);
@@ -447,7 +450,7 @@ impl Trace {
             return;
         }
         match step {
-            Some(n) => self.more(n, part_of(record), mark, draft),
+            Some(n) => self.more(n, part_of(record), &mark, draft),
             None => drop(draft.event(mark)),
         }
     }
@@ -507,6 +510,7 @@ fn beyond(known: &Part, more: Part) -> Part {
         calls: new(!known.calls.is_empty(), more.calls, Vec::new()),
         scores: new(!known.scores.is_empty(), more.scores, Vec::new()),
         tokens: more.tokens.filter(|_| known.tokens.is_none()),
+        tokens_estimated: more.tokens_estimated,
         cost: more.cost.filter(|_| known.cost.is_none()),
         error: more.error.filter(|_| known.error.is_none()),
         ..Part::default()
@@ -611,7 +615,7 @@ fn reply(span: &Span<'_>, part: &mut Part) {
         walk::items(reasons).next().and_then(|reason| text(Some(reason))).or_else(|| text(Some(reasons)))
     });
     part.tokens = Some(span.tokens()).filter(|tokens| *tokens != Tokens::default());
-    part.tokens_estimated = span.text(&["board.tokens_estimated"]).is_some();
+    part.tokens_estimated = span.text(&["board.tokens_estimated"]).as_deref() == Some("true");
     part.scores = span.scores().map(Judged::of_step).collect();
     part.cost = span.cost();
     if let Some((kind, words)) = span.fault() {

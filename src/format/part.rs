@@ -161,6 +161,7 @@ impl Part {
         // What is said again of the tokens says all of them.
         if more.tokens.is_some() {
             self.others = more.others;
+            self.tokens_estimated = more.tokens_estimated;
         }
         replace(&mut self.tokens, more.tokens);
         replace(&mut self.cost, more.cost);

@@ -51,6 +51,8 @@ fields! {
 struct Trajectory {
     /// An element of the trajectory was seen: the history says the same once more.
     has_elements: bool,
+    /// Counts the replies of a history before the elements that no element has repeated yet.
+    unrepeated: usize,
     /// The newest step with a state: its number, its event, and the state as it stands there.
     last: Option<(usize, usize, String)>,
     /// The step that a demonstration goes on with.
@@ -121,6 +123,15 @@ impl Trajectory {
             draft.event(EventDraft { stage: "no reply", ..mark });
             return;
         }
+        if let Some(state) = element.state {
+            note_project(state, draft);
+        }
+        // The keys of a document may be in any order: a history before the elements has the same steps.
+        if let Some(rest) = self.unrepeated.checked_sub(1) {
+            self.unrepeated = rest;
+            draft.event(EventDraft { stage: "again", ..mark });
+            return;
+        }
         let n = draft.reply(None, None, mark);
         let at = draft.newest();
         let mut part = part;
@@ -134,10 +145,6 @@ impl Trajectory {
                     draft.part(n, std::mem::take(&mut part));
                     draft.refer(n, *event);
                 }
-            }
-            if draft.run().project.is_none() {
-                let dir = members(state).into_iter().find(|(key, _)| key == "working_dir");
-                draft.run().project = dir.and_then(|(_, dir)| filled(Some(&dir))).map(|dir| cut(&dir));
             }
             self.last = Some((n, at, state.to_owned()));
         }
@@ -160,6 +167,7 @@ impl Trajectory {
                 self.submits = part.calls.last().is_some_and(|call| call.name == "submit");
                 draft.part(n, part);
                 self.open = Some(n);
+                self.unrepeated += 1;
             }
             "tool" | "user" if !is_demo && self.open.is_some() => {
                 draft.event(EventDraft { kind: EventKind::Inside, step: self.open, ..mark });
@@ -249,6 +257,14 @@ impl Trajectory {
             _ => end,
         };
         if end.detail.is_empty() && !self.note.is_empty() { end.detail(cut(&self.note)) } else { end }
+    }
+}
+
+/// Takes the directory of the project from the first state that names one.
+fn note_project(state: &str, draft: &mut Draft<'_>) {
+    if draft.run().project.is_none() {
+        let dir = members(state).into_iter().find(|(key, _)| key == "working_dir");
+        draft.run().project = dir.and_then(|(_, dir)| filled(Some(&dir))).map(|dir| cut(&dir));
     }
 }
 

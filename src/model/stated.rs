@@ -139,7 +139,7 @@ impl<T> Agreement<T> {
 }
 
 /// The statements with the values that differ, in order of appearance, each with all who state it.
-pub fn by_value<'a, T>(stated: &'a [Stated<T>], is_same: impl Fn(&T, &T) -> bool) -> Vec<(&'a T, Vec<&'a Source>)> {
+pub fn by_value<T>(stated: &[Stated<T>], is_same: impl Fn(&T, &T) -> bool) -> Vec<(&T, Vec<&Source>)> {
     let mut found: Vec<(&T, Vec<&Source>)> = Vec::new();
     for Stated { value, source } in stated {
         match found.iter_mut().find(|(known, _)| is_same(known, value)) {

@@ -4,7 +4,7 @@
 //! place of the child's file says whose child it is.
 
 use std::ffi::OsStr;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use super::beneath::{Dir, Kind};
 use super::dir::RunDir;
@@ -32,18 +32,18 @@ pub(super) fn count(dir: &RunDir, id: Option<&str>) -> u64 {
     }
     let place = files.below.replace("{}", name);
     let mut left = MAX_NAMES;
-    walk(dir.root(), below.join(place), &files, MAX_DEPTH, &mut left)
+    walk(dir.root(), &below.join(place), &files, MAX_DEPTH, &mut left)
 }
 
-fn walk(root: &Path, below: PathBuf, files: &ChildFiles, depth: usize, left: &mut usize) -> u64 {
-    let Ok(names) = Dir::open(root, &below).and_then(|dir| dir.names()) else { return 0 };
+fn walk(root: &Path, below: &Path, files: &ChildFiles, depth: usize, left: &mut usize) -> u64 {
+    let Ok(names) = Dir::open(root, below).and_then(|dir| dir.names()) else { return 0 };
     let mut found = 0;
     for (name, kind) in names {
         let Some(rest) = left.checked_sub(1) else { break };
         *left = rest;
         let is_child = |name: &str| name.starts_with(files.begins) && name.ends_with(".jsonl");
         match kind {
-            Kind::Dir if depth > 0 => found += walk(root, below.join(name), files, depth - 1, left),
+            Kind::Dir if depth > 0 => found += walk(root, &below.join(name), files, depth - 1, left),
             Kind::File if name.to_str().is_some_and(is_child) => found += 1,
             _ => {}
         }

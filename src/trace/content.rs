@@ -125,7 +125,7 @@ impl Content {
 
     /// Reads on from its start.
     #[cfg(feature = "serve")]
-    pub(super) fn from_start(&self) -> ReadFrom<&Self> {
+    pub(super) fn reader(&self) -> ReadFrom<&Self> {
         ReadFrom { content: self, offset: 0 }
     }
 }

@@ -20,6 +20,9 @@ use crate::model::{Delta, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, 
 
 /// Read at a time.
 const PIECE_BYTES: usize = 256 << 10;
+/// A look ends after this long although it may read more bytes, because tiny records take long for their size and other
+/// runs wait. The next look continues there. A look without a limit reads all.
+const TURN: Duration = Duration::from_secs(1);
 /// After reading took longer than this, so many times as long passes before the document is read again for those who don't
 /// wait: one that changes all the time would keep its reader busy for good.
 const LONG: Duration = Duration::from_millis(250);
@@ -281,7 +284,8 @@ impl UnderWay {
         let mut draft = Draft::new(open, names, delta).from_start();
         let mut piece = vec![0; usize::try_from(limit).unwrap_or(PIECE_BYTES).clamp(1, PIECE_BYTES)];
         let stop = size.saturating_add(limit);
-        while *size < stop {
+        let begun = Instant::now();
+        while *size < stop && (limit == u64::MAX || begun.elapsed() < TURN) {
             let bytes = match input.read(&mut piece) {
                 Ok(0) => return Ok(true),
                 Ok(read) => piece.get(..read).unwrap_or_default(),
@@ -407,7 +411,9 @@ mod tests {
                     break;
                 }
             }
-            assert!(looks > 1, "{}", dir.path().display());
+            // A trial whose sandbox failed has no trajectory, so there is nothing to read in pieces.
+            let has_records = dir.stat(TraceFile::Events).is_ok() && !dir.has_no_records();
+            assert!(looks > 1 || !has_records, "{}", dir.path().display());
             assert!(index.steps().iter().eq(at_once.steps().iter()), "{}", dir.path().display());
             assert!(index.events().iter().eq(at_once.events().iter()), "{}", dir.path().display());
             assert_eq!(index.manifest(), at_once.manifest(), "{}", dir.path().display());

@@ -53,7 +53,7 @@ impl RedactedRun {
         }
         manifest.iter().for_each(|text| search.read(text));
         for (_, (opened, len)) in &files {
-            each_line(&mut BufReader::new(opened.from_start().take(*len)), &mut |line, _| {
+            each_line(&mut BufReader::new(opened.reader().take(*len)), &mut |line, _| {
                 search.read(line);
                 Ok(())
             })?;
@@ -74,7 +74,7 @@ impl RedactedRun {
         }
         for (file, (opened, len)) in &files {
             let mut out = BufWriter::new(File::create(copy.file(*file))?);
-            let mut input = BufReader::new(opened.from_start().take(*len));
+            let mut input = BufReader::new(opened.reader().take(*len));
             each_line(&mut input, &mut |line, ended| write_line(&secrets, line, ended, &mut out))?;
             out.flush()?;
         }

@@ -184,10 +184,7 @@ impl Candidate {
     /// Looks into the file where it is not what it was. One that grew is looked into too: whether it is another under the
     /// same name shows in its beginning alone.
     fn look(&mut self, dir: &Dir, root: &Path, below: &Path) {
-        let (kind, stamp) = match dir.look(&self.name) {
-            Ok(found) => found,
-            Err(_) => return self.forget(),
-        };
+        let Ok((kind, stamp)) = dir.look(&self.name) else { return self.forget() };
         if kind != Kind::File {
             return self.forget();
         }

@@ -357,8 +357,9 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
             // for it; once nobody adds any, a change of the file may be one of any of them.
             if listing.is_closed { stamp.within(listing.stamp) } else { stamp }
         }
-        // Lines are added behind it.
-        At::Line(span, _, print) => Stamp::of_bytes(*print as u32, span.offset, span.len),
+        // Lines are added behind it. As for other parts of a file, the size is where it ends: places count from the start
+        // of the file.
+        At::Line(span, _, print) => Stamp::of_bytes(*print as u32, span.offset, span.offset.saturating_add(span.len)),
         At::Apart(pieces) => pieces.stamp(),
     };
     // What is wrong with the file is told of each run in it, whose own bytes may be the same before and after.
@@ -466,17 +467,20 @@ fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<RunsInFil
     Ok((runs, beside.map(|(_, at)| at), fault))
 }
 
+/// Where each run is, by name.
+type Runs = BTreeMap<Arc<str>, At>;
+
 /// Adds a run under a name that no other has.
 struct Named {
-    runs: BTreeMap<Arc<str>, At>,
+    runs: Runs,
     /// Up to which number each name is taken: runs of one name would else take the square of their number.
     copies: HashMap<String, usize>,
 }
 
 impl Named {
-    fn add(&mut self, name: String, at: At) {
-        let copies: &mut usize = self.copies.entry(name.clone()).or_insert(1);
-        let name = (*copies..).map(|copy| (copy, if copy == 1 { name.clone() } else { format!("{name} ({copy})") }));
+    fn add(&mut self, name: &str, at: At) {
+        let copies: &mut usize = self.copies.entry(name.to_owned()).or_insert(1);
+        let name = (*copies..).map(|copy| (copy, if copy == 1 { name.to_owned() } else { format!("{name} ({copy})") }));
         let mut free = name.map(|(copy, name)| (copy, shown(&name))).filter(|(_, name)| !self.runs.contains_key(name));
         if let Some((copy, name)) = free.next() {
             *copies = copy + 1;
@@ -486,12 +490,7 @@ impl Named {
 }
 
 /// One pass over a file whose lines are runs. Holds no line, only where each is.
-fn in_lines(
-    file: &File,
-    size: u64,
-    several: &Several,
-    lines: &Lines,
-) -> io::Result<(BTreeMap<Arc<str>, At>, Option<String>)> {
+fn in_lines(file: &File, size: u64, several: &Several, lines: &Lines) -> io::Result<(Runs, Option<String>)> {
     let mut named = Named { runs: BTreeMap::new(), copies: HashMap::new() };
     let (mut others, mut beyond) = (0_usize, 0);
     let (mut at, mut line) = (0, LineUnderWay::new(several, 0, 1));
@@ -511,7 +510,7 @@ fn in_lines(
                 let is_blank = line.is_blank;
                 match std::mem::replace(&mut line, next).run(several) {
                     Some(_) if named.runs.len() >= most(size) => beyond += 1,
-                    Some((name, run)) => named.add(name, run),
+                    Some((name, run)) => named.add(&name, run),
                     None => others += usize::from(!is_blank),
                 }
             }
@@ -521,7 +520,7 @@ fn in_lines(
     let is_open = !line.is_blank;
     let last = line.run(several);
     let is_torn = is_open && last.is_none();
-    last.into_iter().for_each(|(name, run)| named.add(name, run));
+    last.into_iter().for_each(|(name, run)| named.add(&name, run));
     let what = lines.what;
     let fault = match (others, is_torn) {
         _ if beyond > 0 => Some(too_many(named.runs.len(), beyond)),
@@ -623,7 +622,7 @@ fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<Runs
             values.iter_mut().skip(path).take(1).for_each(|value| *value = Some(text.clone()));
         }
         let name = (several.name)(&values).unwrap_or_else(|| format!("run {}", nth + 1));
-        named.add(name, At::Bytes(span, line));
+        named.add(&name, At::Bytes(span, line));
     }
     // A document without a run is all about the runs that it might hold.
     let alone = several.is_run_alone.then_some(At::Bytes(Span { offset: 0, len: size }, 1));

@@ -234,7 +234,7 @@ fn no_file_is_too_long_to_read() {
                 continue;
             }
             let lines = fs::read_to_string(&path).expect("it is UTF-8").lines().count();
-            let limit = if path.ends_with("src/main.rs") { 60 } else { 1_000 };
+            let limit = if path.ends_with("src/main.rs") { 70 } else { 1_000 };
             if lines > limit {
                 long.push(format!("{}: {lines} lines, {limit} allowed", path.display()));
             }

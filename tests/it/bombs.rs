@@ -273,7 +273,7 @@ fn lines_without_a_record_are_counted_and_not_kept() {
         let board = Board::serve(dir.path());
         board.until_read();
         let run = board.json(&format!("/api/runs/{name}"));
-        let said = run["issues"].to_string();
+        let said = run["issues_list"].to_string();
         let last = format!("lines 18 to {} hold no record", thousands(RECORDS + 1));
         assert!(said.contains(&last), "{name}: {said}");
         let listed = &board.json("/api/runs")["runs"][0];

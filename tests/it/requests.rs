@@ -347,7 +347,7 @@ fn a_line_and_a_manifest_of_any_length_are_sent_in_pieces() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("big");
     fs::create_dir(&run).unwrap();
-    let text = format!("{{\"run_id\": \"big\", \"x\": \"{}\"}}", "y".repeat(60 << 20));
+    let text = format!("{{\"step_id\": 0, \"x\": \"{}\"}}", "y".repeat(60 << 20));
     fs::write(run.join("steps.jsonl"), format!("{text}\n")).unwrap();
     let board = Board::serve(dir.path());
     board.until_read();

@@ -122,12 +122,13 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
         (&whole["steps"], &whole["outcome"], &whole["segments"][1]["steps"]),
         (&json!(4), &json!("completed"), &json!(2))
     );
-    assert_eq!((&other["steps"], &other["parent"]), (&json!(2), &json!(key)));
+    assert_eq!((&other["steps"], &other["parent"]), (&json!(1), &json!(key)));
     assert_eq!(
-        whole["tokens"].as_u64().unwrap(),
-        4 * (other["tokens"].as_u64().unwrap() / 2),
-        "each request takes as much"
+        (&other["copied_from"], &other["copied_steps"]),
+        (&json!(key), &json!(1)),
+        "the copied step counts in the parent run"
     );
+    assert_eq!(whole["tokens"].as_u64().unwrap(), 4 * other["tokens"].as_u64().unwrap(), "each request takes as much");
     let state = board.json(&format!("/api/runs/{key}/state/3"));
     assert_eq!(state["state"]["current_step"], 4);
     assert_eq!(board.json(&format!("/api/runs/{key}/state/0"))["state"]["current_step"], 1);

@@ -496,9 +496,9 @@ fn what_a_killed_run_spent_in_its_last_step_is_not_left_out_in_silence() {
     child.wait().unwrap();
     let show = told(&place, "show");
     assert_eq!((&show["liveness"], &show["model_calls"]), (&json!("died"), &json!(2)));
-    assert_eq!((&show["tokens"], &show["steps_without_tokens"]), (&json!(14), &json!(1)), "{show}");
+    assert_eq!((&show["tokens"], &show["steps_without_tokens"]), (&json!(28), &json!(1)), "{show}");
     let shown = Command::new(BINARY).arg("show").arg(place.recorded()).output().unwrap();
-    assert!(text(&shown.stdout).contains("at least 14; 1 step does not say"), "{}", text(&shown.stdout));
+    assert!(text(&shown.stdout).contains("at least 28; 1 step does not say"), "{}", text(&shown.stdout));
     let why = told(&place, "why");
     let rules = why["rules"].as_array().unwrap();
     let result = |id: &str| &rules.iter().find(|rule| rule["id"] == id).unwrap()["result"];

@@ -116,7 +116,8 @@ fn what_cannot_be_searched_is_named() {
     let run = dir.path().join("odd");
     fs::create_dir(&run).unwrap();
     let long = format!("{{\"x\": \"needle{}\"}}\n", "y".repeat(9 << 20));
-    fs::write(run.join("steps.jsonl"), format!("{long}torn: needle")).unwrap();
+    // The first record says that the file is a run's.
+    fs::write(run.join("steps.jsonl"), format!("{{\"step_id\": 0}}\n{long}torn: needle")).unwrap();
     let board = Board::serve(dir.path());
     board.until_read();
     let json = board.answered("/api/search?q=needle");

@@ -190,11 +190,11 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(said.stdout, @r"
     sample_runs/budget_tokens: These rules would have ended it at step 2 instead of 4 and saved 2 steps and 3,351 tokens. No answer is lost: there was none. One that cannot be told might have been first.
-      rule                     against the record  step  steps saved  tokens   time  answer  why
-      max_steps=3              earlier                2            2   3,351  1.9 s  –       3 steps >= 3
-      critic_below=nobody:0.5  unknown                –            –       –      –  –       from step 0 on: a score of the critic nobody is not recorded
-      budget.steps=20          not reached            –            –       –      –  –       as recorded: Did not fire before the run ended
-      budget.tokens=4000       same                   4            0       0   0 ms  –       as recorded, ended the run: 5,698 tokens >= 4,000
+      rule                     against the record  step  steps saved  tokens   time  answer   why
+      max_steps=3              earlier                2            2   3,351  1.9 s  –        3 steps >= 3
+      critic_below=nobody:0.5  unknown                –            –       –      –  unknown  from step 0 on: a score of the critic nobody is not recorded
+      budget.steps=20          not reached            –            –       –      –  –        as recorded: Did not fire before the run ended
+      budget.tokens=4000       same                   4            0       0   0 ms  –        as recorded, ended the run: 5,698 tokens >= 4,000
     ");
     let json = command(&["sample_runs/budget_tokens", "sample_runs/fix_bug", "--rule", "max_steps=3", "--json"]);
     assert_eq!(json.code, 0, "{}", json.stderr);

@@ -106,7 +106,7 @@ fn where_one_time_goes_back_the_span_from_first_to_last_is_a_lower_bound() {
     assert_eq!((run.duration_ms, run.duration_at_least_ms), (None, Some(577_000.0)));
     let column = crate::analysis::columns::Column::find("duration").unwrap();
     let words = column.shown(&run).and_then(|value| value.words(0, &jiff::tz::TimeZone::UTC)).unwrap();
-    assert_eq!(column.bound(&run, words), "≥9 min 37 s");
+    assert_eq!(column.bound(&run, &words), "≥9 min 37 s");
     assert!(column.value(&run).is_none(), "as JSON it is unknown");
     let in_order = [("10:00:00", "INIT"), ("10:00:10", "DECIDE"), ("10:09:37", "END")];
     let run = told(&index(&[], &in_order.map(|(at, phase)| event(0, phase, "", at)), ""));

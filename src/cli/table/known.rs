@@ -84,7 +84,7 @@ enum Line {
     #[serde(rename = "table")]
     Head(Head),
     #[serde(rename = "run")]
-    Run(String, Entry),
+    Run(String, Box<Entry>),
     #[serde(rename = "file")]
     Part(String, Look),
     #[serde(rename = "coming")]
@@ -107,7 +107,7 @@ impl TableNote {
         for line in BufReader::new(file).split(b'\n') {
             match serde_json::from_slice(&line?) {
                 Ok(Line::Head(line)) => head = head.or(Some(line)),
-                Ok(Line::Run(key, entry)) => drop(known.runs.insert(key, entry)),
+                Ok(Line::Run(key, entry)) => drop(known.runs.insert(key, *entry)),
                 Ok(Line::Part(name, look)) => drop(known.parts.insert(name, look)),
                 Ok(Line::Coming(name, look)) => drop(known.coming.insert(name, look)),
                 Err(_) => {}
@@ -144,7 +144,7 @@ impl TableNote {
         };
         line(&Line::Head(head.clone()))?;
         for (key, entry) in &self.runs {
-            line(&Line::Run(key.clone(), entry.clone()))?;
+            line(&Line::Run(key.clone(), Box::new(entry.clone())))?;
         }
         for (name, look) in &self.parts {
             line(&Line::Part(name.clone(), *look))?;

@@ -217,10 +217,10 @@ impl Skips {
             }
             before += weight;
             let Some(from) = from.filter(|from| at >= *from) else { continue };
-            freed += weight;
             if freed > self.weight - room + room / 4 && at > from + 1 {
                 return Some(Hole { from, to: at });
             }
+            freed += weight;
         }
         None
     }

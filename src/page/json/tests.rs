@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::analysis::life::Outside;
 use crate::analysis::summary::summary;
-use crate::model::{Delta, Manifest, ManifestState, Names, RunKey, Span, StepHead as Head};
+use crate::model::{Delta, ManifestState, Names, RunKey, Span, StepHead as Head};
 use serde::Serialize;
 
 use crate::model::Index;
@@ -46,7 +46,7 @@ fn index() -> Index {
         let (head, note, _) = crate::format::event_head(line.as_bytes(), &mut names);
         delta.events.push((head, note));
     }
-    let manifest = Manifest { stop_reason: Some("final".into()), ..Manifest::default() };
+    let (manifest, _) = crate::format::manifest(br#"{"summary": {"stop_reason": "final"}}"#).unwrap();
     delta.manifest = Some(ManifestState::Read(Box::new(manifest)));
     delta.names = names.since(0).to_vec();
     let mut index = Index::default();

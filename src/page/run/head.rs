@@ -132,7 +132,10 @@ impl<'a> RunHead<'a> {
                 Some((from, _)) => words.text(", from ").link(from.as_str(), href::run(from.as_str())),
                 None => words,
             };
-            from.text("; they count there, and in no number of this run")
+            from.text(match steps {
+                1 => "; it counts in that run, and in no number of this one",
+                _ => "; they count in that run, and in no number of this one",
+            })
         };
         add("copied", Some(summary.copied_steps()).filter(|steps| *steps > 0).map(copies));
         let duplicate = |key: &RunKey| link(key).text("; it counts there");

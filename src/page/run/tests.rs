@@ -308,9 +308,10 @@ fn a_run_that_branched_took_no_time_for_the_steps_that_it_copied() {
     let lens = run.lens();
     let facts = RunHead::new(&lens).render().unwrap();
     assert!(facts.contains(&crate::page::lens::micros(7_000_000)), "{facts}");
-    assert!(facts.contains("1 step; they count in all numbers of this run but its time"), "{facts}");
+    assert!(facts.contains("1 step at its beginning; it counts in that run, and in no number of this one"), "{facts}");
     let timeline = Timeline::new(&lens, None).render().unwrap();
-    assert!(timeline.contains("The first step is copied from the run that this one branched from"), "{timeline}");
+    let copied = "The first step is copied from another run, which took the time that is drawn before 0";
+    assert!(timeline.contains(copied), "{timeline}");
     assert_eq!(timeline.matches("copied: ").count(), 2, "in the picture and in the table: {timeline}");
     assert!(timeline.contains("\u{2212}25 h 59 min 59.000 s"), "it began before this run did: {timeline}");
     assert!(timeline.contains("+1.000 s"), "{timeline}");

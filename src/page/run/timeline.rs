@@ -185,7 +185,7 @@ impl<'a> Timeline<'a> {
         copied.map_or_else(String::new, |copied| {
             let which = if copied == 1 { "The first step is" } else { "The first steps are" };
             let many = if copied == 1 { String::new() } else { format!(" ({})", format::count(copied as u64)) };
-            format!("{which}{many} copied from another run: that took the time drawn for them, before 0")
+            format!("{which}{many} copied from another run, which took the time that is drawn before 0")
         })
     }
 

@@ -63,9 +63,13 @@ async fn a_key_of_ours_does_not_reach_a_command() {
     let ran = call(&shell, json!({"command": "env"})).await.unwrap();
     assert!(ran.stdout.contains("PATH=/usr/bin:/bin\n") && ran.stdout.contains("LC_ALL=C\n"), "{}", ran.stdout);
     assert!(!ran.stdout.contains("sk-1") && !ran.stdout.contains("TOKEN"), "{}", ran.stdout);
-    // Cargo sets this one for us, and nothing of ours is inherited unasked.
-    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
-    assert!(!ran.stdout.contains("CARGO_MANIFEST_DIR"), "{}", ran.stdout);
+    // The first two are passed on, and a shell sets the others itself. A command inherits nothing else.
+    let is_expected = |name: &str| ["PATH", "LC_ALL", "PWD", "OLDPWD", "SHLVL", "_"].contains(&name);
+    let names = ran.stdout.lines().filter_map(|line| Some(line.split_once('=')?.0));
+    let inherited: Vec<&str> = names.filter(|name| !is_expected(name)).collect();
+    assert!(inherited.is_empty(), "{inherited:?}");
+    let own = std::env::vars_os().any(|(name, _)| !name.to_str().is_some_and(is_expected));
+    assert!(own, "the test's own environment holds a variable that a command could inherit");
 }
 
 #[tokio::test]

@@ -82,7 +82,7 @@ mod inspect {
     #[test]
     fn both_limits_are_named_where_two_records_differ() {
         let run = "in_limit_one_place/log.json/rent_epoch_2";
-        let sentence = board_json(&["why", run])["verdict"]["sentence"].as_str().unwrap().to_owned();
+        let sentence = board_json(&["why", run])["headline"].as_str().unwrap().to_owned();
         assert_says(&sentence, &["Token limit reached", "280 tokens", "900", "250"]);
         assert!(!sentence.contains("limit 900 tokens:"), "{sentence}");
         assert_eq!(case("in_limit_one_place")["contradictions"], 1);
@@ -173,6 +173,19 @@ mod swe_agent {
         assert_eq!((&row["liveness"], &row["outcome"]), (&json!("unknown"), &json!("unknown")));
         assert_says(row["verdict"].as_str().unwrap(), &["No end is recorded after step 2"]);
     }
+
+    #[test]
+    fn a_history_before_the_trajectory_adds_no_steps() {
+        let whole = case("sw_exit_exit_total_execution_time");
+        // The keys of the copy are sorted.
+        let run = changed("sw_exit_exit_total_execution_time/run.traj", |_| {});
+        let text = fs::read_to_string(run.path().join("run.traj")).unwrap();
+        assert!(text.find("\"history\"") < text.find("\"trajectory\""), "{text}");
+        let row = row(run.path());
+        for field in ["steps", "tool_calls", "model_calls", "tokens", "verdict", "verdict_second", "task", "project"] {
+            assert_eq!(row[field], whole[field], "{field}");
+        }
+    }
 }
 
 #[test]
@@ -192,9 +205,8 @@ mod openhands {
         let why = board_json(&["why", "oh_stuck"]);
         let words = "base_state.json says stuck, the last event says MaxIterationsReached";
         assert_eq!(why["contradictions"], json!([words]));
-        let verdict = &why["verdict"];
-        assert_says(verdict["sentence"].as_str().unwrap(), &["The files disagree on the end", words]);
-        assert_eq!((&verdict["outcome"], &verdict["certainty"]), (&json!("unknown"), &json!("unknown")));
+        assert_says(why["headline"].as_str().unwrap(), &["The files disagree on the end", words]);
+        assert_eq!((&why["outcome"], &why["certainty"]), (&json!("unknown"), &json!("unknown")));
     }
 
     #[test]
@@ -207,6 +219,12 @@ mod openhands {
         assert_eq!(runs.iter().map(of).collect::<Vec<_>>(), expected);
         let shown = board(&["show", "72-openhands-output-jsonl/output.jsonl/proj__1"]);
         assert_says(&shown, &["Fix the bug", "execute_bash(command=\"ls\")", "finish("]);
+        // The place of a step behind the first line is found again.
+        let step = board(&["show", "72-openhands-output-jsonl/output.jsonl/proj__1", "--step", "0"]);
+        assert_says(
+            &step,
+            &["step 0 of 72-openhands-output-jsonl/output.jsonl/proj__1", "execute_bash(command=\"ls\")"],
+        );
     }
 
     /// An instance with this history.

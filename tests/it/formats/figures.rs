@@ -106,7 +106,10 @@ fn a_score_of_the_run_as_a_whole_is_no_step_s() {
     let trial = sample("tools/harbor/nightly/ledger__solved");
     let scores = said(&trial, &["scores"]);
     assert_eq!(scores["critics"], serde_json::json!([]));
-    assert_eq!(scores["run"], serde_json::json!([{"name": "reward", "score": 1.0}]));
+    assert_eq!(
+        scores["run"],
+        serde_json::json!([{"name": "reward", "score": 1.0, "score_text": null, "reason": null}])
+    );
     let output = Command::new(BINARY).arg("scores").arg(&trial).output().expect("it runs");
     let text = String::from_utf8(output.stdout).expect("text");
     let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
@@ -133,7 +136,10 @@ fn what_a_sample_was_given_at_its_end_is_no_critic_of_its_last_step() {
     assert_eq!((&told[0]["result"], &told[0]["needs"]), (&"unknown".into(), &needs.into()));
     let scores = said(&log, &["scores"]);
     assert_eq!(scores["critics"], serde_json::json!([]));
-    assert_eq!(scores["run"], serde_json::json!([{"name": "graded", "score": 0.0}]));
+    assert_eq!(
+        scores["run"],
+        serde_json::json!([{"name": "graded", "score": 0.0, "score_text": null, "reason": null}])
+    );
     assert_eq!(said(&log, &["show"])["last_score"], 0.0);
     // One that was given between the steps is of a step.
     let first = sample("tools/inspect/ledger.json").join("rent_epoch_1");

@@ -78,7 +78,10 @@ fn which_limit_was_exceeded_is_told_by_the_figures() {
     let text = std::fs::read_to_string(trajectory("cost_limit")).expect("the sample");
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("steps.traj.json");
-    std::fs::write(&path, text.replace("\"step_limit\":50", "\"step_limit\":1")).expect("written");
+    let both = text.replace("\"step_limit\":50", "\"step_limit\":1");
+    std::fs::write(&path, &both).expect("written");
+    assert_eq!(read(&path).row.verdict.sentence, "Step and cost limit reached: 1 of 1 step, $0.03 of $0.02");
+    std::fs::write(&path, both.replace("\"cost_limit\":0.02", "\"cost_limit\":3.0")).expect("written");
     assert_eq!(read(&path).row.verdict.sentence, "Step limit reached after step 0: 1 step");
 }
 

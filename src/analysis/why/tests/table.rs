@@ -60,8 +60,10 @@ fn ended(reason: &str, layout: (&str, &str)) -> Run {
         _ => String::new(),
     };
     let answer = if matches!(reason, "success" | "final" | "final_result") { "\"x\"" } else { "null" };
+    // QitOS records `failed` for this reason alone.
+    let status = if reason == "unrecoverable_error" { "failed" } else { "completed" };
     let manifest = format!(
-        r#"{{{} "status": "completed", "summary": {{"stop_reason": "{reason}", "final_result": {answer}}}{stop}}}"#,
+        r#"{{{} "status": "{status}", "summary": {{"stop_reason": "{reason}", "final_result": {answer}}}{stop}}}"#,
         layout.1
     );
     Run { manifest, ..run.ended(reason) }

@@ -199,7 +199,7 @@ impl Row<'_> {
             Value::Text(text) => Some(line(text)),
             _ => value.words(self.now, self.zone),
         };
-        let words = words.map(|words| column.bound(self.run, words));
+        let words = words.map(|words| column.bound(self.run, &words));
         words.filter(|words| !words.is_empty())
     }
 
