@@ -168,7 +168,7 @@ def whatif(board, runs):
             for rule in run["rules"]:
                 sum = sums[(rule["rule"], rule["result"])]
                 saved = rule["saved"]
-                more = [1, saved["steps"] or 0, saved["tokens"] or 0, int(rule["answer_lost"])]
+                more = [1, saved["steps"] or 0, saved["tokens"] or 0, int(rule["answer_lost"] or False)]
                 sum[:] = [a + b for a, b in zip(sum, more)]
     return dict(sums)
 
