@@ -2,18 +2,7 @@
 //!
 //! Knows no unit; what a number measures is said by whoever prints it.
 
-/// A whole number with a comma between the thousands: `12,500`.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
+pub use crate::model::words::grouped;
 
 /// A count and its noun: `1 item`, `2 items`.
 pub fn counted(number: usize, noun: &str) -> String {

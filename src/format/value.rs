@@ -134,19 +134,6 @@ pub(super) fn leading(text: &str) -> Option<f64> {
     text.get(..end)?.trim_end_matches(['.', ',']).replace(',', "").parse().ok()
 }
 
-/// A count as people write it: `99,999`.
-pub(super) fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 /// A limit that the trace names, where there is one.
 pub(super) fn limit(
     name: &'static str,

@@ -84,3 +84,16 @@ macro_rules! open_words {
 }
 
 pub(crate) use {open_words, words};
+
+/// Writes a whole number with a comma between the thousands: `12,500`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

@@ -1,12 +1,13 @@
 //! What is known of a sample's run as a whole: what it was, under which limits, and how it ended.
 
-use super::super::value::{above_zero, cut, filled, given, grouped, int, leading, micros, number, short};
+use super::super::value::{above_zero, cut, filled, given, int, leading, micros, number, short};
 use super::part::{MAX_SCORES, graded, scores, sums};
 use crate::format::Part;
 use crate::format::part::text;
 use crate::model::json::walk;
 use crate::model::step::Usage;
 use crate::model::time::parse_ts;
+use crate::model::words::grouped;
 use crate::model::{Certainty, Ended, Manifest, Outcome, RunScore, ToolLimit, Trial};
 
 fields! {
