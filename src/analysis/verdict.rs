@@ -535,9 +535,11 @@ impl<'a> Facts<'a> {
             .then(|| format!("Ended with \"{word}\", which is for runs that do not start, after {}", steps(self.done)))
     }
 
-    /// Whether success is recorded as false.
+    /// Whether success is recorded as false. QitOS before 0.1.0a1 ended with the word `final_result` and recorded false beside
+    /// it in every run, so that there it says nothing.
     fn is_unsuccessful(&self) -> bool {
-        self.manifest.is_some_and(|manifest| manifest.success == Some(false))
+        let is_habit = self.reason == Some("final_result");
+        !is_habit && self.manifest.is_some_and(|manifest| manifest.success == Some(false))
     }
 }
 

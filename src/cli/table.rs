@@ -27,7 +27,7 @@ use crate::error::{Error, Kind, Result};
 use crate::live::{Listed, list};
 use crate::model::price::Prices;
 use crate::page::part::href;
-use read::Made;
+use read::{Made, Piece};
 use rows::{Format, Sheet};
 
 /// Print all runs or all steps as rows for DuckDB, ClickHouse, Spark and others, or keep them in a directory
@@ -112,8 +112,8 @@ impl Maker {
         self.relations.get()?.get(run.key.as_str())
     }
 
-    /// Reads a run.
-    fn make(&self, run: &Listed) -> Made {
+    /// Reads a run and hands over its rows.
+    fn make(&self, run: &Listed, send: &mut dyn FnMut(Vec<u8>)) -> Made {
         let mut opened = Opened::read(run.dir.clone(), &run.key, run.path.clone(), self.now).priced(&self.prices);
         let size = read::size(&run.dir);
         let mut made = Made { size, stamps: opened.stamps, keys: keys(&opened.summary), ..Made::default() };
@@ -130,7 +130,7 @@ impl Maker {
             let place = RunSource { root: run.root.to_string_lossy().into_owned(), size, address };
             let run = Run::new(opened.summary, opened.index, record, place);
             made.started = run.started();
-            rows::write(self.table, self.format, &Arc::new(run), &mut made);
+            made.count = rows::write(self.table, self.format, &Arc::new(run), send);
         }
         made
     }
@@ -160,7 +160,14 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         maker.relate(&runs, &|_| None);
         let mut sheet = Sheet::begin(args.table, args.format, out)?;
         let runs: Vec<&Listed> = runs.iter().collect();
-        read::each(&runs, |run| maker.make(run), |_, made| Ok(sheet.push(&mut made.rows.as_slice(), out)?))?;
+        read::each(
+            &runs,
+            |run, send| maker.make(run, send),
+            |_, piece| match piece {
+                Piece::Rows(rows) => Ok(sheet.push(&mut rows.as_slice(), out)?),
+                Piece::Done(_) => Ok(()),
+            },
+        )?;
         sheet.end(out)?;
         return Ok(0);
     };

@@ -100,8 +100,11 @@ fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
     };
     let told = if ended.certainty == Certainty::Recorded { "says" } else { "ends with" };
     let detail = if ended.detail.is_empty() { String::new() } else { format!(": {}", ended.detail) };
-    let word = if ended.word.is_empty() { &ended.headline } else { &ended.word };
-    let text = format!("{file} {told} {word}{detail}");
+    let text = match &*ended.word {
+        // No record names the end. What is concluded about it is a sentence of its own.
+        "" => format!("{}{detail}", ended.headline),
+        word => format!("{file} {told} {word}{detail}"),
+    };
     evidence.push(Evidence { event: ended.event, ..Evidence::at(Kind::End, None, text) });
 }
 

@@ -12,8 +12,9 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::known::{Entry, Head, Look, TableNote};
+use super::read::{self, Piece};
 use super::rows::Sheet;
-use super::{Maker, place, read};
+use super::{Maker, place};
 use crate::cli::Failure;
 use crate::error::{Error, Kind};
 use crate::live::Listed;
@@ -181,6 +182,8 @@ fn part(started: Option<i64>, extension: &str) -> String {
 struct Spool {
     file: BufWriter<File>,
     end: u64,
+    /// Where the rows begin that no run was named for yet.
+    named: u64,
     /// By key: where, and how many bytes.
     rows: HashMap<String, (u64, u64)>,
 }
@@ -188,14 +191,20 @@ struct Spool {
 impl Spool {
     fn new(dir: &Path) -> io::Result<Self> {
         // It has no name, so that it goes with the program.
-        Ok(Self { file: BufWriter::new(tempfile::tempfile_in(dir)?), end: 0, rows: HashMap::new() })
+        Ok(Self { file: BufWriter::new(tempfile::tempfile_in(dir)?), end: 0, named: 0, rows: HashMap::new() })
     }
 
-    fn push(&mut self, key: &str, rows: &[u8]) -> io::Result<()> {
+    /// Adds rows of the run that is written at the moment.
+    fn push(&mut self, rows: &[u8]) -> io::Result<()> {
         self.file.write_all(rows)?;
-        self.rows.insert(key.to_owned(), (self.end, rows.len() as u64));
         self.end += rows.len() as u64;
         Ok(())
+    }
+
+    /// Says which run the rows belong to that were added since the last call.
+    fn name(&mut self, key: &str) {
+        self.rows.insert(key.to_owned(), (self.named, self.end - self.named));
+        self.named = self.end;
     }
 
     /// The rows of a run.
@@ -261,20 +270,25 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
     /// Reads runs, and notes the files of the table that change by it.
     fn read(&mut self, runs: &[&Listed]) -> Result<(), Failure> {
         let (maker, failed) = (self.maker, self.failed);
+        let mut hash = DefaultHasher::new();
         read::each(
             runs,
-            |run| maker.make(run),
-            |run, made| {
+            |run, send| maker.make(run, send),
+            |run, piece| {
+                let made = match piece {
+                    Piece::Rows(rows) => {
+                        hash.write(&rows);
+                        return self.spool.push(&rows).map_err(failed);
+                    }
+                    Piece::Done(made) => made,
+                };
                 let key = run.key.as_str();
                 let part = (made.count > 0).then(|| part(made.started, maker.format.extension()));
                 self.done.runs_read += 1;
                 self.done.bytes_read += made.size;
-                if part.is_some() {
-                    self.spool.push(key, &made.rows).map_err(failed)?;
-                }
-                let mut hash = DefaultHasher::new();
-                hash.write(&made.rows);
-                let entry = Entry { part, stamps: made.stamps, keys: made.keys, rows: made.count, hash: hash.finish() };
+                self.spool.name(key);
+                let hash = std::mem::replace(&mut hash, DefaultHasher::new()).finish();
+                let entry = Entry { part, stamps: made.stamps, keys: made.keys, rows: made.count, hash };
                 let before = self.before.runs.get(key);
                 if before.is_none_or(|before| (&before.part, before.hash) != (&entry.part, entry.hash)) {
                     self.dirty

@@ -9,17 +9,22 @@ use crate::error::{Error, Kind};
 use crate::live::Listed;
 use crate::trace::{RunDir, Stamps};
 
-/// So many runs are read ahead by each thread.
-const AHEAD: usize = 2;
+/// Each thread holds at most this many pieces that nobody has taken yet.
+const AHEAD: usize = 4;
 /// More threads than this would read faster than one can write.
 pub(super) const MAX_THREADS: usize = 8;
+
+/// What comes out of a run, in this order: its rows in pieces of whole rows, then what is known about it.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Rows(Vec<u8>),
+    Done(Made),
+}
 
 /// What became of a run.
 #[derive(Debug, Default)]
 pub(super) struct Made {
-    /// Its rows.
-    pub(super) rows: Vec<u8>,
-    /// How many they are.
+    /// How many rows it has.
     pub(super) count: u64,
     /// When it began; microseconds since the epoch.
     pub(super) started: Option<i64>,
@@ -39,14 +44,15 @@ pub(super) fn size(dir: &RunDir) -> u64 {
     files.into_iter().flatten().sum()
 }
 
-/// Has `make` read runs, on several threads, and `take` have what comes of it, in order.
+/// Calls `make` for the runs on several threads, and `take` with what comes of them, in order. `make` hands over rows as it
+/// writes them, so that a run of many steps is never held as a whole.
 ///
 /// # Errors
 /// Of `take`; nothing is read any more after it.
 pub(super) fn each<'a>(
     runs: &[&'a Listed],
-    make: impl Fn(&Listed) -> Made + Sync,
-    mut take: impl FnMut(&'a Listed, Made) -> Result<(), Failure>,
+    make: impl Fn(&Listed, &mut dyn FnMut(Vec<u8>)) -> Made + Sync,
+    mut take: impl FnMut(&'a Listed, Piece) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(runs.len()).max(1);
     thread::scope(|scope| {
@@ -54,18 +60,27 @@ pub(super) fn each<'a>(
         let read = |at: usize| {
             let (sender, receiver) = sync_channel(AHEAD);
             scope.spawn(move || {
-                // Nobody takes any more after an error.
-                let _ = runs.iter().skip(at).step_by(threads).all(|run| sender.send(make(run)).is_ok());
+                let _ = runs.iter().skip(at).step_by(threads).all(|run| {
+                    // After an error nobody takes any more: the channel is closed, and the next send ends the thread.
+                    let made = make(run, &mut |rows| drop(sender.send(Piece::Rows(rows))));
+                    sender.send(Piece::Done(made)).is_ok()
+                });
             });
             receiver
         };
         let receivers: Vec<_> = (0..threads).map(read).collect();
         for (run, receiver) in runs.iter().zip(receivers.iter().cycle()) {
-            let made = receiver.recv().map_err(|_| {
-                Error::new(Kind::Bug, format!("reading {} failed", run.path))
-                    .hint("`board check` says what is odd in it")
-            })?;
-            take(run, made)?;
+            loop {
+                let piece = receiver.recv().map_err(|_| {
+                    Error::new(Kind::Bug, format!("reading {} failed", run.path))
+                        .hint("`board check` says what is odd in it")
+                })?;
+                let is_done = matches!(piece, Piece::Done(_));
+                take(run, piece)?;
+                if is_done {
+                    break;
+                }
+            }
         }
         Ok(())
     })

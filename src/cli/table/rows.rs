@@ -5,7 +5,6 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use super::Table;
-use super::read::Made;
 use crate::analysis::table::{Cell, Field, RUNS, Run, STEPS, steps};
 use crate::model::time::rfc3339;
 use crate::page::part::csv;
@@ -96,17 +95,32 @@ fn head(table: Table, format: Format) -> Vec<u8> {
     out
 }
 
-/// Writes the rows of a run.
-pub(super) fn write(table: Table, format: Format, run: &Arc<Run>, made: &mut Made) {
+/// Rows are handed over once they take this many bytes.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Writes the rows of a run and hands them over in pieces of whole rows. Returns how many rows they are.
+pub(super) fn write(table: Table, format: Format, run: &Arc<Run>, send: &mut dyn FnMut(Vec<u8>)) -> u64 {
+    let (mut rows, mut count) = (Vec::new(), 0);
     match table {
-        Table::Runs => row(RUNS, &**run, format, made),
-        Table::Steps => steps(run).for_each(|step| row(STEPS, &step, format, made)),
+        Table::Runs => {
+            row(RUNS, &**run, format, &mut rows);
+            count = 1;
+        }
+        Table::Steps => steps(run).for_each(|step| {
+            row(STEPS, &step, format, &mut rows);
+            count += 1;
+            if rows.len() >= PIECE_BYTES {
+                send(std::mem::take(&mut rows));
+            }
+        }),
     }
+    if !rows.is_empty() {
+        send(rows);
+    }
+    count
 }
 
-fn row<T>(fields: &[Field<T>], row: &T, format: Format, made: &mut Made) {
-    made.count += 1;
-    let out = &mut made.rows;
+fn row<T>(fields: &[Field<T>], row: &T, format: Format, out: &mut Vec<u8>) {
     match format {
         Format::Jsonl => json(fields, row, out),
         // Writing to memory does not fail.

@@ -338,7 +338,17 @@ impl Stream {
             draft.issue(IssueKind::Copied, reason);
         }
         let run = draft.run();
-        let usage = own.or(sum);
+        // Older programs print no tokens by model. `usage` leaves out sub-agents, and whether it is of this turn or of all
+        // of them differs between versions.
+        let is_alone = line.models.is_none() && self.turns <= 1 && self.children.is_empty();
+        let told = line.usage.filter(|_| is_alone).map(tokens).map(|usage| Whole {
+            input: usage.input,
+            cached: usage.cached,
+            output: usage.output,
+            reasoning: None,
+        });
+        let told = told.filter(|usage| sum_of(*usage).is_some());
+        let usage = own.or(sum).or(told);
         if let Some(usage) = usage.map(|usage| self.earlier.map_or(usage, |earlier| earlier.plus(usage))) {
             (run.tokens, run.usage) = (sum_of(usage), usage);
             run.total = sum_of(usage).map(|tokens| self.total(tokens));

@@ -178,13 +178,13 @@ mod tests {
         index
     }
 
-    const STEPS: usize = 400_000;
+    const STEPS: usize = 80_000;
 
     #[test]
     fn what_is_dropped_is_counted_and_the_first_and_newest_records_stay() {
-        let whole = run(STEPS, usize::MAX, LARGE, 50_000);
+        let whole = run(STEPS, usize::MAX, LARGE, 10_000);
         assert!(!whole.is_cut() && whole.step_skips().list().is_empty());
-        let cut = run(STEPS, usize::MAX, SMALL, 50_000);
+        let cut = run(STEPS, usize::MAX, SMALL, 10_000);
         assert!(cut.step_skips().is_cut() && cut.event_skips().is_cut());
         assert_eq!((cut.step_count(), cut.event_count()), (STEPS, 3 * STEPS));
         assert_eq!((cut.newest_len(), cut.steps_read()), (STEPS, STEPS));
@@ -211,25 +211,25 @@ mod tests {
 
     #[test]
     fn how_files_were_cut_into_looks_makes_no_difference() {
-        let (one, other) = (run(STEPS, 300_000, SMALL, STEPS), run(STEPS, 300_000, SMALL, 33_333));
+        let (one, other) = (run(STEPS, 60_000, SMALL, STEPS), run(STEPS, 60_000, SMALL, 6_667));
         assert_eq!((one.steps(), one.events(), one.groups()), (other.steps(), other.events(), other.groups()));
         assert_eq!((one.step_skips(), one.event_skips()), (other.step_skips(), other.event_skips()));
         assert_eq!((one.segments(), one.lap_starts()), (other.segments(), other.lap_starts()));
-        assert_eq!((one.newest_len(), one.tally().run.tokens), (100_000, other.tally().run.tokens));
+        assert_eq!((one.newest_len(), one.tally().run.tokens), (20_000, other.tally().run.tokens));
     }
 
     #[test]
     fn a_run_that_begins_among_the_dropped_ones_keeps_its_sums() {
-        let whole = run(STEPS, 150_000, LARGE, 20_000);
-        let cut = run(STEPS, 150_000, SMALL, 20_000);
-        assert_eq!((cut.newest_len(), whole.newest_len()), (100_000, 100_000));
+        let whole = run(STEPS, 30_000, LARGE, 4_000);
+        let cut = run(STEPS, 30_000, SMALL, 4_000);
+        assert_eq!((cut.newest_len(), whole.newest_len()), (20_000, 20_000));
         assert_eq!(cut.failed_steps(), whole.failed_steps());
         assert_eq!(cut.tally().run.spent, whole.tally().run.spent);
     }
 
     #[test]
     fn runs_that_begin_all_the_time_are_bounded_too() {
-        let cut = run(STEPS, 2, SMALL, 50_000);
+        let cut = run(STEPS, 2, SMALL, 10_000);
         assert!(cut.segments().len() < STEPS / 4, "{}", cut.segments().len());
         assert_eq!((cut.step_count(), cut.newest_len()), (STEPS, 2));
         let last = cut.segments().last().unwrap();

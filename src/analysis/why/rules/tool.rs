@@ -11,7 +11,9 @@ use crate::model::{Certainty, Ended, Index, Manifest, Op, Outcome, Reading};
 /// The rules of the run, the one that ended it first.
 pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     let Some(manifest) = index.manifest().get() else { return Vec::new() };
-    let mut rules: Vec<RuleStatus> = manifest.ended.iter().map(|ended| end(ended, index)).collect();
+    // Without a word and a limit, the end is what the board concludes, and no rule.
+    let named = manifest.ended.iter().filter(|ended| !ended.word.is_empty() || ended.limit.is_some());
+    let mut rules: Vec<RuleStatus> = named.map(|ended| end(ended, index)).collect();
     let is_limit = manifest.ended.as_ref().is_some_and(|ended| ended.outcome == Outcome::Truncated);
     let spent = |unit: &str| spent(summary, manifest, unit);
     let told = rules.first().map(|rule| rule.reading.unit.to_string()).unwrap_or_default();
