@@ -90,7 +90,7 @@ pub(crate) fn damaged(path: &Path) {
         index.steps().len()
     };
     // Every byte of a small sample; of a large one every few, at distances that meet each kind of place.
-    let stride = 1 + whole.len() / 4_000;
+    let stride = 1 + whole.len() / 1_500;
     for cut in (0..whole.len()).step_by(stride).chain([whole.len()]) {
         let found = look(&whole[..cut]);
         assert!(found >= seen || found == 0 && seen == 0, "{found} steps of {cut} bytes, {seen} of fewer");

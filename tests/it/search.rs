@@ -130,7 +130,7 @@ fn what_cannot_be_searched_is_named() {
 #[test]
 fn a_search_goes_on_until_it_is_stopped() {
     let dir = tempfile::tempdir().unwrap();
-    many_long(dir.path(), 400, 100);
+    many_long(dir.path(), 250, 100);
     let board = Board::serve(dir.path());
     board.until_read();
     let path = "/api/search?q=count&limit=50";

@@ -204,6 +204,8 @@ fn told(index: &Index) -> Summary {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn the_kept_sums_are_those_of_all_heads_walked_again(
         deeds in prop::collection::vec(deed(), 1..12),
