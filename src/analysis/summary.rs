@@ -40,8 +40,8 @@ pub struct Summary {
     #[serde(skip, default = "unnamed")]
     pub key: RunKey,
     /// The directory, as the person would type it; not written down either.
-    #[serde(skip)]
-    pub path: String,
+    #[serde(skip, default = "no_path")]
+    pub path: Arc<str>,
     /// The recorded run id.
     pub run_id: Option<String>,
     /// The manifest's word.
@@ -190,6 +190,10 @@ impl Cost {
             Cost::Recorded(usd) | Cost::Estimated(usd) => usd,
         }
     }
+}
+
+fn no_path() -> Arc<str> {
+    Arc::from("")
 }
 
 fn unnamed() -> RunKey {
@@ -503,7 +507,7 @@ fn lines(index: &Index) -> (usize, usize) {
 }
 
 /// Sums a run up.
-pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> Summary {
+pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: Outside) -> Summary {
     let life = life(index, outside);
     let written = outside.written.map(|(_, newest)| newest);
     let manifest = index.manifest().get();
@@ -536,7 +540,7 @@ pub fn summary(key: &RunKey, path: String, index: &Index, outside: Outside) -> S
     let nothing_told = run.readable == 0 && is_untold(index);
     let whole = Summary {
         key: key.clone(),
-        path,
+        path: path.into(),
         run_id: text(manifest.and_then(|manifest| manifest.run_id.as_ref())),
         status: text(manifest.and_then(|manifest| manifest.status.as_ref())),
         verdict: if index.is_partial() { Verdict::of_unread(steps) } else { verdict(index, &life) },

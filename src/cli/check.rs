@@ -82,7 +82,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 fn of_run(run: &Opened) -> Check {
     Check {
         key: Some(run.summary.key.to_string()),
-        path: run.summary.path.clone(),
+        path: run.summary.path.to_string(),
         place: run.shared_place(),
         issues: run.summary.issues.0,
         problems: run.summary.issues.1,

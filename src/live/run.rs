@@ -28,7 +28,7 @@ use crate::trace::{PIECE_BYTES, RedactedRun, RunDir, RunReader, Stamps, is_runni
 #[derive(Debug)]
 pub struct Run {
     key: RunKey,
-    path: String,
+    path: Arc<str>,
     dir: RunDir,
     /// The mirror that its files lie in.
     store: Option<Arc<Mirror>>,
@@ -37,7 +37,8 @@ pub struct Run {
     /// `None` while it is parked.
     index: RwLock<Option<Arc<Index>>>,
     summary: RwLock<Arc<Summary>>,
-    copies: Mutex<Copies>,
+    /// `None` while nothing is known of copies, as for most runs.
+    copies: Mutex<Option<Box<Copies>>>,
     /// The files were not those of the summary when the index was read again.
     outdated: AtomicBool,
     /// How often the summary of the last board turned out wrong when the files were read again.
@@ -106,7 +107,7 @@ pub(super) struct News {
 
 impl Run {
     /// A run that is not read yet. Its files are taken for quiet after `settle`.
-    pub(super) fn new(key: &RunKey, path: String, dir: RunDir, settle: Duration) -> Self {
+    pub(super) fn new(key: &RunKey, path: impl Into<Arc<str>>, dir: RunDir, settle: Duration) -> Self {
         // Runs by the hundred thousand may wait to be read: those share an index and have no reader.
         let index = Arc::clone(&NOTHING_READ);
         let unread = summary(key, path, &index, Outside { now: now(), ..Outside::default() });
@@ -174,55 +175,65 @@ impl Run {
 
     /// The facts of its row as they are without a look at other runs.
     pub(super) fn alone(&self) -> Arc<Summary> {
-        self.copies().alone.clone().unwrap_or_else(|| self.summary())
+        let alone = self.copies().as_ref().and_then(|copies| copies.alone.clone());
+        alone.unwrap_or_else(|| self.summary())
     }
 
-    fn copies(&self) -> MutexGuard<'_, Copies> {
+    fn copies(&self) -> MutexGuard<'_, Option<Box<Copies>>> {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How it relates to other runs, as noted last.
+    fn relation(&self) -> Relation {
+        self.copies().as_ref().map(|copies| copies.relation.clone()).unwrap_or_default()
     }
 
     /// Its steps as its copies have them. They are kept while it has the fingerprint that it has now.
     pub(super) fn marks(&self) -> Arc<[Mark]> {
         let print = self.alone().fingerprint;
-        if let Some((_, known)) = self.copies().marks.as_ref().filter(|(of, _)| *of == print) {
+        if let Some(copies) = &*self.copies()
+            && let Some((_, known)) = copies.marks.as_ref().filter(|(of, _)| *of == print)
+        {
             return Arc::clone(known);
         }
         let fresh = marks(&self.index_once());
-        self.copies().marks = Some((print, Arc::clone(&fresh)));
+        self.copies().get_or_insert_default().marks = Some((print, Arc::clone(&fresh)));
         fresh
     }
 
     /// Notes how it relates to other runs; says whether that is something else than before.
     pub(super) fn relate(&self, relation: Relation) -> bool {
         let alone = self.alone();
-        if relation == Relation::default() {
-            self.copies().marks = None;
+        let is_alone = relation == Relation::default();
+        let is_known = self.relation() == relation;
+        if is_alone {
+            *self.copies() = None;
         }
-        if self.copies().relation == relation {
+        if is_known {
             return false;
         }
-        let summary = if relation == Relation::default() {
-            self.copies().alone = None;
+        let summary = if is_alone {
             alone
         } else {
             let shown = Summary::clone(&alone).related(relation.clone(), || self.index_once());
-            self.copies().alone = Some(alone);
+            let mut copies = self.copies();
+            let copies = copies.get_or_insert_default();
+            (copies.alone, copies.relation) = (Some(alone), relation);
             Arc::new(shown)
         };
-        self.copies().relation = relation;
         *self.summary.write().unwrap_or_else(PoisonError::into_inner) = summary;
         true
     }
 
     /// Shows a summary that was made anew; says whether it differs from the one before.
     fn show(&self, fresh: Summary, index: &Arc<Index>) -> bool {
-        let relation = self.copies().relation.clone();
+        let relation = self.relation();
         let shown = if relation == Relation::default() {
             Arc::new(fresh)
         } else {
             let alone = Arc::new(fresh);
             let shown = Summary::clone(&alone).related(relation, || Arc::clone(index));
-            self.copies().alone = Some(alone);
+            self.copies().get_or_insert_default().alone = Some(alone);
             Arc::new(shown)
         };
         let mut summary = self.summary.write().unwrap_or_else(PoisonError::into_inner);
@@ -272,7 +283,7 @@ impl Run {
         let (summary, index) = (self.summary(), self.index());
         let is_read = !index.steps().is_empty() || !index.events().is_empty();
         if is_read && !summary.counts_lines_of(&index) {
-            let relation = self.copies().relation.clone();
+            let relation = self.relation();
             return (Arc::new(self.summary_of(&index).related(relation, || Arc::clone(&index))), index);
         }
         (summary, index)

@@ -5,8 +5,11 @@ mod copies;
 mod notes;
 mod watching;
 
+use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::ffi::OsString;
+use std::ffi::OsStr;
+use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -59,6 +62,42 @@ const LOOKING: &str = "looking at the roots";
 const IDLE_BUDGET: Duration = Duration::from_millis(5);
 const POLL_BUDGET: Duration = Duration::from_millis(200);
 
+/// The path of a run, ordered by its bytes. It shares its text with the run's own.
+#[derive(Debug, Clone)]
+struct Place(Arc<Path>);
+
+impl Borrow<OsStr> for Place {
+    fn borrow(&self) -> &OsStr {
+        self.0.as_os_str()
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_os_str() == other.0.as_os_str()
+    }
+}
+
+impl Eq for Place {}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.as_os_str().cmp(other.0.as_os_str())
+    }
+}
+
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_os_str().hash(state);
+    }
+}
+
 pub(super) struct Scanner {
     shared: Arc<Shared>,
     roots: Vec<Root>,
@@ -68,7 +107,7 @@ pub(super) struct Scanner {
     watcher: Option<notify::RecommendedWatcher>,
     fault: Option<String>,
     /// Runs by the bytes of their directories' paths, so that those below a directory follow each other.
-    by_dir: BTreeMap<OsString, Arc<Run>>,
+    by_dir: BTreeMap<Place, Arc<Run>>,
     /// Directories that came lately and hold no run yet: what is written before the system watches them is told by nobody.
     young: Vec<(PathBuf, Instant)>,
     backlog: VecDeque<Arc<Run>>,
@@ -308,7 +347,7 @@ impl Scanner {
                 // Two directories of one name are sorted out where all are known.
                 let shown = self.roots.get(at).map(|root| root.key(key.clone()));
                 let taken = shown.is_none_or(|key| self.shared.runs.read().is_ok_and(|runs| runs.contains_key(&key)));
-                let path = dir.path().as_os_str().to_owned();
+                let path = Place(dir.shared_path());
                 if !taken && let Some(run) = self.follow_run(at, key, dir) {
                     self.show(std::slice::from_ref(&run));
                     self.by_dir.insert(path, run);
@@ -323,7 +362,7 @@ impl Scanner {
     pub(super) fn look_at_roots(&mut self) {
         let looked = std::mem::replace(&mut self.looked, true);
         let stay = self.evicted();
-        let mut found: BTreeMap<OsString, Arc<Run>> = BTreeMap::new();
+        let mut found: BTreeMap<Place, Arc<Run>> = BTreeMap::new();
         for at in 0..self.roots.len() {
             // What comes between the two is then seen by one of them. Only the first look comes before: people wait for it,
             // and in a large root the watching takes longer than the look. The second one follows at once.
@@ -362,7 +401,7 @@ impl Scanner {
     fn follow_run(&mut self, at: usize, key: RunKey, dir: RunDir) -> Option<Arc<Run>> {
         let root = self.roots.get_mut(at)?;
         let (key, path) = (root.key(key), root.shown(&dir));
-        let prices = &self.options.prices;
+        let (prices, path) = (&self.options.prices, Arc::from(path));
         let run = match root.recall(&dir) {
             Some((stamps, summary)) => {
                 Run::parked(dir, self.settle, stamps, Summary { key, path, ..summary }.priced(prices))
@@ -391,7 +430,7 @@ impl Scanner {
     }
 
     /// Adds the runs that were not known, in the order of their keys.
-    fn take_in(&mut self, at: usize, look: RootScan, found: &mut BTreeMap<OsString, Arc<Run>>) {
+    fn take_in(&mut self, at: usize, look: RootScan, found: &mut BTreeMap<Place, Arc<Run>>) {
         let (before, was_looked_at) = {
             let status = self.shared.status.read().map(|status| status.clone());
             status.map_or((None, false), |status| (status.roots.get(at).cloned(), status.first_look_done))
@@ -399,7 +438,7 @@ impl Scanner {
         let mut fresh = Vec::new();
         for (key, dir) in look.runs {
             self.shared.beat.beat(LOOKING);
-            let path = dir.path().as_os_str().to_owned();
+            let path = Place(dir.shared_path());
             // Where roots overlap, the first one has the run.
             if found.contains_key(&path) {
                 continue;

@@ -37,7 +37,7 @@ fn where_roots_overlap_a_run_is_listed_once() {
 fn a_path_is_shown_below_the_root_as_it_was_typed() {
     let root = tempfile::tempdir().unwrap();
     let run = write_run(root.path(), "same/same", "{}");
-    let shown = |root: PathBuf| Library::load(vec![root]).runs()[0].summary().path.clone();
+    let shown = |root: PathBuf| Library::load(vec![root]).runs()[0].summary().path.to_string();
     assert_eq!(shown(run.clone()), run.to_string_lossy());
     assert_eq!(shown(root.path().join("same")), run.to_string_lossy());
     let typed = run.join("../same/.");

@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::beneath::{Dir, Kind, refused};
@@ -25,13 +26,14 @@ use crate::model::{Index, MAX_LINE_BYTES, Span, TraceFile};
 /// A run's directory, and the root that links inside it may not leave.
 #[derive(Debug, Clone)]
 pub struct RunDir {
-    path: PathBuf,
-    root: PathBuf,
+    path: Arc<Path>,
+    /// Shared, as `below` and the name are: a file may hold a hundred thousand runs.
+    root: Arc<Path>,
     /// The way from the root to the directory.
-    below: PathBuf,
+    below: Arc<Path>,
     /// Whose trace it is and the name of its file, where a run is one file. Its events are the file's records, and its
     /// steps are put together from them.
-    single: Option<(&'static Tool, OsString)>,
+    single: Option<(&'static Tool, Arc<OsStr>)>,
     /// The file that it shares with other runs.
     member: Option<Member>,
     /// The files of its records, where each has one.
@@ -41,7 +43,14 @@ pub struct RunDir {
 impl RunDir {
     /// A run directory below `root`, which is canonical: neither it nor what lies `below` is opened through a link.
     pub fn new(root: PathBuf, below: PathBuf) -> Self {
-        Self { path: root.join(&below), root, below, single: None, member: None, numbered: Names::default() }
+        Self {
+            path: root.join(&below).into(),
+            root: root.into(),
+            below: below.into(),
+            single: None,
+            member: None,
+            numbered: Names::default(),
+        }
     }
 
     /// A run that is the file `name`, written by `tool`, in the directory `below` the canonical `root`.
@@ -49,12 +58,19 @@ impl RunDir {
         let dir = root.join(&below);
         let several = tool.shape.is_directory() || matches!(tool.shape, Shape::Several(_));
         let path = if several { dir } else { dir.join(&name) };
-        Self { path, root, below, single: Some((tool, name)), member: None, numbered: Names::default() }
+        Self {
+            path: path.into(),
+            root: root.into(),
+            below: below.into(),
+            single: Some((tool, name.into())),
+            member: None,
+            numbered: Names::of(tool.shape),
+        }
     }
 
     /// A run that shares a file with others, as `member` says.
     pub(super) fn of_member(member: Member, run: Self) -> Self {
-        Self { path: member.path(), member: Some(member), ..run }
+        Self { path: member.path().into(), member: Some(member), ..run }
     }
 
     /// The run that a file is, or a directory that another tool wrote, if it is one. Of a file that holds several runs, the
@@ -126,12 +142,18 @@ impl RunDir {
     /// A run directory that is its own root.
     pub fn alone(path: &Path) -> Self {
         let root = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        Self { path: path.to_owned(), ..Self::new(root, PathBuf::new()) }
+        Self { path: path.into(), ..Self::new(root, PathBuf::new()) }
     }
 
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The same, for whoever keeps it.
+    #[cfg(feature = "serve")]
+    pub fn shared_path(&self) -> Arc<Path> {
+        Arc::clone(&self.path)
     }
 
     /// The root that links inside it may not leave.
@@ -233,7 +255,7 @@ impl RunDir {
         }
         match &self.single {
             None => self.path.join(file.name()),
-            Some(_) => self.path.clone(),
+            Some(_) => self.path.to_path_buf(),
         }
     }
 
@@ -306,7 +328,7 @@ impl RunDir {
     /// The path that people are shown: of a member of an archive its place there, since lines and bytes count in it.
     pub fn shown(&self) -> PathBuf {
         let packed = self.member.as_ref().and_then(Member::packed);
-        packed.unwrap_or_else(|| self.path.clone())
+        packed.unwrap_or_else(|| self.path.to_path_buf())
     }
 
     /// What is wrong with the file that the run shares with others.

@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::beneath::{Dir, Kind};
@@ -33,16 +33,25 @@ const REST: u32 = 20;
 
 /// The names of the files by their numbers, shared by all who read the run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Names(Arc<Mutex<BTreeMap<u64, OsString>>>);
+pub(super) struct Names(Option<Arc<Mutex<BTreeMap<u64, OsString>>>>);
 
 impl Names {
+    /// Room for the names of a run of this shape; none where it has no numbered files.
+    pub(super) fn of(shape: Shape) -> Self {
+        Self(matches!(shape, Shape::Files { .. }).then(Arc::default))
+    }
+
+    fn known(&self) -> Option<MutexGuard<'_, BTreeMap<u64, OsString>>> {
+        Some(self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The file with the record at `offset`.
     ///
     /// # Errors
     /// Not there; what the system says.
     pub(super) fn open(&self, dir: &Dir, numbering: Numbering, offset: u64) -> io::Result<(File, Stamp)> {
         let number = offset >> PLACE_BITS;
-        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
+        let known = || self.known()?.get(&number).cloned();
         if let Some(name) = known() {
             match dir.file(&name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -54,7 +63,9 @@ impl Names {
     }
 
     fn set(&self, names: BTreeMap<u64, OsString>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = names;
+        if let Some(mut known) = self.known() {
+            *known = names;
+        }
     }
 }
 

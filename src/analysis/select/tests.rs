@@ -263,7 +263,7 @@ fn a_contradiction_is_counted_that_the_verdict_lists() {
     };
     let mut index = Index::default();
     index.apply(Delta { manifest: Some(ManifestState::Read(Box::new(manifest))), ..Delta::default() });
-    let run = summary(&RunKey::new("x"), "x".into(), &index, Outside::default());
+    let run = summary(&RunKey::new("x"), "x", &index, Outside::default());
     assert_eq!(survey(&[Arc::new(run)], &Query::default()).strip.contradicted, 1);
 }
 

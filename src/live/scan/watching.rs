@@ -1,7 +1,7 @@
 //! What brings word of changes? Events of the system where it gives them, and else looking again and again.
 
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use notify::Watcher as _;
 
-use super::{LARGE_ROOT_REST, POLL_EVERY, Scanner, WATCH_AGAIN_EVERY};
+use super::{LARGE_ROOT_REST, POLL_EVERY, Place, Scanner, WATCH_AGAIN_EVERY};
 use crate::live::Mode;
 use crate::live::hints::in_words;
 use crate::live::run::Run;
@@ -20,12 +20,12 @@ impl Scanner {
         let bytes = path.as_os_str().as_encoded_bytes();
         let from = (Bound::Included(path.as_os_str()), Bound::Unbounded);
         let alike = self.by_dir.range::<OsStr, _>(from);
-        let alike = alike.take_while(move |(dir, _)| dir.as_encoded_bytes().starts_with(bytes));
-        alike.filter(move |(dir, _)| Path::new(dir).starts_with(path)).map(|(_, run)| run)
+        let alike = alike.take_while(move |(dir, _)| dir.0.as_os_str().as_encoded_bytes().starts_with(bytes));
+        alike.filter(move |(dir, _)| dir.0.starts_with(path)).map(|(_, run)| run)
     }
 
     /// The directories of runs that stay without their files. What comes back during a look is found by the next one.
-    pub(super) fn evicted(&self) -> HashSet<OsString> {
+    pub(super) fn evicted(&self) -> HashSet<Place> {
         self.by_dir.iter().filter(|(_, run)| run.stays()).map(|(dir, _)| dir.clone()).collect()
     }
 

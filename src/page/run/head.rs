@@ -197,7 +197,7 @@ impl<'a> RunHead<'a> {
         let other = |id: &&str| !is_named(id);
         add("run id", summary.run_id.as_deref().filter(other).map(Phrase::from));
         let place = if lens.index.format().is_one_file() { "file" } else { "directory" };
-        add(place, Some(Phrase::new().dim(summary.path.as_str())));
+        add(place, Some(Phrase::new().dim(&*summary.path)));
         facts
     }
 }

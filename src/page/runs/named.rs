@@ -20,7 +20,7 @@ pub(crate) fn named(library: &Library, text: &str) -> Result<RunKey, Vec<RunKey>
     let runs = library.runs();
     let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let path = whole(Path::new(text));
-    let by_path = || runs.iter().find(|run| whole(Path::new(&run.summary().path)) == path);
+    let by_path = || runs.iter().find(|run| whole(Path::new(&*run.summary().path)) == path);
     let with_id = || runs.iter().filter(|run| run.summary().run_id.as_deref() == Some(text));
     if let Some(run) = by_path() {
         return Ok(run.key().clone());

@@ -34,11 +34,11 @@ impl RunDir {
     /// What tells where it lies, without its root.
     pub fn known(&self) -> Option<RunLocation> {
         let single = match &self.single {
-            Some((tool, name)) => Some((number_of(tool)?, PathBuf::from(name))),
+            Some((tool, name)) => Some((number_of(tool)?, PathBuf::from(&**name))),
             None => None,
         };
         let member = self.member.as_ref().map(|member| (member.name().map(str::to_owned),));
-        Some(RunLocation { below: self.below.clone(), single, member })
+        Some(RunLocation { below: self.below.to_path_buf(), single, member })
     }
 
     /// The run that was written down so, below `root`. Nothing is looked at.
