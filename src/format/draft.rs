@@ -27,8 +27,9 @@ const MAX_OPEN: usize = 1_000;
 /// The parts of these steps are kept while they weigh no more; the oldest are settled first.
 const MAX_WEIGHT: usize = 48 << 20;
 
-/// So many events of a document are held before they go into the index.
-const MAX_EVENTS: usize = 50_000;
+/// A document's events go into the index after this many. As many of its newest steps stay open, so that a later part can
+/// still refer to them; each takes some 2 KB.
+const MAX_EVENTS: usize = 16_000;
 
 /// An answer that waits for its call is kept up to this size.
 const MAX_ORPHAN_BYTES: usize = 16 << 10;

@@ -1,6 +1,7 @@
 //! Whose turn is it? Runs that may change are looked at every second, the others one after the other.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::run::Run;
@@ -11,6 +12,8 @@ use crate::model::RunKey;
 pub(super) struct Rounds {
     /// Those that may grow, or of which something is not settled.
     lively: BTreeMap<RunKey, Arc<Run>>,
+    /// The lively run that had the last turn.
+    last: Option<RunKey>,
     /// All, the one that waited longest first.
     ring: VecDeque<Arc<Run>>,
     /// So many of them are to be looked at at once.
@@ -33,9 +36,18 @@ impl Rounds {
         }
     }
 
-    /// The runs that may change.
+    /// The runs that may change. Those follow first that come after the one that had the last turn.
     pub(super) fn lively(&self) -> Vec<Arc<Run>> {
-        self.lively.values().cloned().collect()
+        let Some(last) = &self.last else { return self.lively.values().cloned().collect() };
+        let behind = (Bound::Excluded(last), Bound::Unbounded);
+        let first = (Bound::Unbounded, Bound::Included(last));
+        let of = |range| self.lively.range::<RunKey, _>(range).map(|(_, run)| Arc::clone(run));
+        of(behind).chain(of(first)).collect()
+    }
+
+    /// Notes that a lively run had its turn.
+    pub(super) fn had_turn(&mut self, run: &Arc<Run>) {
+        self.last = Some(run.key().clone());
     }
 
     /// How many runs there are, gone ones that had no turn since among them.

@@ -317,6 +317,8 @@ impl Run {
         self.dir.unpack();
         let mut behind = self.begin_again(std::mem::take(&mut *held));
         while behind.read(PIECE_BYTES) {}
+        // Reading a large file may take longer than a run stays open that nobody asks about.
+        self.used.store(now(), Ordering::Relaxed);
         let index = Arc::clone(&behind.index);
         *held = self.catch_up(behind);
         self.check_summary(&index);
@@ -349,14 +351,16 @@ impl Run {
         self.corrections.load(Ordering::Relaxed)
     }
 
-    /// Lets go of the index if the run ended, its files are settled and nobody looks at it or has a page of it open; says
-    /// whether it did.
-    pub(super) fn park(&self) -> bool {
-        let read = self.used.load(Ordering::Relaxed) > now() - IN_USE_MICROS;
-        if read || self.is_looked_at() || self.grew_lately() || self.may_change() {
+    /// Lets go of the index if the run ended, its files are settled, and nobody looks at it or has a page of it open. Says
+    /// whether it did. While memory is short, it counts for nothing that somebody asked for the run a moment ago or that it
+    /// grew lately.
+    pub(super) fn park(&self, is_short: bool) -> bool {
+        let is_used = self.used.load(Ordering::Relaxed) > now() - IN_USE_MICROS;
+        if !is_short && (is_used || self.grew_lately()) || self.is_looked_at() || self.may_change() {
             return false;
         }
-        let mut held = self.held();
+        // Whoever has the run read holds it for as long as that takes, and the scan thread waits for nobody.
+        let Ok(mut held) = self.held.try_lock() else { return false };
         if let Held::Open(reader) = &*held
             && let Some(stamps) = reader.stamps()
         {
@@ -365,6 +369,17 @@ impl Run {
             return true;
         }
         false
+    }
+
+    /// Bytes that the heads of its index take, without a wait for whoever writes it.
+    pub(super) fn open_bytes(&self) -> u64 {
+        let index = self.index.try_read().ok();
+        index.and_then(|index| index.as_ref().map(|index| index.weight())).unwrap_or_default()
+    }
+
+    /// When somebody last asked for its index; microseconds since the epoch.
+    pub(super) fn last_used(&self) -> i64 {
+        self.used.load(Ordering::Relaxed)
     }
 
     /// What its files looked like when its summary was made, if that is all there is to say of it. `None` also while

@@ -43,6 +43,12 @@ const WAITING_EVERY: Duration = Duration::from_millis(20);
 const WAITING_AT_ONCE: usize = 8;
 /// Without events of the system, every file is looked at this often unless the person says otherwise.
 const POLL_EVERY: Duration = Duration::from_secs(2);
+/// Time in each second for runs that may change.
+const LIVELY_BUDGET: Duration = Duration::from_millis(200);
+/// So many documents are read at the same time, a piece of each after the other.
+const MAX_BEGUN: usize = 2;
+/// Beyond so many bytes of heads, runs are parked that ended and that nobody looks at.
+const MAX_OPEN_BYTES: u64 = 96 << 20;
 /// After looking at the roots, at least this many times as long passes before a hint makes the board look again.
 const ROOT_REST: u32 = 5;
 /// The same where a look takes long, and before the next look that nothing asks for: it shall cost half a percent of a
@@ -111,6 +117,8 @@ pub(super) struct Scanner {
     /// Directories that came lately and hold no run yet: what is written before the system watches them is told by nobody.
     young: Vec<(PathBuf, Instant)>,
     backlog: VecDeque<Arc<Run>>,
+    /// Documents that were read in part. What is held of one until its end is large, so that few are under way at a time.
+    begun: Vec<Arc<Run>>,
     /// Runs whose files are being unpacked, those first that have waited longest.
     waiting: VecDeque<Arc<Run>>,
     /// When they are looked at next.
@@ -147,6 +155,7 @@ impl Scanner {
             by_dir: BTreeMap::new(),
             young: Vec::new(),
             backlog: VecDeque::new(),
+            begun: Vec::new(),
             waiting: VecDeque::new(),
             waiting_due: Instant::now(),
             restarted: false,
@@ -313,6 +322,10 @@ impl Scanner {
                 if queued.insert(Arc::as_ptr(&run)) {
                     self.backlog.push_back(run);
                 }
+                continue;
+            }
+            // What changed in a document that is read in part is seen when it comes to its end.
+            if self.is_begun(&run) && run.dir().has_files() {
                 continue;
             }
             // Between the two it may be evicted, or come back.
@@ -494,9 +507,8 @@ impl Scanner {
         for (dir, came) in std::mem::take(&mut self.young) {
             self.look_below(&dir, came);
         }
-        for run in self.rounds.lively() {
-            self.refresh(&run);
-        }
+        self.look_at_lively();
+        self.save_memory();
         let rounds = self.poll_every().unwrap_or(IDLE_EVERY).as_secs_f64().max(1.0);
         let slice = (self.rounds.len() as f64 / rounds).ceil() as usize;
         let budget = if self.poll_every().is_some() { POLL_BUDGET } else { IDLE_BUDGET };
@@ -509,6 +521,48 @@ impl Scanner {
             }
             if self.options.poll.is_none() && start.elapsed() > budget {
                 break;
+            }
+        }
+    }
+
+    /// Looks at the runs that may change, for as long as others can wait. Those that had no turn come first in the next one.
+    fn look_at_lively(&mut self) {
+        let start = Instant::now();
+        for run in self.rounds.lively() {
+            if start.elapsed() > LIVELY_BUDGET {
+                break;
+            }
+            // A document that is read in part has its turns in the backlog.
+            if !self.is_begun(&run) {
+                self.refresh(&run);
+            }
+            self.rounds.had_turn(&run);
+        }
+    }
+
+    /// Whether it is a document that was read in part.
+    fn is_begun(&self, run: &Arc<Run>) -> bool {
+        self.begun.iter().any(|begun| Arc::ptr_eq(begun, run))
+    }
+
+    /// Parks runs while the indexes that are held take too much memory, those first that nobody asked for the longest.
+    fn save_memory(&mut self) {
+        let open = self.by_dir.values().map(|run| (run.last_used(), run.open_bytes(), run));
+        let mut open: Vec<_> = open.filter(|(_, bytes, _)| *bytes > 0).collect();
+        let mut total: u64 = open.iter().map(|(_, bytes, _)| bytes).sum();
+        if total <= MAX_OPEN_BYTES {
+            return;
+        }
+        open.sort_by_key(|(used, ..)| *used);
+        // The newest stays, whatever it takes: somebody may be reading a page of it.
+        open.pop();
+        for (_, bytes, run) in open {
+            if total <= MAX_OPEN_BYTES {
+                break;
+            }
+            if run.park(true) {
+                total -= bytes;
+                self.unsaved = true;
             }
         }
     }
@@ -527,8 +581,12 @@ impl Scanner {
             self.shared.raise(|revision| run.tell(revision));
             self.compared.note(run, &before);
         }
-        self.unsaved |= run.park();
+        self.unsaved |= run.park(false);
         self.rounds.note(run);
+        if run.dir().is_document() {
+            self.begun.retain(|begun| !Arc::ptr_eq(begun, run));
+            self.begun.extend(news.more.then(|| Arc::clone(run)));
+        }
         if news.more && !self.backlog.iter().any(|waiting| Arc::ptr_eq(waiting, run)) {
             self.backlog.push_back(Arc::clone(run));
         }
@@ -563,9 +621,21 @@ impl Scanner {
         }
     }
 
+    /// The first run that waits, without documents that would be too many under way.
+    fn next_in_backlog(&mut self) -> Option<Arc<Run>> {
+        self.begun.retain(|run| !run.is_gone());
+        if self.begun.len() >= MAX_BEGUN {
+            let may_go_on = |run: &Arc<Run>| !run.dir().is_document() || self.is_begun(run);
+            let at = self.backlog.iter().position(may_go_on);
+            // Those that were begun may all wait elsewhere.
+            return self.backlog.remove(at.unwrap_or_default());
+        }
+        self.backlog.pop_front()
+    }
+
     /// Reads one piece of the first run that waits; says whether more wait.
     pub(super) fn read_piece(&mut self) -> bool {
-        if let Some(run) = self.backlog.pop_front() {
+        if let Some(run) = self.next_in_backlog() {
             if !run.is_gone() {
                 self.restarted |= self.refresh(&run) && !run.dir().is_document();
             }

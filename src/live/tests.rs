@@ -183,7 +183,7 @@ fn a_run_that_ended_is_parked_and_read_again_when_somebody_asks_or_it_changes() 
     let dir = write_old_run(root.path(), "a", "count");
     let run = Run::new(&RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
     assert!(run.refresh(1 << 20).changed);
-    assert!(run.park() && run.is_parked());
+    assert!(run.park(false) && run.is_parked());
     assert!(!run.refresh(1 << 20).changed, "nothing happened");
     assert!(run.is_parked());
     assert_eq!(run.index_once().steps().len(), 1);
@@ -191,7 +191,7 @@ fn a_run_that_ended_is_parked_and_read_again_when_somebody_asks_or_it_changes() 
     write_second_step(&dir);
     assert!(run.refresh(1 << 20).changed);
     assert_eq!((run.is_parked(), run.summary().steps, run.index().steps().len()), (false, 2, 2));
-    assert!(!run.park(), "it changed just now, and somebody looks at it");
+    assert!(!run.park(false), "it changed just now, and somebody looks at it");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn what_a_parked_run_became_is_told_even_if_a_page_saw_it_first() {
     let dir = write_old_run(root.path(), "a", "count");
     let run = Run::new(&RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
     run.refresh(1 << 20);
-    assert!(run.park());
+    assert!(run.park(false));
     write_second_step(&dir);
     assert_eq!((run.index().steps().len(), run.summary().steps), (2, 2));
     assert!(run.refresh(1 << 20).changed);
@@ -215,7 +215,7 @@ fn a_run_with_a_file_that_cannot_be_read_stays_open_and_is_told_of_once() {
     fs::create_dir(dir.join("events.jsonl")).unwrap();
     let run = Run::new(&RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
     assert!(run.refresh(1 << 20).changed);
-    assert!(!run.park(), "a reader that starts later may find it readable");
+    assert!(!run.park(false), "a reader that starts later may find it readable");
     for _ in 0..3 {
         assert!(!run.refresh(1 << 20).changed);
     }
@@ -240,7 +240,7 @@ fn other_rights_on_its_files_do_not_revive_a_run() {
     }
     let run = Run::new(&RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
     run.refresh(1 << 20);
-    assert_eq!((run.summary().life.liveness.word(), run.park()), ("died", true));
+    assert_eq!((run.summary().life.liveness.word(), run.park(false)), ("died", true));
     fs::set_permissions(dir.join("steps.jsonl"), fs::Permissions::from_mode(0o600)).unwrap();
     run.refresh(1 << 20);
     assert!(!run.is_parked(), "the change was noticed");

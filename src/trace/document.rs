@@ -19,10 +19,10 @@ use crate::model::index::FileState;
 use crate::model::{Delta, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, TraceFile};
 
 /// Read at a time.
-const PIECE_BYTES: usize = 256 << 10;
+const PIECE_BYTES: usize = 64 << 10;
 /// A look ends after this long although it may read more bytes, because tiny records take long for their size and other
 /// runs wait. The next look continues there. A look without a limit reads all.
-const TURN: Duration = Duration::from_secs(1);
+const TURN: Duration = Duration::from_millis(100);
 /// After reading took longer than this, so many times as long passes before the document is read again for those who don't
 /// wait: one that changes all the time would keep its reader busy for good.
 const LONG: Duration = Duration::from_millis(250);

@@ -12,7 +12,7 @@ fn a_page_of_a_parked_run_unpacks_it_once() {
     fs::write(root.join("l.eval"), &bytes).unwrap();
     let library = Library::load(vec![root.clone()]);
     let run = library.shared.runs.read().unwrap()[&RunKey::new("l.eval/rent_epoch_1")].clone();
-    assert!(run.is_parked() || run.park());
+    assert!(run.is_parked() || run.park(false));
     let index = run.index();
     // What is unpacked again from now on is damaged.
     let name = b"samples/rent_epoch_1.json";

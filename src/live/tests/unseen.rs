@@ -51,7 +51,7 @@ fn a_record_that_is_written_over_in_its_own_file_is_seen() {
         assert_eq!(run.summary().issues.1, 0);
         // Whoever asks for the index keeps it open.
         match parked {
-            true => assert!(run.is_parked() || run.park()),
+            true => assert!(run.is_parked() || run.park(false)),
             false => assert_eq!(told(&shared), fresh(&root)),
         }
         // Its directory knows nothing of it.
@@ -137,7 +137,7 @@ fn damage_of_an_archive_is_an_issue_of_each_run_wherever_one_looks() {
     }
     let runs: Vec<_> = shared.runs.read().unwrap().values().cloned().collect();
     for run in &runs {
-        assert!(run.is_parked() || run.park(), "{}", run.key());
+        assert!(run.is_parked() || run.park(false), "{}", run.key());
     }
     fs::write(&path, &whole).unwrap();
     scanner.look_at_roots();
@@ -167,7 +167,7 @@ fn a_member_that_is_damaged_or_mended_where_it_lies_is_read_again() {
     let runs: Vec<_> = shared.runs.read().unwrap().values().cloned().collect();
     let stamps = |run: &Run| crate::trace::Stamps::of(run.dir());
     for run in &runs {
-        assert!(run.is_parked() || run.park(), "{}", run.key());
+        assert!(run.is_parked() || run.park(false), "{}", run.key());
     }
     // The first of them finds them parked; whoever asks for the steps keeps them open.
     for (bytes, issues) in [(&damaged, true), (&whole, false), (&damaged, true)] {

@@ -16,6 +16,11 @@ impl Index {
         STEPS_AT_ONCE + usize::try_from(read / BYTES_A_STEP).unwrap_or_default()
     }
 
+    /// About how many bytes the heads of steps and events take.
+    pub fn weight(&self) -> u64 {
+        self.step_skips.weight() + self.event_skips.weight()
+    }
+
     /// Drops steps until there is room for the newest one.
     pub(super) fn bound_steps(&mut self) {
         let room = room(TraceFile::Steps, self.steps.last().map_or(0, end_of_step), self.is_packed);

@@ -184,6 +184,11 @@ impl Skips {
         Fold::Begin
     }
 
+    /// Bytes that are kept.
+    pub(super) fn weight(&self) -> u64 {
+        self.weight
+    }
+
     /// Adds to the weight of what is kept.
     pub(super) fn weigh(&mut self, more: u64) {
         self.weight += more;
