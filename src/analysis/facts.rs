@@ -11,9 +11,10 @@ use super::newest::{is_untold, newest_run};
 use super::stated;
 use crate::format;
 use crate::model::event::SpentNote;
-use crate::model::index::{Group, Segment};
+use crate::model::index::{AnswerSort, Group, Segment};
+use crate::model::names::MAX_ANSWER_BYTES;
 use crate::model::price::Prices;
-use crate::model::{Can, EventKind, Index, Lines, RecordedFacts, StepHead, TraceFile};
+use crate::model::{Can, EventKind, Index, Lines, RecordedFacts, Span, StepHead, TraceFile};
 use crate::stop::{CriticFact, Gate, LineFacts, Stats, StepFacts, StopRules, Text, Usage, Whole};
 
 mod inferred;
@@ -176,8 +177,12 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
         stop_rules: Option<StopRules>,
         resumed_from: Option<Stats>,
     }
-    let manifest: Manifest =
-        lines.manifest().ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+    let kept = index.manifest().get().and_then(|manifest| manifest.rules.as_deref());
+    let manifest: Manifest = match kept {
+        Some(kept) => serde_json::from_str(kept).ok(),
+        None => lines.manifest().ok().and_then(|text| serde_json::from_slice(&text).ok()),
+    }
+    .unwrap_or_default();
     let (rules, resumed) = (manifest.stop_rules, manifest.resumed_from.unwrap_or_default());
     let mut record = Record { rules, resumed, lost, foreign, begun, ..Record::default() };
     record.facts.reserve_exact(count + 1);
@@ -194,6 +199,45 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     record.facts.extend(at_the_end(index, lines));
     settle_usage(index, &mut record.facts);
     record
+}
+
+/// The facts of a run of our own engine, and its rules, as far as the index holds them. `None` if it holds no rules.
+pub(super) fn kept(index: &Index) -> Option<Record> {
+    let rules = index.manifest_of_end()?.rules.as_ref();
+    let mut record =
+        rules.filter(|_| index.format().can.facts == Can::Yes).map(|_| record(index, &NoLines, Depth::Heads))?;
+    let whole = index.answer().agreed().copied();
+    let whole = whole.filter(|answer| answer.sort == AnswerSort::Text && answer.text.len() <= MAX_ANSWER_BYTES);
+    for facts in record.facts.iter_mut().filter(|facts| facts.candidate) {
+        let hash = usize::try_from(facts.step).ok().and_then(|n| index.steps().get(n)?.answer);
+        let text = whole.filter(|answer| hash == Some(answer.hash)).map(|answer| answer.text);
+        facts.is_answer_cut = text.is_none();
+        if let Some(text) = text {
+            facts.final_answer = Some(text.to_owned());
+        } else if facts.final_answer.as_ref().is_some_and(|answer| !answer.is_empty()) {
+            // A head holds the start of an answer on one line.
+            facts.final_answer = Some(UNTOLD_ANSWER.to_owned());
+        }
+    }
+    Some(record)
+}
+
+/// Replaces an answer that the index holds only in part. It isn't blank and contains no word.
+const UNTOLD_ANSWER: &str = "\u{fffd}";
+
+/// Opens no file.
+struct NoLines;
+
+impl Lines for NoLines {
+    fn line(&self, _: TraceFile, _: Span) -> Result<Vec<u8>, String> {
+        Err("only the index is read".to_owned())
+    }
+    fn manifest(&self) -> Result<Vec<u8>, String> {
+        Err("only the index is read".to_owned())
+    }
+    fn has_asset(&self, _: &str) -> Result<(), String> {
+        Err("only the index is read".to_owned())
+    }
 }
 
 /// The steps whose facts count other tokens than their requests do: ordinal, tokens by the facts, tokens by the requests.
@@ -375,9 +419,12 @@ fn critics(index: &Index, head: &StepHead) -> Vec<CriticFact> {
     head.critics.iter().enumerate().map(critic).collect()
 }
 
-/// A step that came to its first gate only has no line; its facts are the END event's.
+/// The facts of a step that only reached its first gate: the END event has them, and no line.
 fn at_the_end(index: &Index, lines: &dyn Lines) -> Option<StepFacts> {
-    let (event, ..) = index.segment()?.end.as_ref()?;
+    let (event, end, _) = index.segment()?.end.as_ref()?;
+    if let Some(facts) = &end.facts {
+        return serde_json::from_str(facts).ok();
+    }
     let record = lines.record(TraceFile::Events, index.events().get(*event)?.span).ok()?;
     serde_json::from_str(format::event(&record).facts?.text).ok()
 }

@@ -22,6 +22,7 @@ pub mod overview;
 pub mod patch;
 pub mod query;
 pub mod replay;
+mod retrace;
 mod run_status;
 pub mod scores;
 pub mod search;

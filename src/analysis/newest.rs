@@ -1,7 +1,7 @@
 //! Which steps are the newest run's, what are they called in a sentence, how long did it take, and what comes after them?
 
-use crate::model::index::Answer;
 use crate::model::index::Segment;
+use crate::model::index::{Answer, AnswerSort};
 use crate::model::{Agreement, EventHead, Index, Issue, IssueKind, Stated, StepHead, TraceFile};
 
 /// The steps of the newest run in the directory, with their ordinals; none as long as it has not come to its first. A line
@@ -82,17 +82,30 @@ pub(super) fn is_untold(index: &Index) -> bool {
 
 /// The answer of the newest run that all records of it agree on; `None` also where it is empty.
 pub(super) fn kept_answer(index: &Index) -> Option<&str> {
-    index.answer().agreed().map(|answer| answer.text).filter(|text| !text.is_empty())
+    let answer = index.answer().agreed().copied().filter(|answer| answer.sort == AnswerSort::Text)?;
+    Some(answer.text).filter(|text| !text.trim().is_empty())
 }
 
 /// Whether any record holds an answer of the newest run, whether the others agree or not.
 pub(super) fn has_answer(index: &Index) -> bool {
-    let is_filled = |stated: &Stated<Answer<'_>>| !stated.value.text.is_empty() || stated.value.step.is_some();
+    let is_filled = |stated: &Stated<Answer<'_>>| stated.value.is_filled();
     match index.answer() {
         Agreement::Unknown => false,
-        Agreement::Agreed(stated) => stated.iter().any(|stated| !stated.value.text.is_empty()),
+        // Of a step only a hash is kept, which the others have too.
+        Agreement::Agreed(stated) => stated.first().is_some_and(is_filled),
         Agreement::Disputed(stated) => stated.iter().any(is_filled),
     }
+}
+
+/// Whether all records of the answer agree that it is a text without more than blanks.
+pub(super) fn is_answer_blank(index: &Index) -> bool {
+    let is_own = !index.format().is_one_file();
+    index.answer().agreed().is_some_and(|answer| is_own && answer.sort == AnswerSort::Text && !answer.is_filled())
+}
+
+/// Whether all records of the answer agree on `null`.
+pub(super) fn is_answer_null(index: &Index) -> bool {
+    index.answer().agreed().is_some_and(|answer| answer.sort == AnswerSort::Nothing)
 }
 
 /// Whether the file of a session goes on after its last turn with a line that is cut: it may be what its user said next.

@@ -6,8 +6,9 @@
 use super::facts::{is_counted, lost};
 use super::format::{self, count, counted};
 use super::newest::{after_the_end, newest_run};
+use super::verdict::cause::{Own, criterion};
 use super::verdict::{self, asked_no_model, capitalised};
-use crate::model::index::{is_same_reason, is_same_total};
+use crate::model::index::{AnswerSort, is_same_reason, is_same_total};
 use crate::model::stated::{Source, by_value};
 use crate::model::{Agreement, Can, Index, Outcome, Stated, ToolLimit};
 
@@ -23,11 +24,14 @@ const fn place(who: &'static str, field: &'static str) -> Source {
 
 /// What the newest run took in this unit: `tokens`, `ms`, `usd` or `steps`.
 pub(crate) fn total(index: &Index, unit: &'static str) -> Agreement<f64> {
-    let mut stated = match unit {
+    let stated = match unit {
         "ms" => stated_time(index),
         "steps" => stated_steps(index),
         _ => index.stated_totals(unit),
     };
+    let is_odd = |stated: &Stated<f64>| stated.value < 0.0 || (unit == "tokens" && stated.value == 0.0);
+    let (odd, mut stated): (Vec<_>, Vec<_>) = stated.into_iter().partition(is_odd);
+    stated.extend(of_criterion(index, unit));
     if went_on(index) {
         // A limit counts what was used before, too.
         stated.retain(|stated| !stated.source.field.ends_with("/measured"));
@@ -41,7 +45,58 @@ pub(crate) fn total(index: &Index, unit: &'static str) -> Agreement<f64> {
     });
     stated.extend(of_trace.map(|value| Stated { value, source: TRACE }));
     stated.extend(summed(index, unit, &stated));
+    if !stated.is_empty() {
+        // A scripted run counts 0 tokens. If a model replied, a 0 contradicts a positive total, and a negative number always does.
+        let replied = index.newest_segments().iter().any(|segment| segment.outputs > 0);
+        stated.extend(odd.into_iter().filter(|odd| odd.value < 0.0 || replied));
+    }
     Agreement::of(stated, |a, b| is_same_total(unit, *a, *b))
+}
+
+/// Returns the total in the words of the criterion that ended a run of QitOS. A criterion's clock may have started before
+/// the run, so its time isn't a total.
+fn of_criterion(index: &Index, unit: &str) -> Option<Stated<f64>> {
+    let end = index.end();
+    let (at, criterion) = criterion(index, end.agreed()?)?;
+    if index.segments().len() > 1 {
+        return None;
+    }
+    let value = match (unit, criterion.own?) {
+        // It is given the id of the step, which counts from 0.
+        ("steps", Own::Steps) => criterion.reading()?.measured()? + 1.0,
+        ("tokens", Own::Tokens) => criterion.reading()?.measured()?,
+        _ => return None,
+    };
+    let line = index.events().get(at).map(|event| event.line);
+    let (who, file) = ("the stop check", "events.jsonl");
+    Some(Stated { value, source: Source { who, file, line, field: "/payload/stop_detail".into() } })
+}
+
+/// The sentence about a running total of tokens that grows by less than a step took, or falls; the first one of them.
+pub(super) fn running_total(index: &Index) -> Option<String> {
+    let mut before: Option<(usize, i64, u64)> = None;
+    for (n, step) in newest_run(index) {
+        let (Some(id), Some(total)) = (step.step_id, step.tokens_total.filter(|total| *total > 0)) else { continue };
+        if let Some((earlier, earlier_id, least)) = before {
+            // Steps out of order are named elsewhere.
+            if id <= earlier_id {
+                return None;
+            }
+            let (at, after) = (index.label(n), index.label(earlier));
+            let (now, then) = (count(total), count(least));
+            if total < least {
+                return Some(format!(
+                    "The running total of tokens falls from {then} in step {after} to {now} in step {at}"
+                ));
+            }
+            if let Some(own) = step.tokens.filter(|own| total - least < *own) {
+                let (own, more) = (count(own), count(total - least));
+                return Some(format!("Step {at} took {own} tokens, and the running total grows by {more} in it"));
+            }
+        }
+        before = Some((n, id, total));
+    }
+    None
 }
 
 /// Returns the times that a finished manifest states. With several runs in the directory they cover only the writer's own.
@@ -232,6 +287,9 @@ pub(crate) fn number_in_words(index: &Index, about: &str, unit: &str, stated: &[
 pub(crate) fn answer_in_words(index: &Index) -> Option<String> {
     let answer = index.answer();
     let show = |answer: &crate::model::index::Answer<'_>| match (answer.text, answer.step) {
+        _ if answer.sort == AnswerSort::Nothing => "none".to_owned(),
+        ("", _) if answer.sort == AnswerSort::Other => "a value that is no text".to_owned(),
+        (value, _) if answer.sort == AnswerSort::Other => format!("{value}, which is no text"),
         (_, Some(_)) if answer.hash == crate::model::head::answer_hash("") => "an empty one".to_owned(),
         (_, Some(n)) => match index.steps().get(n).and_then(|step| step.call.strip_prefix("answer: ")) {
             Some(start) => quoted(start),

@@ -2,6 +2,7 @@
 //!
 //! A measured value that no file records is left out of the sentence, never made up.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::facts::lost;
 use super::format::{self, counted};
 use super::life::{Basis, Life, Liveness, stalled_after};
-use super::newest::{after_the_end, goes_on_unread, has_answer, kept_answer, label, newest_run};
+use super::newest::{
+    after_the_end, goes_on_unread, has_answer, is_answer_blank, is_answer_null, kept_answer, label, newest_run,
+};
+use super::retrace::{Retraced, retrace};
 use super::stated;
 use crate::model::index::{Group, Segment};
 use crate::model::{
@@ -18,6 +22,7 @@ use crate::model::{
 };
 
 pub(super) mod cause;
+mod claims;
 mod contradiction;
 mod ended;
 mod now;
@@ -130,11 +135,20 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         // What one record says and another denies is not recorded.
         let is_denied = certainty == Certainty::Recorded && !contradictions.is_empty();
         let certainty = if is_denied { Certainty::Inferred } else { certainty };
-        if mark == RunStatus::Answered && !contradictions.is_empty() && !facts.is_unsuccessful() {
+        let is_said = facts.is_unsuccessful() || sentence.ends_with(recorded::DENIAL);
+        if mark == RunStatus::Answered && !contradictions.is_empty() && !is_said {
             sentence.push_str(" · but the files contradict each other");
         }
-        let answered =
-            mark == RunStatus::Answered || outcome == Outcome::Completed && kept_answer(facts.index).is_some();
+        let is_blank = mark == RunStatus::Answered && is_answer_blank(facts.index);
+        let mark = if is_blank { RunStatus::Unknown } else { mark };
+        if is_blank {
+            sentence = format!("Ended with an empty answer{}", facts.step_after("at"));
+        }
+        let has_answer = kept_answer(facts.index).is_some();
+        let answered = match mark {
+            RunStatus::Answered => outcome == Outcome::Completed || has_answer,
+            _ => outcome == Outcome::Completed && has_answer,
+        };
         Verdict {
             sentence,
             second: facts.second(mark),
@@ -260,6 +274,8 @@ struct Facts<'a> {
     stop: Option<&'a StopVerdict>,
     /// How many steps the newest run in the directory has, up to its end.
     done: usize,
+    /// The verdict against the recorded rules, once somebody asks.
+    retraced: OnceCell<Option<Retraced>>,
 }
 
 /// Whether records disagree on why the run ended.
@@ -288,7 +304,12 @@ impl<'a> Facts<'a> {
         let after = after_the_end(index);
         let last = newest_run(index).rev().filter(|(_, step)| !step.is_left).nth(after);
         let (stop, done) = (index.stop(), index.newest_len().saturating_sub(after));
-        Self { index, segment, manifest, last, group, written, reason, stop, done }
+        Self { index, segment, manifest, last, group, written, reason, stop, done, retraced: OnceCell::new() }
+    }
+
+    /// What the recorded rules and steps say about the recorded verdict.
+    fn retraced(&self) -> Option<&Retraced> {
+        self.retraced.get_or_init(|| retrace(self.index)).as_ref()
     }
 
     /// "step 5", the last one that any file tells of, by the recorded label where there is one.
@@ -507,7 +528,8 @@ impl<'a> Facts<'a> {
 
     /// Whether the files hold no answer; without a manifest or a last decision nobody knows.
     fn has_no_answer(&self) -> bool {
-        self.manifest.is_some() && !has_answer(self.index) && self.last_mode().is_some_and(|mode| mode != "final")
+        let is_other = self.last_mode().is_some_and(|mode| mode != "final") || is_answer_null(self.index);
+        self.manifest.is_some() && !has_answer(self.index) && is_other
     }
 
     /// Whether no critic asked for a stop in the last step; not known where a step has no line.
@@ -578,7 +600,7 @@ fn duration(micros: i64) -> String {
 }
 
 /// "6 of 6 steps", "31 s, limit 30 s".
-fn used_of(used: f64, limit: f64, unit: &str) -> String {
+pub(super) fn used_of(used: f64, limit: f64, unit: &str) -> String {
     match unit {
         "ms" | "usd" => format!("{}, limit {}", amount(used, unit), amount(limit, unit)),
         _ => format!("{} of {}", stated::amount(used, unit), amount(limit, unit)),

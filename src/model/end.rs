@@ -26,7 +26,7 @@ pub use reason::StopReason;
 /// A text of a verdict is cut to this many bytes when it is read into an index.
 const MAX_TEXT_BYTES: usize = 400;
 /// At most this many ids are kept of the rules that were true besides.
-const MAX_ALSO: usize = 16;
+pub(crate) const MAX_ALSO: usize = 16;
 
 open_words! {
     /// Who ended the run.

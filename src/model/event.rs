@@ -1,6 +1,7 @@
 //! What is kept of an event line? The place of the line, its phase and time, and the few facts that explain a run.
 
 use super::end::StopVerdict;
+use super::stated::Said;
 use super::step::Value;
 use super::{Fate, Span, Symbol};
 
@@ -163,6 +164,8 @@ pub struct StopNote {
     pub env_terminal: bool,
     /// The answer at that moment, which may be empty.
     pub answer: Option<Box<str>>,
+    /// The recorded answer if it isn't a text: `null` or another value.
+    pub odd_answer: Option<Said>,
 }
 
 /// What an END event says.
@@ -174,4 +177,6 @@ pub struct EndNote {
     pub issue: Option<Box<str>>,
     /// The verdict, where it is recorded.
     pub stop: Option<Box<StopVerdict>>,
+    /// The facts of a step that has no line, as JSON. `None` also if they are longer than an index keeps.
+    pub facts: Option<Box<str>>,
 }

@@ -13,7 +13,9 @@ use super::json::walk;
 use super::loose::Scalar;
 use super::names::{MAX_ANSWER_BYTES, capped, cut_at};
 use super::recorded::RecordedFacts;
-use super::step::{Call, Change, CriticAction, Infinite, NO_WORDS, Step, Usage, Value};
+use super::redact::BLANK;
+use super::stated::Said;
+use super::step::{Call, Change, CriticAction, Decision, Infinite, NO_WORDS, Step, Usage, Value};
 use super::{Names, Span, Symbol};
 
 /// A call in a list is cut to about this many bytes; the step itself shows all of it.
@@ -102,6 +104,8 @@ pub struct StepHead {
     pub model: Symbol,
     /// The answer that the step gave or left in the state, as [`answer_hash`]; an empty answer has a hash too.
     pub answer: Option<NonZeroU64>,
+    /// The [`odd_answer_hash`] of an answer that is no text.
+    pub odd_answer: Option<NonZeroU64>,
     /// Whether it decided on one answer and left another one in the state.
     pub answers_twice: bool,
     /// Why its reply ended, in the word of who gave it; empty where the step does not record it.
@@ -305,10 +309,12 @@ impl StepHead {
 
     fn absorb_answer(&mut self, step: &Step<'_>) {
         let decided = step.decision.as_ref().filter(|decision| decision.mode.as_deref() == Some("final"));
+        self.odd_answer = decided.and_then(odd_answer).map(|said| odd_answer_hash(&said)).or(self.odd_answer);
         let decided = decided.and_then(|decision| decision.answer?.string()).map(|text| answer_hash(&text));
         let changes = step.changes.into_iter().flat_map(|changes| changes.iter());
         let left = changes.filter(|change| change.key == "final_result").last();
-        let left = left.and_then(|change| walk::string(change.after()?)).map(|text| answer_hash(&text));
+        let left = left.and_then(|change| walk::string(change.after()?)).filter(|text| text != BLANK);
+        let left = left.map(|text| answer_hash(&text));
         self.answers_twice |= decided.zip(left).is_some_and(|(decided, left)| decided != left);
         self.answer = decided.or(left).or(self.answer);
     }
@@ -491,6 +497,23 @@ impl StateLink {
 /// A hash of an answer, by as much of it as is kept anywhere.
 pub fn answer_hash(text: &str) -> NonZeroU64 {
     NonZeroU64::new(hash_of_text(&capped(text, MAX_ANSWER_BYTES))).unwrap_or(NonZeroU64::MAX)
+}
+
+/// A hash of an answer that isn't a text. It differs from the hash of every text.
+pub fn odd_answer_hash(said: &Said) -> NonZeroU64 {
+    let words = match said {
+        Said::Other(words) => words,
+        _ => "null",
+    };
+    answer_hash(&format!("\0{words}"))
+}
+
+/// The answer of a decision if it isn't a text.
+fn odd_answer(decision: &Decision<'_>) -> Option<Said> {
+    match decision.answer {
+        Some(answer) => Scalar::of(answer.text)?.odd(),
+        None => (decision.value.get("final_answer") == Some("null")).then_some(Said::Nothing),
+    }
 }
 
 /// The hash of a value of the state, by its text.

@@ -20,7 +20,7 @@ use super::{
 use join::{Again, Laps};
 pub use list::List;
 pub use skip::{Skip, Skips, Why};
-pub use stated::{Answer, Ignored, is_same_reason, is_same_total};
+pub use stated::{Answer, AnswerSort, Ignored, is_same_reason, is_same_total};
 use tally::Void;
 pub use tally::{Distinct, RunTally, Spent, Tally};
 

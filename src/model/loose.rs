@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use super::stated::Said;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -91,6 +92,18 @@ impl Scalar<'_> {
             Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => Some(*value as i64),
             _ => None,
         }
+    }
+
+    /// What it states where a text belongs, if it is no text.
+    pub(crate) fn odd(&self) -> Option<Said> {
+        Some(match self {
+            Scalar::Absent | Scalar::Str(_) => return None,
+            Scalar::Null => Said::Nothing,
+            Scalar::Bool(value) => Said::Other(value.to_string().into()),
+            Scalar::Int(value) => Said::Other(value.to_string().into()),
+            Scalar::Float(value) => Said::Other(value.to_string().into()),
+            Scalar::Array | Scalar::Object => Said::Other(self.type_name().into()),
+        })
     }
 
     /// The type in words, for issues.

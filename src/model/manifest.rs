@@ -67,6 +67,9 @@ pub struct Manifest {
     pub statements: Vec<Statement>,
     /// The budget that held, where it is recorded.
     pub budget: Option<Budget>,
+    /// The stop rules of the run and the counters it resumed with, as JSON: an object with `stop_rules` and
+    /// `resumed_from`. `None` if no rules are recorded, or if the text is longer than an index keeps.
+    pub rules: Option<Box<str>>,
     /// The verdict that ended the run, where it is recorded.
     pub stop: Option<Box<StopVerdict>>,
     /// After how many steps of an earlier run this one went on.
@@ -77,6 +80,10 @@ pub struct Manifest {
     pub criteria: Option<Vec<Box<str>>>,
     /// Failures that reached the recovery policy.
     pub failures: Vec<Failure>,
+    /// How many of those the file lists.
+    pub failures_listed: usize,
+    /// How many of them the writer counted.
+    pub failure_count: Option<i64>,
     /// In what the writer found, at the end, that the files are not those that it wrote.
     pub altered: Vec<Box<str>>,
     /// The configured seed.

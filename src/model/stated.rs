@@ -26,6 +26,10 @@ pub enum Said {
     Text(Box<str>),
     /// A number.
     Number(f64),
+    /// `null`.
+    Nothing,
+    /// A value of another type than expected: a number as written, or `an object`.
+    Other(Box<str>),
 }
 
 /// The place of a statement.

@@ -2,8 +2,10 @@
 //!
 //! Each test names its case and asserts what a user reads there.
 
+mod claims;
 mod ends;
 mod evals;
+mod replayed;
 mod sessions;
 mod stored;
 

@@ -3,9 +3,10 @@
 
 use super::{last_mode, tokens};
 use crate::analysis::facts::lost;
-use crate::analysis::newest::{after_the_end, took_ms};
+use crate::analysis::newest::{after_the_end, newest_run, took_ms};
 use crate::model::event::StopNote;
-use crate::model::{Agreement, Index, Op, Reading, Stated, StopReason};
+use crate::model::index::is_same_total;
+use crate::model::{Agreement, Can, Index, Op, Reading, Stated, StopReason};
 
 /// What is behind the stop word of a run that records no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,11 +102,10 @@ impl Own {
 pub(in crate::analysis) fn cause<'a>(index: &'a Index, word: &str) -> Cause<'a> {
     let reason = StopReason::parse(word);
     let limit = matches!(reason, StopReason::BudgetSteps | StopReason::BudgetTime | StopReason::BudgetTokens);
-    // Only criteria put words into the stop check.
-    let checked = checked(index, word);
-    if let Some(words) = checked.and_then(|stop| stop.detail.as_deref()).filter(|words| !words.is_empty()) {
-        return Cause::Criterion(Criterion { own: Own::of(words), words });
+    if let Some((_, criterion)) = criterion(index, word) {
+        return Cause::Criterion(criterion);
     }
+    let checked = checked(index, word);
     // An agent may have set the word itself, whatever then stopped the run: a final decision, its own condition, the
     // environment or a criterion without words.
     if reason == StopReason::Stagnation || checked.is_some() && (limit || reason == StopReason::MaxSteps) {
@@ -123,6 +123,13 @@ pub(in crate::analysis) fn cause<'a>(index: &'a Index, word: &str) -> Cause<'a> 
         (Some(false), _) | (_, Some(true)) | (None, None) => Cause::NotRecorded,
         (Some(true), _) | (None, Some(false)) => Cause::Budget,
     }
+}
+
+/// The criterion that ended the newest run with `word`, and its event. Only criteria put words into the stop check.
+pub(in crate::analysis) fn criterion<'a>(index: &'a Index, word: &str) -> Option<(usize, Criterion<'a>)> {
+    let (at, _) = index.segment()?.stop.as_ref()?;
+    let words = checked(index, word)?.detail.as_deref().filter(|words| !words.is_empty())?;
+    Some((*at, Criterion { own: Own::of(words), words }))
 }
 
 /// What the stop check said that ended the newest run with `word`.
@@ -154,6 +161,28 @@ impl Spent {
         }
     }
 
+    /// How much of the limit that `reason` names was used before the last step began, if that was all of it. The budget is
+    /// asked before each step, so that a run under this limit had no such step.
+    pub(in crate::analysis) fn overrun(index: &Index, reason: StopReason) -> Option<f64> {
+        let spent = Self::of(index, reason);
+        let limit = *spent.limit.agreed()?;
+        let is_whole =
+            index.newest_segments().len() <= 1 && index.format().can.facts != Can::Yes && !index.is_partial();
+        if !is_whole || index.format().is_one_file() || index.is_disordered() {
+            return None;
+        }
+        let used = match reason {
+            StopReason::BudgetSteps => spent.measured.map(|steps| steps - 1.0).filter(|steps| *steps >= 0.0),
+            StopReason::BudgetTokens => {
+                let before = newest_run(index).rev().nth(after_the_end(index) + 1);
+                before.and_then(|(_, step)| step.tokens_total).map(|tokens| tokens as f64)
+            }
+            StopReason::BudgetTime => time_before_the_last(index).filter(|used| !is_same_total("ms", *used, limit)),
+            _ => None,
+        };
+        used.filter(|used| spent.op.holds(*used, limit))
+    }
+
     /// Whether the limit was reached; `None` without both numbers, or where records state one limit that was and one that
     /// was not.
     pub(in crate::analysis) fn is_used_up(&self) -> Option<bool> {
@@ -169,6 +198,15 @@ impl Spent {
             _ => None,
         }
     }
+}
+
+/// How long the newest run had taken when its last step began, in milliseconds.
+fn time_before_the_last(index: &Index) -> Option<f64> {
+    let segment = index.segment().filter(|segment| segment.goes_back.is_none())?;
+    let begun = index.events().get(segment.init.as_ref()?.0)?.ts?;
+    let ended = segment.end.as_ref().map_or(usize::MAX, |(at, ..)| *at);
+    let last = index.groups().iter().rev().find(|group| group.first < ended)?;
+    Some((last.started.filter(|_| last.first >= segment.first_event)? - begun) as f64 / 1e3)
 }
 
 /// How many steps ran, where each of them has its line.

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::cause::{Cause, Spent, cause};
+use super::claims;
 use super::{Facts, is_disputed, label, steps};
 use crate::analysis::facts;
 use crate::analysis::format::count;
 use crate::analysis::life::{Life, Liveness};
 use crate::analysis::newest::{after_the_end, kept_answer, newest_run};
+use crate::analysis::retrace::limit_of_stop;
 use crate::analysis::stated;
 use crate::model::index::is_same_reason;
 use crate::model::{Code, Outcome, Reading, StopReason, StopVerdict};
@@ -26,9 +28,11 @@ pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -
     found.extend(of_the_status(facts, outcome));
     of_the_ends(facts, life, &mut found);
     of_the_answer(facts, &mut found);
+    claims::claims(facts, &mut found);
     of_the_verdict(facts, &mut found);
     found.extend(stated::disputed_totals(facts.index));
     found.extend(of_the_usage(facts));
+    found.extend(stated::running_total(facts.index));
     let conflicts = facts.manifest.into_iter().flat_map(|manifest| &manifest.conflicts);
     found.extend(conflicts.map(|conflict| conflict.to_string()));
     found
@@ -109,7 +113,7 @@ fn of_the_limits(facts: &Facts<'_>, found: &mut Vec<String>) {
         let limit = index.limit(unit);
         found.extend(limit.disputed().map(|stated| stated::number_in_words(index, about, unit, stated)));
     }
-    let of_stop = index.limit_of_stop();
+    let of_stop = limit_of_stop(index, facts.retraced());
     if let Some(stated) = of_stop.disputed().filter(|_| found.len() == before) {
         let unit = index.recorded_stops().first().map_or_else(String::new, |(stop, _)| stop.reading.unit.to_string());
         found.push(stated::number_in_words(index, "limit", &unit, stated));
@@ -125,7 +129,11 @@ fn of_the_status(facts: &Facts<'_>, outcome: Outcome) -> Option<String> {
         (_, Outcome::Unknown | Outcome::Running) => true,
         ("failed", outcome) => outcome == Outcome::Failed,
         ("stopped", outcome) => outcome == Outcome::Cancelled,
-        ("completed", _) => !matches!(StopReason::parse(word), StopReason::UnrecoverableError),
+        // Our own engine writes `failed` and `stopped` for these.
+        ("completed", Outcome::Failed | Outcome::Cancelled) if facts.stop.is_some() => false,
+        ("completed", _) => {
+            !matches!(StopReason::parse(word), StopReason::UnrecoverableError | StopReason::CancelledImmediate)
+        }
         _ => true,
     };
     let says = match outcome {
@@ -208,6 +216,7 @@ fn of_the_answer(facts: &Facts<'_>, found: &mut Vec<String>) {
 /// What the recorded verdict says, against the steps and against its own numbers.
 fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
     let (Some(stop), index) = (facts.stop, facts.index) else { return };
+    found.extend(facts.retraced().into_iter().flat_map(|retraced| retraced.differences.iter().cloned()));
     if let Some(named) = stop.step_id() {
         let ran = newest_run(index).any(|(_, step)| step.step_id == Some(named))
             || index.groups().iter().any(|group| group.step_id == Some(named));

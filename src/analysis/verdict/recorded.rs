@@ -2,8 +2,12 @@
 
 use super::{Facts, RunStatus, duration, newest_run, steps};
 use crate::analysis::format::count;
-use crate::model::{Code, CriticAction, Op, Origin, Outcome, Source, StopVerdict, Symbol};
+use crate::analysis::retrace::{Retraced, limit_of_stop};
+use crate::model::{Code, CriticAction, Index, Op, Origin, Outcome, Source, StopVerdict, Symbol};
 use crate::stop;
+
+/// The end of a sentence about a verdict that its own rules deny.
+pub(super) const DENIAL: &str = " · but the recorded rules and steps deny it";
 
 /// Fields of the state that the engine changes by itself, in every step or at the end.
 const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final_result"];
@@ -41,7 +45,7 @@ pub fn amount(value: f64, unit: &str) -> String {
 
 /// How the run came out, what ended it, and the sentence.
 pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus, String) {
-    let disputed = facts.index.limit_of_stop();
+    let disputed = limit_of_stop(facts.index, facts.retraced());
     let (reading, what) = (&stop.reading, headline(stop).unwrap_or("Limit reached"));
     let spent = (reading.measured(), reading.op.unwrap_or(Op::AtLeast), &*reading.unit);
     let unit = match stop.code {
@@ -52,12 +56,28 @@ pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus
     };
     let denied = facts.disputed_limit(what, &disputed, spent).or_else(|| facts.disputed_total(what, unit?));
     let sentence = denied.unwrap_or_else(|| sentence(facts, stop));
-    let sentence = sentence + facts.refusal(stop.outcome) + &facts.asides(&stop.stop_reason);
-    (stop.outcome, mark(&stop.code, stop.outcome), sentence)
+    let is_refuted = disputed.disputed().is_none() && facts.retraced().is_some_and(|retraced| retraced.is_refuted);
+    let denial = if is_refuted { DENIAL } else { "" };
+    let by_code = outcome_by_code(stop);
+    let outcome = if is_outcome_agreed(facts.index, stop) { stop.outcome } else { Outcome::Unknown };
+    let sentence = sentence + facts.refusal(by_code) + &facts.asides(&stop.stop_reason) + denial;
+    (outcome, mark(&stop.code, by_code), sentence)
 }
 
-/// The rules that were true at the same moment, as a sentence; empty for none.
-pub(super) fn also(stop: &StopVerdict) -> String {
+/// The outcome that the code of a verdict implies. A user's code implies none, so its recorded outcome is returned.
+fn outcome_by_code(stop: &StopVerdict) -> Outcome {
+    if matches!(stop.code, Code::Custom(_)) { stop.outcome } else { stop.code.outcome(&stop.source) }
+}
+
+/// Whether all records of the verdict have the outcome that its code implies.
+fn is_outcome_agreed(index: &Index, stop: &StopVerdict) -> bool {
+    let by_code = outcome_by_code(stop);
+    index.recorded_stops().iter().all(|(recorded, _)| recorded.outcome == by_code)
+}
+
+/// A sentence about the rules that were true at the same moment; empty for none. A rule that the recorded steps deny is
+/// left out.
+pub(super) fn also(stop: &StopVerdict, retraced: Option<&Retraced>) -> String {
     let name = |id: &str| match id {
         "budget.steps" => "the step budget was reached".to_owned(),
         "budget.time" => "the time budget was reached".to_owned(),
@@ -65,7 +85,9 @@ pub(super) fn also(stop: &StopVerdict) -> String {
         "decision" => "a final decision was accepted".to_owned(),
         other => format!("{other} was true"),
     };
-    match &*stop.also {
+    let is_denied = |id: &String| retraced.is_some_and(|retraced| retraced.was_true(id) == Some(false));
+    let also: Vec<&String> = stop.also.iter().filter(|id| !is_denied(id)).collect();
+    match &*also {
         [] => String::new(),
         [one] => format!("At the same moment {}.", name(one)),
         [one, others @ ..] => {

@@ -15,7 +15,8 @@ const LOW: f64 = 0.5;
 impl Facts<'_> {
     /// What happened besides; empty where nothing did.
     pub(super) fn second(&self, mark: RunStatus) -> String {
-        let mut also = self.stop.map(recorded::also).unwrap_or_default();
+        let of_stop = |stop| recorded::also(stop, self.retraced());
+        let mut also = self.stop.filter(|stop| !stop.also.is_empty()).map(of_stop).unwrap_or_default();
         let reached = stated::also_reached(self.index).into_iter().chain(self.budgets_reached());
         let reached: Vec<String> = reached.collect();
         if also.is_empty() && !reached.is_empty() {
@@ -39,7 +40,10 @@ impl Facts<'_> {
             return Vec::new();
         }
         let others = budgets.into_iter().filter(|(budget, _)| Some(*budget) != reason);
-        let reached = others.filter(|(budget, _)| Spent::of(self.index, *budget).is_used_up() == Some(true));
+        let is_reached = |budget| {
+            Spent::of(self.index, budget).is_used_up() == Some(true) && Spent::overrun(self.index, budget).is_none()
+        };
+        let reached = others.filter(|(budget, _)| is_reached(*budget));
         reached.map(|(_, words)| words.to_owned()).collect()
     }
 

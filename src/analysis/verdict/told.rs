@@ -4,7 +4,7 @@ use super::cause::{Cause, Criterion, Own, Spent, cause};
 use super::{Facts, classify, steps, tokens};
 use crate::analysis::format::{count, millis, score};
 use crate::analysis::newest::{has_answer, kept_answer, took_ms};
-use crate::model::index::Segment;
+use crate::model::index::{Segment, is_same_total};
 use crate::model::{CriticAction, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile};
 
 /// The sentence for a run that died and of which no event can be read.
@@ -64,7 +64,19 @@ impl Facts<'_> {
         match criterion.own {
             Some(Own::Result) => self.named(word),
             Some(Own::Steps) => format!("Stopped by a step criterion after {done}: {words}"),
-            Some(Own::Time) => format!("Stopped by a time criterion after {done}: {words}"),
+            Some(Own::Time) => {
+                let counted = criterion.reading().and_then(|reading| reading.measured());
+                let longer = counted
+                    .zip(took_ms(self.index))
+                    .filter(|(counted, took)| counted > took && !is_same_total("ms", *counted, *took));
+                let longer = longer.map_or_else(String::new, |(counted, took)| {
+                    let (counted, took) = (millis(counted), millis(took));
+                    format!(
+                        " · its clock counted {counted} and this run took {took}: it began before this run, or is wrong"
+                    )
+                });
+                format!("Stopped by a time criterion after {done}: {words}{longer}")
+            }
             Some(Own::Tokens) => format!("Stopped by a token criterion after {done}: {words}"),
             Some(Own::Stagnation) => {
                 let number = words.trim_start_matches("stagnant_steps=");

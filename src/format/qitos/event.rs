@@ -17,6 +17,9 @@ use crate::model::{EventHead, EventNote, IssueKind, Names};
 /// A message kept in the index is cut to this many bytes; the event itself shows all of it.
 const MAX_NOTE_BYTES: usize = 400;
 
+/// Longer facts of an END event stay in the event.
+const MAX_FACTS_BYTES: usize = 4_096;
+
 /// Reads a line as the index keeps it; never fails. Its place is left for the caller to fill.
 pub(crate) fn read(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
     let (read, fate, mut remarks) = read_object(line, |text| Some(object::<EventWire<'_>>(text)?.into_head(names)));
@@ -103,6 +106,7 @@ wire! {
         final_result: Scalar<'a>,
         issues: Many<'a, Maybe<'a, IssueWire<'a>>>,
         stop: Option<&'a RawValue>,
+        facts: Option<&'a RawValue>,
         context: Maybe<'a, ContextWire<'a>>,
         usage: Maybe<'a, UsageWire<'a>>,
     }
@@ -208,6 +212,9 @@ impl EventWire<'_> {
                     capped(words.join(": ").trim_matches([':', ' ']), MAX_NOTE_BYTES)
                 }),
                 stop: StopVerdict::read(payload.stop),
+                facts: (payload.facts.map(RawValue::get))
+                    .filter(|facts| facts.starts_with('{') && facts.len() <= MAX_FACTS_BYTES)
+                    .map(Into::into),
             }))),
             ("DECIDE", "state_ready") | ("OBSERVE", "observation_ready") => {
                 let observation = payload.observation.value()?;
@@ -234,6 +241,7 @@ impl EventWire<'_> {
                 detail: note(&payload.stop_detail),
                 env_terminal: payload.env_terminal.bool().unwrap_or_default(),
                 answer: payload.final_result.str().map(|text| capped(text, MAX_ANSWER_BYTES)),
+                odd_answer: payload.final_result.odd(),
             }))),
             ("CRITIC", "stop" | "retry") => Some(EventNote::Critics(note(&payload.reason).unwrap_or_default())),
             _ => None,

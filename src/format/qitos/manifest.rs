@@ -64,7 +64,7 @@ wire! {
         run_config_hash: Scalar<'a>,
         stop_rules: Option<&'a RawValue>,
         stop: Option<&'a RawValue>,
-        resumed_from: Maybe<'a, ResumedWire<'a>>,
+        resumed_from: Option<&'a RawValue>,
         branched_from: Maybe<'a, ResumedWire<'a>>,
         run_spec: Maybe<'a, RunSpecWire<'a>>,
         altered: Many<'a, Scalar<'a>>,
@@ -88,6 +88,15 @@ wire! {
         failure_report: Maybe<'a, FailureReportWire<'a>>,
         task_result: Maybe<'a, TaskResultWire<'a>>,
         task_meta: Maybe<'a, TaskMetaWire<'a>>,
+        context: Maybe<'a, ContextWire<'a>>,
+    }
+
+    struct ContextWire<'a> {
+        tokens_total: Scalar<'a>,
+    }
+
+    struct MetadataWire<'a> {
+        task_meta: Maybe<'a, TaskMetaWire<'a>>,
     }
 
     struct TaskMetaWire<'a> {
@@ -106,6 +115,7 @@ wire! {
         stop_reason: Scalar<'a>,
         final_result: Scalar<'a>,
         metrics: Maybe<'a, MetricsWire<'a>>,
+        metadata: Maybe<'a, MetadataWire<'a>>,
     }
 
     struct MetricsWire<'a> {
@@ -115,6 +125,8 @@ wire! {
     }
 
     struct FailureReportWire<'a> {
+        stop_reason: Scalar<'a>,
+        failure_count: Scalar<'a>,
         failures: Many<'a, Maybe<'a, FailureWire<'a>>>,
     }
 
@@ -136,6 +148,12 @@ fn known(scalar: &Scalar<'_>) -> Option<Box<str>> {
     text(scalar).filter(|text| &**text != "unknown")
 }
 
+/// Stop rules and counters longer than this stay in the file.
+const MAX_RULES_BYTES: usize = 64 << 10;
+/// Where the result of a task repeats the limits of its budget.
+const COPIED_STEPS: &str = "/summary/task_result/metadata/task_meta/budget/max_steps";
+const COPIED_TOKENS: &str = "/summary/task_result/metadata/task_meta/budget/max_tokens";
+const COPIED_TIME: &str = "/summary/task_result/metadata/task_meta/budget/max_runtime_seconds";
 /// At most this many criteria are named.
 const MAX_CRITERIA: usize = 32;
 /// A run has two files of lines.
@@ -149,6 +167,7 @@ impl ManifestWire<'_> {
         let summary = self.summary.value();
         let task = summary.and_then(|summary| summary.task_result.value());
         let metrics = task.and_then(|task| task.metrics.value());
+        let resumed = self.resumed();
         let counts = [
             ("/step_count", Some(&self.step_count)),
             ("/event_count", Some(&self.event_count)),
@@ -156,7 +175,7 @@ impl ManifestWire<'_> {
             ("/summary/steps", summary.map(|summary| &summary.steps)),
             ("/summary/token_usage", summary.map(|summary| &summary.token_usage)),
             ("/summary/task_result/metrics/steps", metrics.map(|metrics| &metrics.steps)),
-            ("/resumed_from/steps", self.resumed_from.value().map(|before| &before.steps)),
+            ("/resumed_from/steps", resumed.as_ref().map(|before| &before.steps)),
             ("/branched_from/steps", self.branched_from.value().map(|before| &before.steps)),
         ];
         let odd = counts.into_iter().filter_map(|(place, count)| {
@@ -169,10 +188,33 @@ impl ManifestWire<'_> {
             };
             Some((IssueKind::Field, format!("{place} is {is}, not a count")))
         });
+        let sizes = [
+            ("/latency_seconds", Some(&self.latency_seconds), "a time"),
+            ("/summary/latency_seconds", summary.map(|summary| &summary.latency_seconds), "a time"),
+            ("/summary/task_result/metrics/elapsed_seconds", metrics.map(|metrics| &metrics.elapsed_seconds), "a time"),
+            ("/cost", Some(&self.cost), "a cost"),
+            ("/summary/cost", summary.map(|summary| &summary.cost), "a cost"),
+        ];
+        let below = sizes.into_iter().filter_map(|(place, size, what)| {
+            let number = size?.number().filter(|number| *number < 0.0)?;
+            Some((IssueKind::Field, format!("{place} is {number}, not {what}")))
+        });
         // A run that started itself would stand above itself.
         let is_own = self.run_id.text().is_some_and(|id| self.parent_run_id.text() == Some(id));
         let circle = is_own.then(|| (IssueKind::Field, "/parent_run_id is the run itself".to_owned()));
-        odd.chain(circle).collect()
+        odd.chain(below).chain(circle).collect()
+    }
+
+    fn resumed(&self) -> Option<ResumedWire<'_>> {
+        object(self.resumed_from?.get())
+    }
+
+    /// The stop rules and the counters that the run resumed with, as one JSON object.
+    fn rules(&self) -> Option<Box<str>> {
+        let rules = self.stop_rules.map(RawValue::get).filter(|rules| rules.starts_with('{'))?;
+        let resumed = self.resumed_from.map_or("null", RawValue::get);
+        let is_short = rules.len() + resumed.len() <= MAX_RULES_BYTES;
+        is_short.then(|| format!(r#"{{"stop_rules": {rules}, "resumed_from": {resumed}}}"#).into())
     }
 
     /// All fields that state an end, an answer, a limit or a total.
@@ -181,26 +223,35 @@ impl ManifestWire<'_> {
         let result = summary.and_then(|summary| summary.task_result.value());
         let metrics = result.and_then(|result| result.metrics.value());
         let budget = summary.and_then(|summary| summary.task_meta.value()?.budget.value());
+        let copy = result.and_then(|result| result.metadata.value()?.task_meta.value()?.budget.value());
+        let report = summary.and_then(|summary| summary.failure_report.value());
+        let context = summary.and_then(|summary| summary.context.value());
         let texts = [
             (Fact::End, "/summary/stop_reason", summary.map(|it| &it.stop_reason)),
             (Fact::End, "/summary/task_result/stop_reason", result.map(|it| &it.stop_reason)),
+            (Fact::End, "/summary/failure_report/stop_reason", report.map(|it| &it.stop_reason)),
             (Fact::Answer, "/summary/final_result", summary.map(|it| &it.final_result)),
             (Fact::Answer, "/summary/task_result/final_result", result.map(|it| &it.final_result)),
         ];
         let text = |(fact, field, scalar): (Fact, &'static str, Option<&Scalar<'_>>)| {
-            let text = scalar?.str().filter(|text| fact == Fact::Answer || !text.is_empty())?;
+            let (scalar, is_answer) = (scalar?, fact == Fact::Answer);
+            if let Some(said) = scalar.odd().filter(|_| is_answer) {
+                return Some(Statement { fact, said, source: Source::manifest(field) });
+            }
+            let text = scalar.str().filter(|text| is_answer || !text.is_empty())?;
             Some(Statement::text(fact, capped(text, MAX_ANSWER_BYTES), Source::manifest(field)))
         };
-        // A scripted run counts no tokens and QitOS no costs: a 0 says that nothing was counted.
+        // QitOS counts no costs, and a run that another writer took over counts no lines: their 0 is not a total.
         let counted = [
-            (Fact::Total("tokens"), "/token_usage", Some(&self.token_usage), 1.0),
-            (Fact::Total("tokens"), "/summary/token_usage", summary.map(|it| &it.token_usage), 1.0),
-            (Fact::Total("tokens"), "/summary/task_result/metrics/token_usage", metrics.map(|it| &it.token_usage), 1.0),
             (Fact::Total("usd"), "/cost", Some(&self.cost), 1.0),
             (Fact::Total("usd"), "/summary/cost", summary.map(|it| &it.cost), 1.0),
             (Fact::Total("steps"), "/step_count", Some(&self.step_count), 1.0),
         ];
         let numbers = [
+            (Fact::Total("tokens"), "/token_usage", Some(&self.token_usage), 1.0),
+            (Fact::Total("tokens"), "/summary/token_usage", summary.map(|it| &it.token_usage), 1.0),
+            (Fact::Total("tokens"), "/summary/task_result/metrics/token_usage", metrics.map(|it| &it.token_usage), 1.0),
+            (Fact::Total("tokens"), "/summary/context/tokens_total", context.map(|it| &it.tokens_total), 1.0),
             (Fact::Total("steps"), "/summary/steps", summary.map(|it| &it.steps), 1.0),
             (Fact::Total("steps"), "/summary/task_result/metrics/steps", metrics.map(|it| &it.steps), 1.0),
             (Fact::Total("ms"), "/latency_seconds", Some(&self.latency_seconds), 1e3),
@@ -219,10 +270,12 @@ impl ManifestWire<'_> {
                 budget.map(|it| &it.max_runtime_seconds),
                 1e3,
             ),
+            (Fact::Limit("steps"), COPIED_STEPS, copy.map(|it| &it.max_steps), 1.0),
+            (Fact::Limit("tokens"), COPIED_TOKENS, copy.map(|it| &it.max_tokens), 1.0),
+            (Fact::Limit("ms"), COPIED_TIME, copy.map(|it| &it.max_runtime_seconds), 1e3),
         ];
         let number = |(fact, field, scalar, scale): (Fact, &'static str, Option<&Scalar<'_>>, f64)| {
-            let number =
-                scalar?.number().map(|number| number * scale).filter(|number| number.is_finite() && *number >= 0.0)?;
+            let number = scalar?.number().map(|number| number * scale).filter(|number| number.is_finite())?;
             Some(Statement::number(fact, number, Source::manifest(field)))
         };
         let is_counted = |statement: &Statement| statement.said != Said::Number(0.0);
@@ -274,7 +327,7 @@ impl ManifestWire<'_> {
             final_result: text(&summary.final_result),
             success: result.and_then(|result| result.success.bool()),
             tokens: tokens.and_then(|tokens| u64::try_from(tokens).ok()).filter(|tokens| *tokens > 0),
-            latency_s: latency.or_else(elapsed),
+            latency_s: latency.or_else(elapsed).filter(|seconds| *seconds >= 0.0),
             cost_usd: cost.filter(|cost| cost.is_finite()),
             cost_estimated: self.cost_estimated.bool() == Some(true),
             model: known(&self.model_id),
@@ -283,7 +336,8 @@ impl ManifestWire<'_> {
             statements: self.statements(),
             budget: Budget::read(self.stop_rules),
             stop: StopVerdict::read(self.stop),
-            resumed_after: self.resumed_from.value().and_then(|resumed| resumed.steps.int()),
+            rules: self.rules(),
+            resumed_after: self.resumed().and_then(|resumed| resumed.steps.int()),
             branched_after: (self.branched_from.value())
                 .and_then(|branched| branched.steps.int())
                 .and_then(|steps| u64::try_from(steps).ok()),
@@ -291,6 +345,8 @@ impl ManifestWire<'_> {
                 let named = spec.stop_criteria.items.iter().take(MAX_CRITERIA);
                 named.filter_map(Scalar::str).map(|name| capped(name, MAX_TEXT_BYTES)).collect()
             }),
+            failure_count: summary.failure_report.value().and_then(|report| report.failure_count.int()),
+            failures_listed: failures.len(),
             failures: (failures.iter().skip(failures.len().saturating_sub(MAX_FAILURES)))
                 .filter_map(Maybe::value)
                 .map(failure)

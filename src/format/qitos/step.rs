@@ -139,6 +139,11 @@ impl<'a> Line<'a> {
             value,
             path: value.get("path").and_then(walk::string),
         });
+        let below = |invocation: &Invocation<'_>| invocation.effort.latency_ms.filter(|ms| *ms < 0.0);
+        if let Some(ms) = step.invocations.iter().find_map(below) {
+            step.remarks
+                .push((IssueKind::Field, format!("tool_invocations have a latency_ms of {ms}, which is no time")));
+        }
         self.usage(step);
         self.parsing(step);
     }

@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 
 use super::{Index, Segment, Stopping};
 use crate::model::event::StopNote;
-use crate::model::head::answer_hash;
+use crate::model::head::{answer_hash, odd_answer_hash};
 use crate::model::stated::{Agreement, Fact, Said, Source, Stated};
 use crate::model::{Code, Manifest, Origin, Reading, StopReason, StopVerdict};
 
@@ -18,19 +18,59 @@ const LATE_MICROS: i64 = 1_000_000;
 /// Writers round costs to cents, and add up what steps cost in another order.
 const ROUNDED_USD: f64 = 0.005;
 const ROUNDED_PART: f64 = 0.001;
-/// Two clocks of one run differ by less than this, in milliseconds, or by less than this part of the longer time.
+/// Two clocks of one run differ by at most this, in milliseconds, and by at most half of the longer time. Of a long run
+/// they may differ by a tenth, and of the shortest by the time that it takes to write the last record.
 const CLOCK_MS: f64 = 1_000.0;
 const CLOCK_PART: f64 = 0.1;
+const WRITING_MS: f64 = 5.0;
 
 /// An answer as one record states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer<'a> {
     /// The text, as far as it is kept; empty where the record holds an empty answer, and for a step that is kept as a hash.
+    /// Of a value that is no text, the value or its type.
     pub text: &'a str,
     /// A hash of it.
     pub hash: NonZeroU64,
     /// The step that gave it, where a step states it.
     pub step: Option<usize>,
+    /// What it is.
+    pub sort: AnswerSort,
+}
+
+/// What a record holds where an answer belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerSort {
+    /// A text, which may be empty.
+    Text,
+    /// `null`.
+    Nothing,
+    /// A value that is no text.
+    Other,
+}
+
+impl<'a> Answer<'a> {
+    fn of(text: &'a str) -> Self {
+        Self { text, hash: answer_hash(text), step: None, sort: AnswerSort::Text }
+    }
+
+    /// What a record states instead of a text.
+    fn odd(said: &'a Said) -> Self {
+        let (text, sort) = match said {
+            Said::Other(words) => (&**words, AnswerSort::Other),
+            _ => ("", AnswerSort::Nothing),
+        };
+        Self { text, hash: odd_answer_hash(said), step: None, sort }
+    }
+
+    /// Whether it is a text with more than blanks, or a value that is no text.
+    pub fn is_filled(&self) -> bool {
+        match self.sort {
+            AnswerSort::Text => self.step.is_some() || !self.text.trim().is_empty(),
+            AnswerSort::Nothing => false,
+            AnswerSort::Other => true,
+        }
+    }
 }
 
 /// A recorded stop that the run ignored: it continued after the event.
@@ -55,7 +95,7 @@ pub fn is_same_total(unit: &str, a: f64, b: f64) -> bool {
     let (apart, most) = ((a - b).abs(), a.abs().max(b.abs()));
     match unit {
         "usd" => apart <= ROUNDED_USD.max(most * ROUNDED_PART),
-        "ms" => apart <= CLOCK_MS.max(most * CLOCK_PART),
+        "ms" => apart <= CLOCK_MS.min(most / 2.0).max(most * CLOCK_PART).max(WRITING_MS),
         _ => apart < 0.5,
     }
 }
@@ -210,54 +250,61 @@ impl Index {
         Agreement::of(stops.iter().filter_map(limit).collect(), |a, b| a == b)
     }
 
-    /// Returns the answer of the newest run. A step's answer counts if the run ended with that step.
+    /// Returns the answer of the newest run. A step's answer counts if the run ended with that step. If the run ended with
+    /// an answer, a record without one counts too.
     pub fn answer(&self) -> Agreement<Answer<'_>> {
         let mut stated: Vec<Stated<Answer<'_>>> = Vec::new();
-        let answer = |text| Answer { text, hash: answer_hash(text), step: None };
+        let is_answered = self.end().agreed().is_some_and(|word| StopReason::parse(word).says_answered());
         for statement in self.manifest_of_end().into_iter().flat_map(|manifest| &manifest.statements) {
-            if let (Fact::Answer, Said::Text(text)) = (statement.fact, &statement.said) {
-                stated.push(Stated { value: answer(text), source: statement.source.clone() });
-            }
+            let value = match (statement.fact, &statement.said) {
+                (Fact::Answer, Said::Text(text)) => Answer::of(text),
+                (Fact::Answer, said) if is_answered => Answer::odd(said),
+                _ => continue,
+            };
+            stated.push(Stated { value, source: statement.source.clone() });
         }
         // Of another tool's run its reader says what the answer is.
         if self.format().is_one_file() {
             let kept = self.manifest.get().and_then(|manifest| manifest.final_result.as_deref());
             let source = Source { who: "the trace", file: "", line: None, field: Cow::Borrowed("final answer") };
-            stated.extend(kept.map(|text| Stated { value: answer(text), source }));
+            stated.extend(kept.map(|text| Stated { value: Answer::of(text), source }));
             return Agreement::of(stated, |a, b| a.hash == b.hash);
         }
         let last_check = self.segment().and_then(|segment| {
             let mut checks = self.stops_of(segment).filter(|(at, _)| self.is_last(segment, *at));
             checks.rfind(|(_, stopping)| matches!(stopping, Stopping::Check(_)))
         });
-        if let Some((at, Stopping::Check(StopNote { answer: Some(text), .. }))) = last_check {
-            stated.push(Stated {
-                value: answer(text),
-                source: self.source("the stop check", at, "/payload/final_result"),
-            });
+        if let Some((at, Stopping::Check(note))) = last_check {
+            let odd = note.odd_answer.as_ref().filter(|_| is_answered).map(Answer::odd);
+            let value = note.answer.as_deref().map(Answer::of).or(odd);
+            let source = || self.source("the stop check", at, "/payload/final_result");
+            stated.extend(value.map(|value| Stated { value, source: source() }));
         }
         // An answer that was not accepted is not the run's.
-        if self.end().agreed().is_some_and(|word| StopReason::parse(word).says_answered())
+        if is_answered
             && !stated.is_empty()
             && let Some((n, step)) = self.last_answer()
-            && let Some(hash) = step.answer
+            && let Some(hash) = step.answer.or(step.odd_answer)
         {
-            let source = Source {
-                who: "the last step",
-                file: "steps.jsonl",
-                line: Some(step.line),
-                field: Cow::Borrowed("/decision/final_answer"),
+            let is_decided = self.name(step.mode) == "final";
+            let field = if is_decided { "/decision/final_answer" } else { "/state_diff/final_result/after" };
+            let (who, file) = ("the last step", "steps.jsonl");
+            let source = Source { who, file, line: Some(step.line), field: Cow::Borrowed(field) };
+            let sort = match step.answer {
+                Some(_) => AnswerSort::Text,
+                None if hash == odd_answer_hash(&Said::Nothing) => AnswerSort::Nothing,
+                None => AnswerSort::Other,
             };
-            stated.push(Stated { value: Answer { text: "", hash, step: Some(n) }, source });
+            stated.push(Stated { value: Answer { text: "", hash, step: Some(n), sort }, source });
         }
         Agreement::of(stated, |a, b| a.hash == b.hash)
     }
 
-    /// The last step of the newest run, where it decided on an answer.
+    /// The last step of the newest run, if it decided on an answer or left one in the state.
     fn last_answer(&self) -> Option<(usize, &super::StepHead)> {
         let n = self.steps.len().checked_sub(1).filter(|n| *n >= self.newest_start())?;
-        let step = self.steps.get(n).filter(|step| self.name(step.mode) == "final" && !step.is_left)?;
-        Some((n, step))
+        let step = self.steps.get(n).filter(|step| !step.is_left)?;
+        (self.name(step.mode) == "final" || step.answer.is_some()).then_some((n, step))
     }
 
     /// Returns what manifest and verdicts state that the newest run took in this unit; the sums over steps are left to the
@@ -273,7 +320,9 @@ impl Index {
             }
         }
         for (stop, source) in self.recorded_stops() {
-            if let Some(total) = stop.reading.measured().filter(|_| unit_of(&stop.code) == Some(unit)) {
+            // A number of another unit than the code counts is no total of either.
+            let is_of_unit = unit_of(&stop.code) == Some(unit) && ["", unit].contains(&&*stop.reading.unit);
+            if let Some(total) = stop.reading.measured().filter(|_| is_of_unit) {
                 stated.push(Stated { value: total, source: field_of(&source, "measured") });
             }
         }

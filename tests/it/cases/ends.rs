@@ -188,14 +188,14 @@ fn what_a_rule_does_to_the_answer_is_unknown_where_its_result_is() {
 }
 
 /// A copy of a run that a test changes.
-struct Copy(tempfile::TempDir);
+pub(super) struct Copy(tempfile::TempDir);
 
 impl Copy {
     fn of(run: &str) -> Self {
         Self::of_dir(&cases().join(run))
     }
 
-    fn of_dir(from: &Path) -> Self {
+    pub(super) fn of_dir(from: &Path) -> Self {
         let copy = tempfile::tempdir().unwrap();
         for name in ["manifest.json", "events.jsonl", "steps.jsonl"] {
             fs::copy(from.join(name), copy.path().join(name)).unwrap();
@@ -203,15 +203,43 @@ impl Copy {
         Self(copy)
     }
 
-    fn edit_lines(&self, name: &str, edit: impl FnOnce(&mut Vec<String>)) {
+    pub(super) fn edit_lines(&self, name: &str, edit: impl FnOnce(&mut Vec<String>)) {
         let path = self.0.path().join(name);
         let mut lines: Vec<String> = fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
         edit(&mut lines);
         fs::write(path, lines.join("\n") + "\n").unwrap();
     }
 
+    /// Edits the manifest.
+    pub(super) fn edit_manifest(&self, edit: impl FnOnce(&mut Value)) {
+        let path = self.0.path().join("manifest.json");
+        let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        edit(&mut manifest);
+        fs::write(path, manifest.to_string()).unwrap();
+    }
+
+    /// Edits each record of a file of lines.
+    pub(super) fn edit_records(&self, name: &str, mut edit: impl FnMut(&mut Value)) {
+        self.edit_lines(name, |lines| {
+            for line in lines {
+                let mut record: Value = serde_json::from_str(line).unwrap();
+                edit(&mut record);
+                *line = record.to_string();
+            }
+        });
+    }
+
+    /// Replaces a text in all three files.
+    pub(super) fn replace_all(&self, from: &str, to: &str) {
+        for name in ["manifest.json", "events.jsonl", "steps.jsonl"] {
+            let path = self.0.path().join(name);
+            let text = fs::read_to_string(&path).unwrap().replace(from, to);
+            fs::write(path, text).unwrap();
+        }
+    }
+
     /// Sets the value at `pointer` in the manifest.
-    fn set(&self, pointer: &str, value: impl Into<Value>) {
+    pub(super) fn set(&self, pointer: &str, value: impl Into<Value>) {
         let path = self.0.path().join("manifest.json");
         let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         *manifest.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}")) = value.into();
@@ -219,7 +247,7 @@ impl Copy {
     }
 
     /// Sets the value at `pointer` in a line of a file.
-    fn set_in(&self, name: &str, line: usize, pointer: &str, value: impl Into<Value>) {
+    pub(super) fn set_in(&self, name: &str, line: usize, pointer: &str, value: impl Into<Value>) {
         self.edit_lines(name, |lines| {
             let mut record: Value = serde_json::from_str(&lines[line - 1]).unwrap();
             *record.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}")) = value.into();
@@ -227,14 +255,14 @@ impl Copy {
         });
     }
 
-    fn json(&self, args: &[&str]) -> Value {
+    pub(super) fn json(&self, args: &[&str]) -> Value {
         let (command, rest) = args.split_first().unwrap();
         let run = self.0.path().to_str().unwrap();
         board_json(&[&[command, run], rest].concat())
     }
 
     /// The sentence, the certainty and the contradictions.
-    fn why(&self) -> (String, String, String) {
+    pub(super) fn why(&self) -> (String, String, String) {
         let why = self.json(&["why"]);
         let text = |key: &str| why[key].as_str().unwrap().to_owned();
         let said = why["contradictions"].as_array().unwrap().iter().map(|said| said.as_str().unwrap());
@@ -243,7 +271,7 @@ impl Copy {
 }
 
 /// A recorded run of our own engine without contradictions.
-fn sample(name: &str) -> Copy {
+pub(super) fn sample(name: &str) -> Copy {
     Copy::of_dir(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name))
 }
 

@@ -132,6 +132,10 @@ impl<'a> Asked<'a> {
             )
         };
         // Asked at the top of the next step, which another stop forestalled.
+        if Spent::overrun(self.index, reason).is_some() && rule.result != Standing::Off {
+            (rule.result, rule.note) =
+                (Standing::Unknown, "it was reached before the last step, and the run continued".to_owned());
+        }
         rule.also = rule.result == Standing::Held
             && self.reason.is_some()
             && rule.reading.headroom().is_some_and(|left| left <= 0.0);

@@ -5,6 +5,7 @@ use serde_json::Number;
 
 use super::{RuleStatus, Standing, plain};
 use crate::analysis::facts::{Depth, Record, has_reply_without_line, record};
+use crate::analysis::retrace::{Retraced, limit_of_stop, retrace};
 use crate::analysis::stated;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::LimitFrom;
@@ -34,16 +35,17 @@ pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<
         None => vec![plain("rules", "stop_rules", Standing::Unknown, "the rules are not recorded")],
     };
     rules.extend(besides(&told, index));
+    let retraced = retrace(index);
     if let Some(stop) = stop {
-        judge(&mut rules, stop);
+        judge(&mut rules, stop, retraced.as_ref());
     }
-    rules.iter_mut().for_each(|rule| dispute(rule, index));
+    rules.iter_mut().for_each(|rule| dispute(rule, index, retraced.as_ref()));
     rules
 }
 
 /// Takes a limit out of a rule's row where records disagree on it, and says so. A rule that measured less than its limit
 /// is not shown as one that fired.
-fn dispute(rule: &mut RuleStatus, index: &Index) {
+fn dispute(rule: &mut RuleStatus, index: &Index, retraced: Option<&Retraced>) {
     let unit = match &*rule.id {
         "budget.steps" => "steps",
         "budget.tokens" => "tokens",
@@ -51,7 +53,7 @@ fn dispute(rule: &mut RuleStatus, index: &Index) {
         _ if rule.stop.is_some() => "",
         _ => return,
     };
-    let limit = if unit.is_empty() { index.limit_of_stop() } else { index.limit(unit) };
+    let limit = if unit.is_empty() { limit_of_stop(index, retraced) } else { index.limit(unit) };
     if let Some(stated) = limit.disputed() {
         rule.reading.limit = None;
         rule.note = format!("the records disagree on the limit: {}", stated::values(stated, unit));
@@ -192,7 +194,7 @@ fn besides(record: &Record, index: &Index) -> Vec<RuleStatus> {
 }
 
 /// Marks what the recorded verdict says: the rule that ended the run, and those that were true besides.
-fn judge(rules: &mut Vec<RuleStatus>, stop: &StopVerdict) {
+fn judge(rules: &mut Vec<RuleStatus>, stop: &StopVerdict, retraced: Option<&Retraced>) {
     // What was under way was dropped at the time limit, under a name that is no rule's: it is that limit's row that ended
     // the run, unless the engine had a limit of its own that came before it.
     let is_time_over = rules.iter().filter(|rule| rule.id == "budget.time").any(|rule| {
@@ -212,7 +214,8 @@ fn judge(rules: &mut Vec<RuleStatus>, stop: &StopVerdict) {
     let also: Vec<String> = stop.also.iter().map(|id| own(id)).collect();
     for rule in rules.iter_mut() {
         // What is true by now and was not asked at that moment did not end the run there either.
-        rule.also = also.contains(&rule.id);
+        let was_true = retraced.and_then(|retraced| retraced.was_true(&rule.id));
+        rule.also = was_true.unwrap_or_else(|| also.contains(&rule.id));
         if rule.id != fired {
             continue;
         }
@@ -223,6 +226,10 @@ fn judge(rules: &mut Vec<RuleStatus>, stop: &StopVerdict) {
         rule.limit_from = stop.limit_from.map(LimitFrom::SetBy).or(rule.limit_from);
         rule.note = if rule.reading.limit.is_some() { String::new() } else { stop.reading.detail.to_string() };
         rule.stop = Some(Box::new(stop.clone()));
+        if retraced.is_some_and(|retraced| retraced.is_refuted) {
+            rule.result = Standing::Unknown;
+            rule.note = "it is recorded as what ended the run, and the recorded rules and steps deny it".to_owned();
+        }
     }
 }
 
