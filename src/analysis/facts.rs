@@ -194,7 +194,12 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
             (Depth::Texts, _) | (_, None) => from_line(ordinal, head, lines),
         });
         record.unread += usize::from(facts.is_none());
-        record.facts.push(facts.unwrap_or_else(|| StepFacts::unread(ordinal as u64)));
+        let mut facts = facts.unwrap_or_else(|| StepFacts::unread(ordinal as u64));
+        // A step without usage asked no model, unless another record of it shows a reply.
+        if facts.usage == Some(Usage::default()) && (head.tokens > Some(0) || has_reply(index, ordinal)) {
+            facts.usage = None;
+        }
+        record.facts.push(facts);
     }
     record.facts.extend(at_the_end(index, lines));
     settle_usage(index, &mut record.facts);
@@ -332,6 +337,14 @@ fn unwritten(index: &Index) -> usize {
     let first = index.segment().map_or(0, |segment| segment.first_group);
     let named: HashSet<i64> = index.groups().iter().skip(first).filter_map(|group| group.step_id).collect();
     named.difference(&written).count()
+}
+
+/// Whether events show a model's reply in a step.
+fn has_reply(index: &Index, ordinal: usize) -> bool {
+    // Most runs that ask no model have no such event at all.
+    let replied = index.newest_segments().iter().any(|segment| segment.outputs > 0);
+    let round = index.round_of(ordinal).filter(|_| replied);
+    round.is_some_and(|group| index.events().range(group.first..group.end).any(|event| event.kind == EventKind::Output))
 }
 
 /// Whether the newest run broke off in a step of which a model's reply is on record and no line: what that took is in no

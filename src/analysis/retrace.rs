@@ -176,7 +176,7 @@ fn of_the_steps(index: &Index, stop: &StopVerdict, set: &StopSet, record: &Recor
     found.held = Some(held);
     of_the_order(stop, &again, found);
     if let Some(verdict) = again.verdict.as_ref().filter(|verdict| verdict.criterion == stop.criterion) {
-        of_the_fields(index, stop, verdict, found);
+        of_the_fields(index, stop, verdict, is_sum_partial(&again, &stop.reading.unit), found);
     }
     of_the_others(index, stop, &again, found);
 }
@@ -212,8 +212,17 @@ fn of_the_order(stop: &StopVerdict, again: &WhatIf, found: &mut Retraced) {
     }
 }
 
+/// Whether steps lack a number of this unit, so that their sum is a lower bound.
+fn is_sum_partial(again: &WhatIf, unit: &str) -> bool {
+    match unit {
+        "tokens" => again.stats.usage_missing > 0,
+        "usd" => again.stats.cost_missing > 0,
+        _ => false,
+    }
+}
+
 /// Compares the fields of two verdicts of one rule.
-fn of_the_fields(index: &Index, stop: &StopVerdict, again: &StopVerdict, found: &mut Retraced) {
+fn of_the_fields(index: &Index, stop: &StopVerdict, again: &StopVerdict, is_partial: bool, found: &mut Retraced) {
     let mut unlike: Vec<String> = Vec::new();
     let (one, other) = (&stop.reading, &again.reading);
     let mut differ = |name: &str, stated: Option<String>, is: Option<String>| {
@@ -225,7 +234,8 @@ fn of_the_fields(index: &Index, stop: &StopVerdict, again: &StopVerdict, found: 
     };
     let is_near =
         one.measured().zip(other.measured()).is_some_and(|(a, b)| (a - b).abs() <= 1e-9 * a.abs().max(b.abs()));
-    let number = |reading: &Reading| reading.measured.as_ref().filter(|_| !is_near).map(ToString::to_string);
+    let number =
+        |reading: &Reading| reading.measured.as_ref().filter(|_| !is_near && !is_partial).map(ToString::to_string);
     differ("measured", number(one), number(other));
     let op = |reading: &Reading| reading.op.map(|op| op.as_str().to_owned());
     differ("op", op(one), op(other));
@@ -238,7 +248,7 @@ fn of_the_fields(index: &Index, stop: &StopVerdict, again: &StopVerdict, found: 
     differ("limit_from", from(stop), from(again));
     let step = again.step.and_then(|n| index.steps().get(usize::try_from(n).ok()?)?.step_id);
     differ("step", stop.step.map(|step| step.to_string()), step.map(|step| step.to_string()));
-    if let Some((stated, is)) = unlike_numbers(&one.detail, &other.detail) {
+    if let Some((stated, is)) = unlike_numbers(&one.detail, &other.detail).filter(|_| !is_partial) {
         differ("detail", Some(format!("\"{stated}\"")), Some(format!("\"{is}\"")));
     }
     // The last step of the newest run bounds what a rule can have seen.

@@ -48,7 +48,8 @@ pub(crate) fn total(index: &Index, unit: &'static str) -> Agreement<f64> {
     if !stated.is_empty() {
         // A scripted run counts 0 tokens. If a model replied, a 0 contradicts a positive total, and a negative number always does.
         let replied = index.newest_segments().iter().any(|segment| segment.outputs > 0);
-        stated.extend(odd.into_iter().filter(|odd| odd.value < 0.0 || replied));
+        let is_final = index.manifest().get().is_some_and(|manifest| manifest.is_final());
+        stated.extend(odd.into_iter().filter(|odd| odd.value < 0.0 || (replied && is_final)));
     }
     Agreement::of(stated, |a, b| is_same_total(unit, *a, *b))
 }

@@ -102,10 +102,9 @@ pub struct StepHead {
     pub cost_usd: Option<f64>,
     /// The model that was asked; empty where the step does not record it.
     pub model: Symbol,
-    /// The answer that the step gave or left in the state, as [`answer_hash`]; an empty answer has a hash too.
+    /// The answer that the step gave or left in the state, as [`answer_hash`]; an empty answer has a hash too. If it isn't a
+    /// text, it is an [`odd_answer_hash`].
     pub answer: Option<NonZeroU64>,
-    /// The [`odd_answer_hash`] of an answer that is no text.
-    pub odd_answer: Option<NonZeroU64>,
     /// Whether it decided on one answer and left another one in the state.
     pub answers_twice: bool,
     /// Why its reply ended, in the word of who gave it; empty where the step does not record it.
@@ -309,14 +308,14 @@ impl StepHead {
 
     fn absorb_answer(&mut self, step: &Step<'_>) {
         let decided = step.decision.as_ref().filter(|decision| decision.mode.as_deref() == Some("final"));
-        self.odd_answer = decided.and_then(odd_answer).map(|said| odd_answer_hash(&said)).or(self.odd_answer);
+        let odd = decided.and_then(odd_answer).map(|said| odd_answer_hash(&said));
         let decided = decided.and_then(|decision| decision.answer?.string()).map(|text| answer_hash(&text));
         let changes = step.changes.into_iter().flat_map(|changes| changes.iter());
         let left = changes.filter(|change| change.key == "final_result").last();
         let left = left.and_then(|change| walk::string(change.after()?)).filter(|text| text != BLANK);
         let left = left.map(|text| answer_hash(&text));
         self.answers_twice |= decided.zip(left).is_some_and(|(decided, left)| decided != left);
-        self.answer = decided.or(left).or(self.answer);
+        self.answer = decided.or(odd).or(left).or(self.answer);
     }
 
     fn absorb_calls(&mut self, step: &Step<'_>, names: &mut Names) {

@@ -139,7 +139,8 @@ fn of_an_error(facts: &Facts<'_>) -> Option<String> {
         .events()
         .range(segment.first_event..index.events().len())
         .any(|event| !event.ok && event.kind != EventKind::RunEnd);
-    let is_silent = facts.stop.is_none() && facts.manifest.is_some() && !facts.has_error() && !by_step && !by_event;
+    let is_reported = facts.manifest.is_some_and(|manifest| manifest.failure_count == Some(0));
+    let is_silent = facts.stop.is_none() && is_reported && !facts.has_error() && !by_step && !by_event;
     (is_whole && is_silent)
         .then(|| format!("The stop reason {word} says that an error ended the run, and no file records an error"))
 }
@@ -150,11 +151,12 @@ fn of_an_earlier_answer(facts: &Facts<'_>) -> Option<String> {
     if facts.stop.is_some() || index.format().can.facts == Can::Yes || index.is_disordered() {
         return None;
     }
-    let last = newest_run(index).next_back().map(|(n, _)| n)?;
+    let last = facts.last.and_then(|(_, step)| step.step_id)?;
     let ended = |(n, step): &(usize, &StepHead)| {
         let round = index.round_of(*n);
         let is_minded = step.asked(CriticAction::Retry) || step.asked(CriticAction::Stop);
-        *n < last
+        // Lines may be out of order.
+        step.step_id.is_some_and(|id| id < last)
             && index.name(step.mode) == "final"
             && !is_minded
             && !step.is_failed()

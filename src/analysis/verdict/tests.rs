@@ -206,7 +206,7 @@ fn every_code_reads_as_a_sentence() {
     answered: Answered at step 0: why
     limit: Round limit reached: 3 of 3 things
     limit: Step limit reached: 3 of 3 things
-    limit: Step budget used up · the files disagree on the number of steps (3 and 1)
+    limit: Step budget used up: 3 of 3 things
     limit: Timeout: 3 of 3 things
     limit: Time limit reached: 3 of 3 things
     limit: Time budget used up: 3 of 3 things

@@ -356,8 +356,10 @@ fn a_status_contradicts_an_end_that_its_writer_gives_another() {
 
 #[test]
 fn tokens_of_the_manifest_are_held_against_the_steps() {
-    let step = |tokens: u64| format!(r#""decision": {{"mode": "final"}}, "context": {{"tokens_total": {tokens}}}"#);
-    let run = Run::default().step(&step(2534)).step(&step(0)).ended("final");
+    let step = |mode: &str, tokens: u64| {
+        format!(r#""decision": {{"mode": "{mode}"}}, "context": {{"tokens_total": {tokens}}}"#)
+    };
+    let run = Run::default().step(&step("act", 2534)).step(&step("final", 0)).ended("final");
     let told = |layout: &str, tokens: u64| {
         let manifest = format!(
             r#"{{{layout} "status": "completed", "token_usage": {tokens}, "summary": {{"stop_reason": "final", "final_result": "x"}}}}"#

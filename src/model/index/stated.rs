@@ -19,10 +19,10 @@ const LATE_MICROS: i64 = 1_000_000;
 const ROUNDED_USD: f64 = 0.005;
 const ROUNDED_PART: f64 = 0.001;
 /// Two clocks of one run differ by at most this, in milliseconds, and by at most half of the longer time. Of a long run
-/// they may differ by a tenth, and of the shortest by the time that it takes to write the last record.
+/// they may differ by a tenth, and of the shortest by the time that a slow disk takes to write the last record.
 const CLOCK_MS: f64 = 1_000.0;
 const CLOCK_PART: f64 = 0.1;
-const WRITING_MS: f64 = 5.0;
+const WRITING_MS: f64 = 200.0;
 
 /// An answer as one record states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,10 +255,13 @@ impl Index {
     pub fn answer(&self) -> Agreement<Answer<'_>> {
         let mut stated: Vec<Stated<Answer<'_>>> = Vec::new();
         let is_answered = self.end().agreed().is_some_and(|word| StopReason::parse(word).says_answered());
-        for statement in self.manifest_of_end().into_iter().flat_map(|manifest| &manifest.statements) {
+        let manifest = self.manifest_of_end();
+        // A manifest of a run that hasn't ended has no answer yet.
+        let is_final = manifest.is_some_and(Manifest::is_final);
+        for statement in manifest.into_iter().flat_map(|manifest| &manifest.statements) {
             let value = match (statement.fact, &statement.said) {
                 (Fact::Answer, Said::Text(text)) => Answer::of(text),
-                (Fact::Answer, said) if is_answered => Answer::odd(said),
+                (Fact::Answer, said) if is_answered && is_final => Answer::odd(said),
                 _ => continue,
             };
             stated.push(Stated { value, source: statement.source.clone() });
@@ -284,16 +287,18 @@ impl Index {
         if is_answered
             && !stated.is_empty()
             && let Some((n, step)) = self.last_answer()
-            && let Some(hash) = step.answer.or(step.odd_answer)
+            && let Some(hash) = step.answer
         {
             let is_decided = self.name(step.mode) == "final";
             let field = if is_decided { "/decision/final_answer" } else { "/state_diff/final_result/after" };
             let (who, file) = ("the last step", "steps.jsonl");
             let source = Source { who, file, line: Some(step.line), field: Cow::Borrowed(field) };
-            let sort = match step.answer {
-                Some(_) => AnswerSort::Text,
-                None if hash == odd_answer_hash(&Said::Nothing) => AnswerSort::Nothing,
-                None => AnswerSort::Other,
+            // The head of a step shows the start of a text.
+            let is_text = !is_decided || step.call.starts_with("answer:") || hash == answer_hash("");
+            let sort = match hash == odd_answer_hash(&Said::Nothing) {
+                true => AnswerSort::Nothing,
+                false if is_text || step.actions > 0 => AnswerSort::Text,
+                false => AnswerSort::Other,
             };
             stated.push(Stated { value: Answer { text: "", hash, step: Some(n), sort }, source });
         }

@@ -77,7 +77,7 @@ fn a_step_limit_of_9_in_init_and_90_in_the_manifest_are_both_named() {
 fn a_token_limit_of_300_in_init_and_9000_in_the_manifest_are_both_named() {
     let run = "q_token_limit_above";
     assert_says(&board(&["why", run]), &["(9,000 and 300)", "591 of 300 tokens by the INIT event"]);
-    assert_contradicts(run, &["token limit", "9,000 (manifest.json", "300 (events.jsonl:3"]);
+    assert_contradicts(run, &["token limit", "9,000 (manifest.json", ", 300 (", "events.jsonl:3"]);
 }
 
 #[test]
@@ -378,7 +378,8 @@ fn answers_of_manifest_stop_check_and_step_are_compared() {
 fn a_criterion_whose_numbers_are_below_its_limit_did_not_fire() {
     let copy = Copy::of("q_stagnation_one_step");
     copy.set_in("events.jsonl", 13, "/payload/stop_detail", "total_tokens=280 >= max_tokens=900");
-    for pointer in ["/summary/stop_reason", "/summary/task_result/stop_reason"] {
+    let fields = ["/summary/stop_reason", "/summary/task_result/stop_reason", "/summary/failure_report/stop_reason"];
+    for pointer in fields {
         copy.set(pointer, "budget_tokens");
     }
     copy.set_in("events.jsonl", 13, "/payload/stop_reason", "budget_tokens");

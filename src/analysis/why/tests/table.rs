@@ -53,15 +53,23 @@ fn ended(reason: &str, layout: (&str, &str)) -> Run {
     let stop = match layout.0 {
         "board" => format!(
             r#", "stop": {{"code": "{}", "criterion": "rule", "source": "policy", "step": {}, "stop_reason": "{reason}"}},
-            "stop_rules": {{"budget": {{}}, "completion": [], "policies": []}}"#,
+            "stop_rules": {{"budget": {{}}, "completion": [], "policies": [
+                {{"id": "rule", "rule": {{"opaque": ["after_step"]}}, "from": "engine"}}]}}"#,
             code(reason),
             if preflight { "null" } else { "1" }
         ),
         _ => String::new(),
     };
     let answer = if matches!(reason, "success" | "final" | "final_result") { "\"x\"" } else { "null" };
-    // QitOS records `failed` for this reason alone.
-    let status = if reason == "unrecoverable_error" { "failed" } else { "completed" };
+    // QitOS records `failed` for an unrecoverable error alone, our own engine for every failure.
+    let status = match reason {
+        "unrecoverable_error" => "failed",
+        "cancelled_immediate" => "stopped",
+        "context_overflow" if layout.0 == "board" => "failed",
+        "cancelled_after_step" if layout.0 == "board" => "stopped",
+        _ if preflight && layout.0 == "board" => "failed",
+        _ => "completed",
+    };
     let manifest = format!(
         r#"{{{} "status": "{status}", "summary": {{"stop_reason": "{reason}", "final_result": {answer}}}{stop}}}"#,
         layout.1
