@@ -299,7 +299,7 @@ fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> Whole {
         let mut bytes = 0;
         let near = back.take_while(|step| {
             let before = bytes;
-            bytes += index.steps().get(*step).map_or(0, |step| step.span.len);
+            bytes += index.line_bytes(*step);
             before < MAX_BACK_BYTES
         });
         let mut found = near.filter_map(|step| before_reduce(index, lines, step));

@@ -287,13 +287,12 @@ impl Part {
         named.or_else(|| self.answers.iter().filter(|answer| answer.call.is_empty()).nth(at))
     }
 
-    /// The answer to the call at a place, with what is told beside it.
-    fn told(&self, at: usize) -> Option<Answer> {
+    /// Returns the answer to call `at`, completed by `beside`. `calls_of` holds the call of each item of `beside`.
+    fn told(&self, at: usize, calls_of: &[Option<usize>]) -> Option<Answer> {
         let answer = self.answer_to(at)?;
         let mut told = Answer::default();
-        self.beside.iter().filter(|beside| self.beside_of(beside) == Some(at)).for_each(|beside| {
-            told.sharpen(beside.clone());
-        });
+        let beside = self.beside.iter().zip(calls_of).filter(|(_, of)| **of == Some(at));
+        beside.for_each(|(beside, _)| told.sharpen(beside.clone()));
         told.sharpen(answer.clone());
         Some(told)
     }
@@ -320,7 +319,8 @@ impl Part {
         out.text("agent_id", self.agent.as_deref());
         out.json("decision", &self.decision());
         out.json("actions", &list(self.calls.iter().map(CallDraft::json)));
-        let answers = (0..self.calls.len()).map(|at| match (self.told(at), self.calls.get(at)) {
+        let calls_of: Vec<_> = self.beside.iter().map(|beside| self.beside_of(beside)).collect();
+        let answers = (0..self.calls.len()).map(|at| match (self.told(at, &calls_of), self.calls.get(at)) {
             (Some(answer), call) => answer.json(call.map(|call| &*call.name)),
             (None, call) => open(call.map_or("", |call| &call.name)),
         });

@@ -3,6 +3,7 @@
 //! [`Index::apply`] is the one way in. It depends only on the order of lines inside each file, never on how the
 //! files were cut into reads, so a run that was followed line by line ends on the same index as one read at once.
 
+mod assemble;
 mod fold;
 mod join;
 mod list;
@@ -14,18 +15,14 @@ mod tally;
 use std::collections::BTreeMap;
 
 use super::event::{EndNote, InitNote, SpentNote, StopNote};
-use super::{
-    EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, Record, Span, StepHead, StopVerdict, Symbol,
-};
+use super::{EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, Span, StepHead, StopVerdict, Symbol};
+pub use assemble::Unassembled;
 use join::{Again, Laps};
 pub use list::List;
 pub use skip::{Skip, Skips, Why};
 pub use stated::{Answer, AnswerSort, Ignored, is_same_reason, is_same_total};
 use tally::Void;
 pub use tally::{Distinct, RunTally, Spent, Tally};
-
-/// The records of one step are not held together where they have more bytes.
-const MAX_ASSEMBLED_BYTES: u64 = 128 << 20;
 
 /// Everything new since the last look at a run's files.
 #[derive(Debug, Default)]
@@ -380,34 +377,6 @@ impl Index {
     /// Whether the reader knows of bytes it has not read yet.
     pub fn is_partial(&self) -> bool {
         self.more
-    }
-
-    /// The line of the step whose first record is at `span`, put together from its records, which `read` gives; `None`
-    /// where steps have lines of their own.
-    ///
-    /// # Errors
-    /// Of `read`; no step begins there; its records have more bytes than are held.
-    pub fn assemble(
-        &self,
-        span: Span,
-        read: impl Fn(Span) -> Result<Vec<u8>, String>,
-    ) -> Option<Result<Vec<u8>, String>> {
-        let assemble = self.format().assemble?;
-        let n = self.steps.partition_point(|step| step.span.offset < span.offset);
-        if self.steps.get(n).is_none_or(|step| step.span.offset != span.offset) {
-            return Some(Err("no step begins there any more".to_owned()));
-        }
-        if self.step_skips.get(n).is_some() || self.parts_of(n).any(|at| at.is_none()) {
-            return Some(Err("its records are skipped: the run has more than the board keeps".to_owned()));
-        }
-        let events: Vec<&EventHead> = self.parts_of(n).filter_map(|at| self.events.get(at?)).collect();
-        let bytes: u64 = events.iter().map(|event| event.span.len).sum();
-        if bytes > MAX_ASSEMBLED_BYTES {
-            return Some(Err(format!("its records have {bytes} bytes, more than {MAX_ASSEMBLED_BYTES}")));
-        }
-        let texts: Result<Vec<String>, String> =
-            events.into_iter().map(|event| Ok(Record::read(read(event.span)?).text.into_owned())).collect();
-        Some(texts.map(|texts| assemble(n, &texts).into_bytes()))
     }
 
     /// The group with the events of step `ordinal`.

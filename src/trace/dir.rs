@@ -397,9 +397,36 @@ impl RunDir {
             return Err(why);
         }
         match file {
-            TraceFile::Steps => index.assemble(span, read).unwrap_or_else(|| read(span)),
+            TraceFile::Steps => {
+                let read_all = |spans: &[Span]| self.read_spans(file, spans).map_err(|error| error.to_string());
+                index.assemble(span, read_all).unwrap_or_else(|| read(span))
+            }
             _ => read(span),
         }
+    }
+
+    /// Reads several records of one file, in order. Those that lie close together are read at once: opening the file takes
+    /// longer than reading a few more bytes.
+    ///
+    /// # Errors
+    /// As [`Self::read_span`].
+    fn read_spans(&self, file: TraceFile, spans: &[Span]) -> io::Result<Vec<Vec<u8>>> {
+        if self.is_files() {
+            return spans.iter().map(|span| self.read_span(file, *span)).collect();
+        }
+        let (mut records, mut rest) = (Vec::with_capacity(spans.len()), spans);
+        while let Some(first) = rest.first() {
+            let (count, len) = neighbours(rest);
+            let bytes = self.read_span(file, Span { offset: first.offset, len })?;
+            let (together, later) = rest.split_at(count);
+            for span in together {
+                let from = usize::try_from(span.offset - first.offset).unwrap_or(usize::MAX);
+                let to = from.saturating_add(usize::try_from(span.len).unwrap_or(usize::MAX));
+                records.push(bytes.get(from..to).unwrap_or_default().to_vec());
+            }
+            rest = later;
+        }
+        Ok(records)
     }
 
     /// Reads a line by its place.
@@ -490,6 +517,27 @@ impl RunDir {
         opened.take(max).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
+}
+
+/// Records that lie this close together are read at once.
+const MAX_GAP_BYTES: u64 = 64 << 10;
+/// The most that one read takes, unless a single record is longer.
+const MAX_AT_ONCE_BYTES: u64 = 1 << 20;
+
+/// Returns how many of the first records are read at once, and how many bytes that takes.
+fn neighbours(spans: &[Span]) -> (usize, u64) {
+    let Some(first) = spans.first() else { return (0, 0) };
+    let (mut count, mut len) = (1, first.len);
+    for span in spans.iter().skip(1) {
+        let end = first.offset.saturating_add(len);
+        let (gap, more) =
+            (span.offset.checked_sub(end), span.offset.saturating_add(span.len).checked_sub(first.offset));
+        match gap.zip(more) {
+            Some((gap, more)) if gap <= MAX_GAP_BYTES && more <= MAX_AT_ONCE_BYTES => (count, len) = (count + 1, more),
+            _ => break,
+        }
+    }
+    (count, len)
 }
 
 /// The next line, or the length of one that is too long to be held; `None` at the end.

@@ -33,6 +33,8 @@ impl Index {
         for (number, step) in delta.touched {
             // Steps that are put together from events have no state that one takes up from another.
             let Some(ordinal) = self.step_skips.position(number) else { continue };
+            let before = self.steps.get(ordinal).map_or(0, |known| known.parts.len());
+            self.note_long_step(before, &step);
             if let Some(known) = self.steps.get_mut(ordinal) {
                 self.step_skips.unweigh(known.weight());
                 self.step_skips.weigh(step.weight());
@@ -81,6 +83,7 @@ impl Index {
             self.state_is_whole = false;
         }
         self.follow_state(&mut step);
+        self.note_long_step(0, &step);
         self.step_skips.weigh(step.weight());
         self.steps.push(step);
         self.join_newest_step();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::analysis::format;
 use crate::analysis::summary::Summary;
 use crate::analysis::timing::{began, stretches, took};
-use crate::model::index::Group;
+use crate::model::index::{Group, Unassembled};
 use crate::model::json::Json;
 use crate::model::names::capped;
 use crate::model::step::{Call, Value as TraceValue};
@@ -263,6 +263,9 @@ fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
     if step.asked(CriticAction::Stop) {
         marks.push(Sign::word("mk stop", "critic", "stop asked for"));
     }
+    if let Some(left_out) = lens.index.unassembled(n) {
+        marks.push(Sign::word("mk", "unknown", format!("shows {}", first_of(left_out))));
+    }
     if step.is_left {
         marks.push(Sign::word("mk", "split", LEFT));
     }
@@ -359,12 +362,20 @@ fn place(lens: &Lens<'_>, file: TraceFile, line: u64, span: Span) -> Line {
     format!("{file} line {}, bytes {from} to {to}", format::count(line)).into()
 }
 
+/// How many records are read of a step that has more.
+fn first_of(Unassembled { read, all }: Unassembled) -> String {
+    format!("{} of {}", format::count(read as u64), format::counted(all, "record"))
+}
+
 /// Where the line of a step stands, or what it was put together from.
-fn place_of(lens: &Lens<'_>, step: &StepHead) -> Line {
+fn place_of(lens: &Lens<'_>, n: usize, step: &StepHead) -> Line {
     if step.parts.is_empty() {
         return place(lens, TraceFile::Steps, step.line, step.span);
     }
-    let from = format::counted(step.parts.len(), "record");
+    let from = match lens.index.unassembled(n) {
+        None => format::counted(step.parts.len(), "record"),
+        Some(left_out) => first_of(left_out),
+    };
     let file = lens.index.format().file_name(TraceFile::Steps);
     format!("put together from {from} of the {file}, the first at line {}", format::count(step.line)).into()
 }
@@ -372,7 +383,7 @@ fn place_of(lens: &Lens<'_>, step: &StepHead) -> Line {
 fn raw(lens: &Lens<'_>, n: usize, bytes: Option<&[u8]>, fold: &mut Fold) -> Option<RawLine> {
     let step = lens.index.steps().get(n)?;
     Some(RawLine {
-        place: place_of(lens, step),
+        place: place_of(lens, n, step),
         size: format::bytes(bytes.map_or(step.span.len, |bytes| bytes.len() as u64)).into(),
         text: bytes.map(|bytes| fold.text(&String::from_utf8_lossy(bytes), "")),
         href: href::alone(&href::step(lens.key(), n), step.span.len),

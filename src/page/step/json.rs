@@ -60,6 +60,9 @@ pub(crate) struct StepHead {
     pub line: u64,
     /// Bytes from the start of the file to the line.
     pub offset: u64,
+    /// How many records the step's line leaves out, because the step has more than the board reads of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub records_left_out: Option<usize>,
 }
 
 /// A call of a tool, in short.
@@ -145,6 +148,7 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         fate: fate_word(step.fate),
         line: step.line,
         offset: step.span.offset,
+        records_left_out: index.unassembled(n).map(|left_out| left_out.all - left_out.read),
     })
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Of other tools' runs the records between two replies of the model tell it, where they say who speaks.
 
+use std::collections::HashSet;
+
 use crate::analysis::format::count;
 use crate::model::index::Group;
 use crate::model::json::{Json, walk};
@@ -77,12 +79,12 @@ fn first_prompt(lens: &Lens<'_>, group: &Group) -> Option<(usize, Record<'static
 /// What other tools' records tell: the list of messages in a record of the reply itself.
 fn of_records(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
     let own = parts(lens, n);
-    if let Some((at, record)) = own.iter().take(MAX_OWN).find_map(|at| listed(lens, *at)) {
+    if let Some((at, record)) = own.take(MAX_OWN).find_map(|at| listed(lens, at)) {
         let before = n.checked_sub(1).and_then(|before| {
-            let (_, record) = parts(lens, before).iter().take(MAX_OWN).find_map(|at| listed(lens, *at))?;
+            let (_, record) = parts(lens, before).take(MAX_OWN).find_map(|at| listed(lens, at))?;
             Some((record, lens.label(before)))
         });
-        let first = parts(lens, 0).iter().take(MAX_OWN).find_map(|at| listed(lens, *at)).map(|(_, record)| record);
+        let first = parts(lens, 0).take(MAX_OWN).find_map(|at| listed(lens, at)).map(|(_, record)| record);
         let list = |record: &'_ Record<'_>| input(&record.text).map(str::to_owned);
         let before = before.and_then(|(record, label)| Some((list(&record)?, label)));
         let first = first.as_ref().and_then(list);
@@ -106,8 +108,8 @@ pub(crate) fn asked(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt
 }
 
 /// The records that a step is put together from.
-fn parts(lens: &Lens<'_>, n: usize) -> Vec<usize> {
-    lens.index.parts_of(n).flatten().collect()
+fn parts(lens: &Lens<'_>, n: usize) -> impl Iterator<Item = usize> {
+    lens.index.parts_of(n).flatten()
 }
 
 /// A record that holds the list of messages that the model was sent.
@@ -141,9 +143,9 @@ pub(crate) fn prompts_before(lens: &Lens<'_>, n: usize) -> Vec<Prompted> {
     if lens.index.format().assemble.is_none() {
         return Vec::new();
     }
-    let before = n.checked_sub(1).map(|before| parts(lens, before)).unwrap_or_default();
-    let start = before.first().map_or(0, |first| first + 1);
-    let end = parts(lens, n).first().copied().unwrap_or(lens.index.events().len());
+    let before = n.checked_sub(1).and_then(|before| parts(lens, before).next());
+    let start = before.map_or(0, |first| first + 1);
+    let end = parts(lens, n).next().unwrap_or(lens.index.events().len());
     let mut found = Vec::new();
     let mut known: Vec<String> = Vec::new();
     for event in lens.index.events().range(start.min(end)..end) {
@@ -179,10 +181,11 @@ fn prompted(record: &Json<'_>) -> Option<String> {
 }
 
 fn between(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
-    let before = n.checked_sub(1).map(|before| parts(lens, before)).unwrap_or_default();
-    let own = parts(lens, n);
-    let Some(end) = own.first().copied() else { return Vec::new() };
+    let Some(end) = parts(lens, n).next() else { return Vec::new() };
+    let before: Vec<usize> = n.checked_sub(1).into_iter().flat_map(|before| parts(lens, before)).collect();
     let start = before.first().map_or(0, |first| first + 1);
+    // A step may have a million records.
+    let before: HashSet<usize> = before.into_iter().collect();
     let mut found: Vec<Message> = Vec::new();
     let mut known: Vec<String> = Vec::new();
     for at in (start..end).filter(|at| !before.contains(at)).take(MAX_RECORDS) {
