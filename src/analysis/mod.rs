@@ -18,6 +18,7 @@ pub mod kin;
 pub mod life;
 pub mod newest;
 pub mod number;
+pub mod ordinals;
 pub mod overview;
 pub mod patch;
 pub mod query;

@@ -12,6 +12,7 @@ use super::open::Opened;
 use super::{Done, Failure, outline, write_json};
 use crate::analysis::format::{age, clock, count, counted, millis, or_missing, score, visible_line};
 use crate::analysis::health;
+use crate::analysis::ordinals::kept_of_all;
 use crate::analysis::stated;
 use crate::analysis::verdict::{LimitFrom, reading};
 use crate::error::{Error, Kind, Result};
@@ -97,14 +98,15 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 
 /// Errs where the run has no step `n`.
 pub(super) fn check_step(run: &Opened, n: usize) -> Result<()> {
-    let there = match run.index.steps().len() {
-        total if n < total => return Ok(()),
-        0 => {
+    let there = match (run.index.steps().len(), kept_of_all(&run.index)) {
+        (total, _) if n < total => return Ok(()),
+        (0, _) => {
             let what = format!("there is no step {n} in {}: {}", run.summary.path, run.summary.no_step(&run.index));
             return Err(Error::new(Kind::NotFound, what));
         }
-        1 => "has one step, 0".to_owned(),
-        total => format!("has steps 0 to {}", total - 1),
+        (_, Some(steps)) => format!("has {steps}"),
+        (1, None) => "has one step, 0".to_owned(),
+        (total, None) => format!("has steps 0 to {}", total - 1),
     };
     let what = format!("there is no step {n}: {} {there}", run.summary.path);
     Err(Error::new(Kind::NotFound, what))

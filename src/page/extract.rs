@@ -13,6 +13,7 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
 
+use crate::analysis::ordinals::kept_of_all;
 use crate::live::{FETCH_PATIENCE, Run};
 use crate::page::app::AppState;
 use crate::page::blocking::blocking;
@@ -170,10 +171,12 @@ pub(crate) fn no_such_step(run: &Run, total: usize, n: usize) -> WebError {
 }
 
 fn has_steps(run: &Run, total: usize) -> String {
-    match total {
-        0 => format!("{}.", run.summary().no_step(&run.index())),
-        1 => "It has one step, 0.".to_owned(),
-        _ => format!("It has {total} steps, 0 to {}.", total - 1),
+    let index = run.index();
+    match (total, kept_of_all(&index)) {
+        (0, _) => format!("{}.", run.summary().no_step(&index)),
+        (_, Some(steps)) => format!("It has {steps}."),
+        (1, None) => "It has one step, 0.".to_owned(),
+        (_, None) => format!("It has {total} steps, 0 to {}.", total - 1),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Which place in a run does an address name?
 
+use crate::analysis::ordinals::kept_of_all;
 use crate::analysis::replay::{Scene, Track};
 use crate::page::lens::Lens;
 use crate::page::replay::step;
@@ -65,10 +66,11 @@ fn at_step(lens: &Lens<'_>, track: &Track, name: &str, query: &ReplayQuery) -> R
             return Ok(track.last());
         }
         let steps = track.parts().iter().filter(|part| step(part.scene).is_some()).count();
-        let steps = match steps {
-            0 => lens.no_step().to_owned(),
-            1 => "It has one step, 0".to_owned(),
-            _ => format!("It has {steps} steps, 0 to {}", steps - 1),
+        let steps = match (steps, kept_of_all(lens.index)) {
+            (0, _) => lens.no_step().to_owned(),
+            (_, Some(steps)) => format!("It has {steps}"),
+            (1, None) => "It has one step, 0".to_owned(),
+            (_, None) => format!("It has {steps} steps, 0 to {}", steps - 1),
         };
         let instead = format!("{steps}; start and end are places, too.");
         return Err(NoPlace { what: "This run has no step", named: name.to_owned(), instead });

@@ -228,8 +228,9 @@ pub(crate) fn step_facts(lens: &Lens<'_>, n: usize) -> String {
 
 fn facts(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> String {
     let Some(step) = lens.index.steps().get(n) else { return String::new() };
-    let total = lens.index.steps().len();
-    let mut facts = vec![format!("{} of {}", format::ordinal(n as u64 + 1), format::count(total as u64))];
+    // Steps that are counted and not kept have no page, and their numbers are no other's.
+    let (number, total) = (lens.index.step_skips().number(n) as u64 + 1, lens.index.step_count());
+    let mut facts = vec![format!("{} of {}", format::ordinal(number), format::count(total as u64))];
     let offset = lens.offset(group.and_then(|group| began(lens.index, group)));
     if !offset.is_empty() {
         facts.push(offset.as_str().to_owned());

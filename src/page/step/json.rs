@@ -90,7 +90,7 @@ pub(crate) struct Critic {
 
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Steps {
-    /// How many lines there are; also those that cannot be read have an ordinal.
+    /// How many ordinals there are. A line that can't be read has one; lines that are skipped share one.
     pub total: usize,
     pub steps: Vec<StepHead>,
     /// What to pass as `after` for the next window.

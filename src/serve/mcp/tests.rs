@@ -140,6 +140,30 @@ fn tools_answer_with_the_documents_of_the_api() {
 }
 
 #[test]
+fn the_state_without_a_step_is_that_after_the_last_one_also_where_steps_are_skipped() {
+    let root = tempfile::tempdir().unwrap();
+    let last = r#"{"step_id": 7, "actions": [{"name": "ls"}], "state_diff": {"a": {"before": 1, "after": 2}}}"#;
+    std::fs::write(root.path().join("steps.jsonl"), format!("{}{last}\n", "{}\n".repeat(100))).unwrap();
+    let line = |id, arguments| {
+        let params = json!({ "name": "state", "arguments": arguments });
+        format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
+    };
+    let (mut out, path) = (Vec::new(), root.path().to_owned());
+    let text = line(1, json!({ "run": path })) + &line(2, json!({ "run": path, "n": 50 }));
+    talk(Library::load(vec![path.clone()]), Cursor::new(text), &mut out).unwrap();
+    let answers: Vec<Value> =
+        String::from_utf8(out).unwrap().lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let text_of = |id: u64| {
+        let answer = answers.iter().find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("{answers:?}"));
+        answer["result"]["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    let state: Value = serde_json::from_str(&text_of(1)).unwrap();
+    assert_eq!(state["n"], 17, "{state}");
+    let steps = "It has 101 steps; the board keeps 18 of them, numbered 0 to 17.";
+    assert!(text_of(2).contains(steps), "{}", text_of(2));
+}
+
+#[test]
 fn what_cannot_be_answered_says_what_why_and_what_to_do() {
     let answers = call(&[
         ("why", json!({ "run": "critic_stp" })),

@@ -184,9 +184,9 @@ pub(super) async fn step(session: &Session, args: Step) -> Document {
 
 pub(super) async fn state(session: &Session, args: State) -> Document {
     let key = run(session, &args.run)?;
-    let steps = session.state.library.run(key.as_str()).map_or(0, |run| run.summary().steps);
-    let Some(n) = args.n.or_else(|| steps.checked_sub(1)) else {
-        return Err(Trouble::new(format!("{key} has no line of a step")));
+    let n = match args.n {
+        Some(n) => n,
+        None => last_step(session, &key).await?,
     };
     let part = format!("state/{n}");
     let asked = match args.key.as_str() {
@@ -194,6 +194,14 @@ pub(super) async fn state(session: &Session, args: State) -> Document {
         value => get(session, &below(&key, &format!("{part}/history")), &[("key", value)]).await?,
     };
     with_key(asked, &key)
+}
+
+/// The ordinal of the last step. A run with skipped steps has more steps than ordinals, so no count of steps gives it.
+async fn last_step(session: &Session, key: &RunKey) -> Result<usize, Trouble> {
+    let steps = get(session, &below(key, "steps"), &[("limit", "1")]).await?;
+    let total = Json::parse(&steps).and_then(|steps| steps.get("total").and_then(Json::as_f64));
+    let last = total.and_then(|total| (total as usize).checked_sub(1));
+    last.ok_or_else(|| Trouble::new(format!("{key} has no line of a step")))
 }
 
 pub(super) async fn diff(session: &Session, args: Diff) -> Document {
