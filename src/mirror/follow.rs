@@ -286,8 +286,9 @@ impl Follower {
             && let Some((object, how)) = self.queue.pop_front()
         {
             let before = self.keep.here(&object.key).map_or(0, |here| here.size);
-            let coming: u64 = self.busy.values().sum();
-            let is_full = self.keep.bytes() + coming + object.size > self.options.limit + before;
+            let sizes = self.busy.values().chain([&object.size]);
+            let after = sizes.fold(self.keep.bytes(), |sum, size| sum.saturating_add(*size));
+            let is_full = after > self.options.limit.saturating_add(before);
             if is_full && !self.comes_back(&object.key) {
                 self.delay(&object, "the cache is full".to_owned());
                 continue;
@@ -373,12 +374,9 @@ impl Follower {
     }
 
     fn publish(&self) {
-        let requests = self.store.requests.load(Ordering::Relaxed);
-        let listings = self.store.listings.load(Ordering::Relaxed);
         self.shared.change(|status| {
             status.waiting = self.queue.len() + self.running.len();
             status.kept_bytes = self.keep.bytes();
-            (status.requests, status.listings) = (requests, listings);
             status.next = self.listing.is_none().then_some(self.next);
         });
         self.shared.tell();
@@ -415,8 +413,10 @@ async fn list(
     };
     loop {
         while let Some(due) = { pace().due(budget, Instant::now()) } {
+            shared.change(|status| status.paused_until = Some(due));
             tokio::time::sleep_until(due.into()).await;
         }
+        shared.change(|status| status.paused_until = None);
         let (began, before) = (Instant::now(), store.listings.load(Ordering::Relaxed));
         let page = tokio::time::timeout(bounds.page_time, store.list(after.as_deref())).await;
         // Attempts that failed are requests too.

@@ -71,7 +71,7 @@ pub struct ListingBounds {
     pub pages: usize,
     /// Pages in a row without an object.
     pub empty_pages: usize,
-    /// Bytes of keys and tags.
+    /// Bytes of keys and tags. A whole listing is held in memory.
     pub bytes: usize,
     /// Time to answer one page, from the first request for it to the end of its body.
     pub page_time: Duration,
@@ -85,7 +85,7 @@ impl Default for ListingBounds {
             objects: 1_000_000,
             pages: 10_000,
             empty_pages: 20,
-            bytes: 256 << 20,
+            bytes: 128 << 20,
             page_time: Duration::from_secs(150),
             time: Duration::from_secs(1_800),
         }

@@ -67,16 +67,17 @@ pub(super) struct Limits<'a> {
 pub(super) fn plan(listed: Vec<Object>, kept: &BTreeMap<String, CachedObject>, limits: Limits<'_>) -> Plan {
     let mut plan = Plan::default();
     let mut wanted: BTreeMap<String, Object> = BTreeMap::new();
-    for object in listed {
+    for mut object in listed {
         match is_wanted(&object) {
-            true => drop(wanted.insert(object.key.clone(), object)),
+            // Keys may be many: each is held once.
+            true => drop(wanted.insert(std::mem::take(&mut object.key), object)),
             // What some programs make for a directory.
             false if object.key.is_empty() || (object.key.ends_with('/') && object.size == 0) => {}
             false => plan.others += 1,
         }
     }
     plan.objects = wanted.len();
-    plan.bytes = wanted.values().map(|object| object.size).sum();
+    plan.bytes = wanted.values().fold(0, |sum, object| sum.saturating_add(object.size));
     let mut spelled: HashMap<String, String> = HashMap::new();
     let mut odd: BTreeSet<String> = BTreeSet::new();
     for (key, object) in &wanted {
@@ -96,7 +97,7 @@ pub(super) fn plan(listed: Vec<Object>, kept: &BTreeMap<String, CachedObject>, l
         odd.insert(key.clone());
     }
     wanted.retain(|key, _| !odd.contains(key));
-    let mut all: Vec<Object> = wanted.into_values().collect();
+    let mut all: Vec<Object> = wanted.into_iter().map(|(key, object)| Object { key, ..object }).collect();
     newest_first(&mut all, limits.asked);
     let older = all.split_off(fitting(&all, limits));
     let (known, unknown): (Vec<_>, Vec<_>) = older.into_iter().partition(|object| kept.contains_key(&object.key));
@@ -228,6 +229,12 @@ mod tests {
         assert_eq!(keys(&plan), [whole.as_slice(), rest.as_slice()].concat());
         assert_eq!((plan.gone.as_slice(), plan.objects, plan.others), (&["went.jsonl".to_owned()][..], 6, 2));
         assert_eq!(plan.odd, []);
+    }
+
+    #[test]
+    fn sizes_that_no_number_can_sum_are_the_largest_number() {
+        let listed = vec![object("a.jsonl", "1", u64::MAX, 0), object("b.jsonl", "1", u64::MAX, 0)];
+        assert_eq!(plan(listed, &BTreeMap::new(), LIMITS).bytes, u64::MAX);
     }
 
     #[test]

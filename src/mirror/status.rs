@@ -16,6 +16,8 @@ pub struct Status {
     pub listed: Option<Instant>,
     /// Objects that a listing under way has found so far.
     pub listing: Option<usize>,
+    /// When the listing under way sends its next request, while it waits because its budget is spent.
+    pub paused_until: Option<Instant>,
     /// When the next listing begins.
     pub next: Option<Instant>,
     /// Objects that may belong to traces, by the last listing, and their bytes.
@@ -33,9 +35,9 @@ pub struct Status {
     /// Objects whose files were removed to keep within the limit. What was read of them is still shown, and they are fetched
     /// again where somebody opens them.
     pub evicted: usize,
-    /// Requests that were sent.
+    /// Requests that were sent, also those of a listing under way.
     pub requests: u64,
-    /// Of them, those for listings.
+    /// How many of them were for listings.
     pub listings: u64,
     /// At most so many requests for listings are sent a minute.
     pub budget: u32,

@@ -1,7 +1,7 @@
 //! What does the store say? Listings and objects, with what went wrong sorted by what is to be done about it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
@@ -64,8 +64,10 @@ pub(super) struct Store {
     address: Address,
     settings: Mutex<Settings>,
     first_wait: Duration,
-    pub(super) requests: AtomicU64,
-    pub(super) listings: AtomicU64,
+    /// How many requests were sent, and how many of them for listings. The status reads them while a listing runs, which
+    /// may take hours.
+    pub(super) requests: Arc<AtomicU64>,
+    pub(super) listings: Arc<AtomicU64>,
     /// Whether tags that look like a checksum are one, as far as is known.
     pub(super) tags_are_sums: AtomicBool,
 }
@@ -114,8 +116,8 @@ impl Store {
             address,
             settings: Mutex::new(settings),
             first_wait,
-            requests: AtomicU64::new(0),
-            listings: AtomicU64::new(0),
+            requests: Arc::default(),
+            listings: Arc::default(),
             tags_are_sums: AtomicBool::new(true),
         })
     }

@@ -370,9 +370,8 @@ fn a_long_listing_keeps_to_the_budget_while_it_runs() {
     let mirror =
         store.follow_with(None, 1 << 20, Duration::from_secs(30), |options| super::Options { budget: 7, ..options });
     // Those that the budget allows are sent at once, and no other one for the rest of the minute.
-    until(&mirror, "it waits", |status| status.listing == Some(7));
-    let listed = store.listings();
-    assert_eq!(listed, 7);
+    let waiting = until(&mirror, "it waits", |status| status.listing == Some(7) && status.paused_until.is_some());
+    assert_eq!((store.listings(), waiting.listings, waiting.requests), (7, 7, 7), "they count while the listing runs");
 }
 
 #[cfg(unix)]

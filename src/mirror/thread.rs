@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -38,6 +38,9 @@ pub(super) struct Shared {
     state: Mutex<State>,
     listener: Mutex<Option<Box<dyn Fn() + Send>>>,
     pub(super) listings_before: AtomicU64,
+    /// Those of the store.
+    requests: Arc<AtomicU64>,
+    listings: Arc<AtomicU64>,
     pub(super) evicted: Arc<Evicted>,
 }
 
@@ -112,7 +115,13 @@ impl Mirror {
     pub fn status(&self) -> Status {
         self.shared.read(|state| {
             let trouble = state.listing_trouble.clone().or_else(|| state.fetch_trouble.clone());
-            Status { trouble, evicted: self.shared.evicted.count(), ..state.status.clone() }
+            Status {
+                trouble,
+                evicted: self.shared.evicted.count(),
+                requests: self.shared.requests.load(Ordering::Relaxed),
+                listings: self.shared.listings.load(Ordering::Relaxed),
+                ..state.status.clone()
+            }
         })
     }
 
@@ -168,6 +177,7 @@ impl Shared {
             as_of: None,
             listed: None,
             listing: None,
+            paused_until: None,
             next: Some(Instant::now()),
             objects: 0,
             bytes: 0,
@@ -190,6 +200,8 @@ impl Shared {
             state: Mutex::new(state),
             listener: Mutex::default(),
             listings_before: AtomicU64::new(0),
+            requests: Arc::clone(&store.requests),
+            listings: Arc::clone(&store.listings),
             evicted: Arc::new(Evicted::new(keep.dir(), keep.evicted())),
         }
     }

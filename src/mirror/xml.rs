@@ -25,7 +25,7 @@ pub(super) struct Page {
     pub(super) objects: Vec<Object>,
     /// Where the next page begins; `None` on the last one.
     pub(super) next: Option<String>,
-    /// Entries without a key or a size, or with a key longer than any.
+    /// Entries whose key, tag or size can't be read or can't be one.
     pub(super) unreadable: usize,
 }
 
@@ -41,9 +41,12 @@ pub(super) struct Refusal {
 const MAX_KEY_BYTES: usize = 3 << 10;
 /// No store's tag is longer.
 const MAX_TAG_BYTES: usize = 256;
+/// The largest object that S3 allows. A larger size is a mistake, and a few of them overflow a sum.
+const MAX_OBJECT_BYTES: u64 = 5 << 40;
 
 fn is_sound(object: &Object) -> bool {
-    !object.key.is_empty() && object.key.len() <= MAX_KEY_BYTES && object.etag.len() <= MAX_TAG_BYTES
+    let is_short = object.key.len() <= MAX_KEY_BYTES && object.etag.len() <= MAX_TAG_BYTES;
+    !object.key.is_empty() && is_short && object.size <= MAX_OBJECT_BYTES
 }
 
 /// Reads a page of a listing.
@@ -52,26 +55,32 @@ fn is_sound(object: &Object) -> bool {
 /// It is none, or is cut off: what is not there is not to be taken for deleted.
 pub(super) fn page(text: &str) -> Result<Page, String> {
     let mut page = Page::default();
-    let (mut object, mut size) = (Object::default(), None);
-    let (mut encoded, mut truncated, mut whole) = (false, None, false);
-    walk(text, |path, text| match (path, text) {
-        (["ListBucketResult"], None) => whole = true,
-        (["ListBucketResult", "EncodingType"], Some(text)) => encoded = text.trim() == "url",
-        (["ListBucketResult", "IsTruncated"], Some(text)) => truncated = Some(text.trim() == "true"),
-        (["ListBucketResult", "NextContinuationToken"], Some(text)) => page.next = Some(text.trim().to_owned()),
-        (["ListBucketResult", "Contents", "Key"], Some(text)) => object.key = text,
-        (["ListBucketResult", "Contents", "ETag"], Some(text)) => {
+    let (mut object, mut size, mut is_garbled) = (Object::default(), None, false);
+    let (mut encoded, mut truncated, mut whole, mut strange) = (false, None, false, false);
+    walk(text, |path, seen| match (path, seen) {
+        (["ListBucketResult"], Seen::End) => whole = true,
+        (["ListBucketResult", "EncodingType"], Seen::Text(text)) => encoded = text.trim() == "url",
+        (["ListBucketResult", "IsTruncated"], Seen::Text(text)) => truncated = Some(text.trim() == "true"),
+        (["ListBucketResult", "NextContinuationToken"], Seen::Text(text)) => page.next = Some(text.trim().to_owned()),
+        (["ListBucketResult", "EncodingType" | "IsTruncated" | "NextContinuationToken"], Seen::Strange) => {
+            strange = true;
+        }
+        (["ListBucketResult", "Contents", "Key"], Seen::Text(text)) => object.key = text,
+        (["ListBucketResult", "Contents", "ETag"], Seen::Text(text)) => {
             object.etag = text.trim().trim_start_matches("W/").trim_matches('"').to_owned();
         }
-        (["ListBucketResult", "Contents", "Size"], Some(text)) => size = text.trim().parse().ok(),
-        (["ListBucketResult", "Contents", "LastModified"], Some(text)) => {
+        (["ListBucketResult", "Contents", "Size"], Seen::Text(text)) => size = text.trim().parse().ok(),
+        (["ListBucketResult", "Contents", "LastModified"], Seen::Text(text)) => {
             object.modified = text.trim().parse::<Timestamp>().map(Timestamp::as_microsecond).unwrap_or_default();
         }
-        (["ListBucketResult", "Contents"], None) => {
+        (["ListBucketResult", "Contents", "Key" | "ETag" | "Size"], Seen::Strange) => is_garbled = true,
+        (["ListBucketResult", "Contents"], Seen::End) => {
             let done = std::mem::take(&mut object);
-            match size.take() {
-                Some(size) if is_sound(&done) => page.objects.push(Object { size, ..done }),
-                _ => page.unreadable += 1,
+            let is_readable = !std::mem::take(&mut is_garbled);
+            let done = size.take().map(|size| Object { size, ..done });
+            match done.filter(|done| is_readable && is_sound(done)) {
+                Some(done) => page.objects.push(done),
+                None => page.unreadable += 1,
             }
         }
         _ => {}
@@ -79,8 +88,19 @@ pub(super) fn page(text: &str) -> Result<Page, String> {
     if !whole {
         return Err("it is no listing of a bucket, or only a part of one".to_owned());
     }
+    if strange {
+        return Err("it uses an entity that XML doesn't define".to_owned());
+    }
     if encoded {
-        page.objects.iter_mut().for_each(|object| object.key = decoded(&object.key));
+        let before = page.objects.len();
+        page.objects.retain_mut(|object| match decoded(&object.key) {
+            Some(key) => {
+                object.key = key;
+                true
+            }
+            None => false,
+        });
+        page.unreadable += before - page.objects.len();
     }
     match (truncated, &page.next) {
         (Some(true), None) => Err("there is more of it, and it does not say where".to_owned()),
@@ -94,33 +114,43 @@ pub(super) fn page(text: &str) -> Result<Page, String> {
 pub(super) fn refusal(text: &str) -> Refusal {
     let mut refusal = Refusal::default();
     // What was read before something odd is still of use.
-    let _ = walk(text, |path, text| match (path, text) {
-        (["Error", "Code"], Some(text)) => refusal.code = text,
-        (["Error", "Message"], Some(text)) => refusal.message = text,
-        (["Error", "Region"], Some(text)) => refusal.region = text,
+    let _ = walk(text, |path, seen| match (path, seen) {
+        (["Error", "Code"], Seen::Text(text)) => refusal.code = text,
+        (["Error", "Message"], Seen::Text(text)) => refusal.message = text,
+        (["Error", "Region"], Seen::Text(text)) => refusal.region = text,
         _ => {}
     });
     refusal
 }
 
-/// `url` as the encoding of keys is that of forms: a blank may be a plus.
-fn decoded(key: &str) -> String {
+/// Decodes a key as forms do: a blank may be a plus. Returns `None` where the bytes aren't UTF-8, since two such keys
+/// could become one.
+fn decoded(key: &str) -> Option<String> {
     let spaced = if key.contains('+') { Cow::Owned(key.replace('+', " ")) } else { Cow::Borrowed(key) };
-    percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+    Some(percent_decode_str(&spaced).decode_utf8().ok()?.into_owned())
 }
 
 /// Deeper elements hold nothing that is looked for.
 const MAX_DEPTH: usize = 16;
 
-/// Tells of the end of each element: the names on the way to it, then its text, then once more without.
-fn walk(text: &str, mut ended: impl FnMut(&[&str], Option<String>)) -> Result<(), String> {
+/// What [`walk`] reports of an element.
+enum Seen {
+    /// It refers to an entity that XML doesn't define, so that its text isn't known.
+    Strange,
+    /// Its text.
+    Text(String),
+    /// It is over.
+    End,
+}
+
+/// Reports the text and the end of each element, with the names on the way to it.
+fn walk(text: &str, mut report: impl FnMut(&[&str], Seen)) -> Result<(), String> {
     let mut reader = Reader::from_str(text);
     let mut path: Vec<String> = Vec::new();
     let mut inside = String::new();
-    let mut end = |path: &[String], inside: &mut String| {
+    let mut report = |path: &[String], seen: Seen| {
         let names: Vec<&str> = path.iter().map(String::as_str).collect();
-        ended(&names, Some(std::mem::take(inside)));
-        ended(&names, None);
+        report(&names, seen);
     };
     loop {
         match reader.read_event().map_err(|error| format!("it is no XML: {error}"))? {
@@ -133,20 +163,23 @@ fn walk(text: &str, mut ended: impl FnMut(&[&str], Option<String>)) -> Result<()
             }
             Event::Empty(empty) => {
                 path.push(empty.local_name().as_ref().to_owned());
-                end(&path, &mut String::new());
+                report(&path, Seen::Text(String::new()));
+                report(&path, Seen::End);
                 path.pop();
             }
             Event::End(_) => {
-                end(&path, &mut inside);
+                report(&path, Seen::Text(std::mem::take(&mut inside)));
+                report(&path, Seen::End);
                 path.pop();
             }
             Event::Text(text) => inside.push_str(&text.xml10_content()),
             Event::CData(text) => inside.push_str(&text.xml10_content()),
             Event::GeneralRef(named) => match named.resolve_char_ref() {
                 Ok(Some(letter)) => inside.push(letter),
-                Ok(None) => {
-                    inside.push_str(resolve_predefined_entity(named.xml10_content().as_ref()).unwrap_or_default())
-                }
+                Ok(None) => match resolve_predefined_entity(named.xml10_content().as_ref()) {
+                    Some(text) => inside.push_str(text),
+                    None => report(&path, Seen::Strange),
+                },
                 Err(error) => return Err(format!("it is no XML: {error}")),
             },
             Event::Eof if path.is_empty() => return Ok(()),
@@ -183,6 +216,28 @@ mod tests {
             "{HEAD}<IsTruncated>false</IsTruncated><Contents><Key>a+%41&amp;&#65;</Key><Size>0</Size></Contents></ListBucketResult>"
         );
         assert_eq!(page(&text).unwrap().objects[0].key, "a+%41&A");
+    }
+
+    #[test]
+    fn an_entry_with_an_impossible_size_or_a_strange_key_is_unreadable_and_the_others_stay() {
+        let entry = |key: &str, size: &str| format!("<Contents><Key>{key}</Key><Size>{size}</Size></Contents>");
+        let page_of = |encoding: &str, entries: &[String]| {
+            let entries = entries.concat();
+            let end = "<IsTruncated>false</IsTruncated></ListBucketResult>";
+            page(&format!("{HEAD}<EncodingType>{encoding}</EncodingType>{entries}{end}")).unwrap()
+        };
+        let keys = |page: &Page| page.objects.iter().map(|object| object.key.clone()).collect::<Vec<_>>();
+        let sizes = ["5497558138880", "5497558138881", "9223372036854775808", "10000000000000000000", "99e9"];
+        let found = page_of("", &sizes.map(|size| entry(size, size)));
+        assert_eq!((keys(&found), found.unreadable), (vec![sizes[0].to_owned()], 4));
+        let strange = [entry("r/&b;&c;steps.jsonl", "1"), entry("a&lt;b", "1"), entry("c", "&one;")];
+        let found = page_of("", &strange);
+        assert_eq!((keys(&found), found.unreadable), (vec!["a<b".to_owned()], 2));
+        // Two keys that aren't UTF-8 could become one.
+        let found = page_of("url", &[entry("a%FF", "1"), entry("a%FE", "1"), entry("%C3%A4", "1")]);
+        assert_eq!((keys(&found), found.unreadable), (vec!["\u{e4}".to_owned()], 2));
+        let token = "<IsTruncated>true</IsTruncated><NextContinuationToken>1&x;</NextContinuationToken>";
+        assert!(page(&format!("{HEAD}{token}</ListBucketResult>")).is_err());
     }
 
     #[test]

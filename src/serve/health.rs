@@ -44,6 +44,9 @@ struct Store {
     /// Objects that a listing under way has found so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     listing_objects: Option<usize>,
+    /// How long a listing under way waits because its budget of requests is spent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listing_waits_ms: Option<u128>,
     objects: usize,
     bytes: u64,
     waiting: usize,
@@ -74,6 +77,9 @@ impl Store {
             lag_ms: status.as_of.map(|moment| moment.elapsed().as_millis()),
             listed_age_ms: status.listed.map(|moment| moment.elapsed().as_millis()),
             listing_objects: status.listing,
+            listing_waits_ms: status
+                .paused_until
+                .map(|until| until.saturating_duration_since(std::time::Instant::now()).as_millis()),
             objects: status.objects,
             bytes: status.bytes,
             waiting: status.waiting,

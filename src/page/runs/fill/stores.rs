@@ -42,13 +42,20 @@ impl Store {
     /// `209 objects, 12 MB`, and what of them is not here.
     pub(crate) fn holds(&self) -> String {
         let status = &self.status;
+        // A listing that waits may take hours.
+        let waits = status.paused_until.map(|until| {
+            let wait = format::duration(until.saturating_duration_since(self.asked));
+            format!("the next request waits {wait} for its budget")
+        });
         if status.listed.is_none() {
-            return match status.listing {
-                Some(found) => format!("being listed, {} so far", counted(found, "object")),
-                None => "not listed yet".to_owned(),
+            return match (status.listing, waits) {
+                (Some(found), None) => format!("being listed, {} so far", counted(found, "object")),
+                (Some(found), Some(waits)) => format!("being listed, {} so far; {waits}", counted(found, "object")),
+                (None, _) => "not listed yet".to_owned(),
             };
         }
         let mut parts = vec![format!("{}, {}", counted(status.objects, "object"), format::bytes(status.bytes))];
+        parts.extend(waits.map(|waits| format!("being listed again; {waits}")));
         if status.waiting > 0 {
             parts.push(format!("{} to fetch", count(status.waiting as u64)));
         }

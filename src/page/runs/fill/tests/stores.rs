@@ -13,6 +13,7 @@ fn store(change: impl FnOnce(&mut MirrorStatus, Instant)) -> ListContext {
         as_of: None,
         listed: None,
         listing: Some(2_000),
+        paused_until: None,
         next: None,
         objects: 0,
         bytes: 0,
@@ -46,7 +47,9 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
     ] {
         assert!(first.contains(said), "{said}: {first}");
     }
-    assert!(!first.contains("Not followed"));
+    assert!(!first.contains("Not followed") && !first.contains("for its budget"));
+    let paused = html(&store(|status, asked| status.paused_until = Some(asked + Duration::from_secs(40))));
+    assert!(paused.contains("so far; the next request waits 40.0 s for its budget"), "{paused}");
     let hostile = || HOSTILE.to_owned();
     let whole = store(|status, asked| {
         let ago = |seconds| asked.checked_sub(Duration::from_secs(seconds));
