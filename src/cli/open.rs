@@ -46,6 +46,10 @@ impl Opened {
                 let what = format!("{} is not one run: {error}", path.display());
                 return Err(Error::new(Kind::NotFound, what).hint("the name of a run follows the path: LOG/RUN"));
             }
+            // `board list` says the same of such a file.
+            Err(error) if error.kind() != io::ErrorKind::NotFound && !path.is_dir() => {
+                return Err(unreadable(path, &error.to_string()));
+            }
             Ok(None) | Err(_) => {
                 check(path)?;
                 RunDir::alone(path)
@@ -70,6 +74,11 @@ impl Opened {
     /// The same run, whose cost can be estimated by these prices.
     pub(super) fn priced(self, prices: &Arc<Prices>) -> Self {
         Self { summary: self.summary.priced(prices), ..self }
+    }
+
+    /// The exit code of a command that told why the run ended: a run that can't be read right now has no known end.
+    pub(super) fn exit_code(&self) -> u8 {
+        exit_code(&self.index)
     }
 
     /// The run as pages see it.
@@ -147,10 +156,19 @@ impl Lines for Opened {
     }
 }
 
+fn exit_code(index: &Index) -> u8 {
+    let error = index.away().map(|away| Error::new(Kind::Unreadable, &*away.reason));
+    error.map_or(0, |error| error.exit_code())
+}
+
 /// The directory's own name, also where the path is `.` or ends in `..`.
 fn name(path: &Path) -> String {
     let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     whole.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy()).into_owned()
+}
+
+fn unreadable(path: &Path, reason: &str) -> Error {
+    Error::new(Kind::Unreadable, format!("{} can't be read as a trace: {reason}", path.display()))
 }
 
 fn check(path: &Path) -> Result<()> {
@@ -161,6 +179,9 @@ fn check(path: &Path) -> Result<()> {
         Err(error) => return Err(Error::new(Kind::Unreadable, format!("{shown} cannot be read")).because(error)),
     };
     if !metadata.is_dir() {
+        if let Some(reason) = RunDir::why_skipped(path) {
+            return Err(unreadable(path, &reason));
+        }
         let what = format!("{shown} is a file, and not the trace of a tool that the board knows");
         let error = Error::new(Kind::NotFound, what);
         return Err(match path.parent().filter(|parent| RunDir::alone(parent).has_files()) {
@@ -205,5 +226,40 @@ fn not_there(path: &Path) -> Error {
         _ if path.is_relative() && below.is_dir() => error.hint(format!("there is {}", below.display())),
         Some(parent) => error.hint(format!("`board list {}` lists the runs that are there", parent.display())),
         None => error.hint("`board list` lists the runs below ./runs, `board list DIR` those below another directory"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Delta, Issue, IssueKind};
+
+    #[test]
+    fn a_run_that_cannot_be_read_right_now_exits_as_an_unreadable_one() {
+        let with = |kind| {
+            let reason = "cannot be read right now: there is no room to unpack it".to_owned();
+            let passing = vec![Issue { kind, file: TraceFile::Events, line: None, offset: None, reason }];
+            let mut index = Index::default();
+            index.apply(Delta { passing, ..Delta::default() });
+            exit_code(&index)
+        };
+        assert_eq!((with(IssueKind::Away), with(IssueKind::Torn)), (3, 0));
+    }
+
+    #[test]
+    fn a_file_that_is_skipped_is_refused_for_the_reason_that_the_list_gives() {
+        let root = tempfile::tempdir().unwrap();
+        let window = [0x28, 0xb5, 0x2f, 0xfd, 0, (27 - 10) << 3, 1, 0, 0];
+        fs::write(root.path().join("rollout-1.jsonl.zst"), window).unwrap();
+        fs::write(root.path().join(".aider.chat.history.md"), "# aider chat started at 2026-01-01 00:00:00\n").unwrap();
+        let found = RootScanner::new(root.path().to_owned()).scan();
+        assert!(!found.skipped.is_empty(), "{found:?}");
+        for skipped in &found.skipped {
+            let name =
+                if skipped.path.starts_with('.') { skipped.path.clone() } else { format!("{}.zst", skipped.path) };
+            let error = Opened::open(&root.path().join(name), 0).unwrap_err();
+            assert!(error.to_string().ends_with(&format!("can't be read as a trace: {}", skipped.reason)), "{error}");
+            assert_eq!(error.exit_code(), 3);
+        }
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     } else {
         write_text(out, &run, look)?;
     }
-    Ok(0)
+    Ok(run.exit_code())
 }
 
 fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> {

@@ -159,6 +159,25 @@ pub(super) fn zstandard<R: Read>(input: R) -> Result<StreamingDecoder<R, FrameDe
     StreamingDecoder::new_with_decoder(input, decoder)
 }
 
+/// Returns the error of `what`, a Zstandard frame that can't be unpacked. A frame that exceeds a limit isn't damaged.
+pub(super) fn unbegun(what: &str, error: &FrameDecoderError) -> io::Error {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    let needs = match error {
+        FrameDecoderError::WindowSizeTooBig { requested, max } => {
+            format!(
+                "needs a window of {} MiB to be unpacked, and the board gives at most {}",
+                mib(*requested),
+                mib(*max)
+            )
+        }
+        FrameDecoderError::DictNotProvided { dict_id } => {
+            format!("is packed with a dictionary, {dict_id}, which the board does not have")
+        }
+        error => return damaged(format!("{what} is damaged: {error}")),
+    };
+    io::Error::new(io::ErrorKind::InvalidData, format!("{what} {needs}"))
+}
+
 /// The bytes of a member, from its start.
 ///
 /// # Errors
@@ -181,9 +200,7 @@ pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Sen
     let inner: Box<dyn Read + Send> = match method {
         0 => Box::new(bytes),
         8 => Box::new(DeflateDecoder::new(bytes)),
-        20 | 93 => Box::new(
-            zstandard(bytes).map_err(|error| damaged(format!("the member of the archive is damaged: {error}")))?,
-        ),
+        20 | 93 => Box::new(zstandard(bytes).map_err(|error| unbegun("the member of the archive", &error))?),
         _ => {
             let what = format!("the member of the archive is packed by method {method}, which is not read");
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));

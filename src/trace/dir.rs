@@ -16,11 +16,11 @@ use super::content::{Content, Patience, is_lasting};
 use super::document;
 use super::frames;
 use super::numbered::{self, Names};
-use super::recognise::{is_packed, recognise};
+use super::recognise::{is_packed, origin, recognise};
 use super::root::is_trace_file;
 use super::several::{self, Holder, Member, Opened};
 use super::stamp::{Stamp, Stamps};
-use crate::format::{Shape, Tool};
+use crate::format::{Origin, Shape, Tool};
 use crate::model::{Index, MAX_LINE_BYTES, Span, TraceFile};
 
 /// A run's directory, and the root that links inside it may not leave.
@@ -111,6 +111,16 @@ impl RunDir {
         let Shape::Several(how) = tool.shape else { return Ok(Some(one).filter(|_| run.is_none())) };
         let holder = Holder::new(root.to_owned(), PathBuf::new(), name.to_owned(), how);
         Ok(Some(Self::of_member(Member::chosen(holder, run.as_deref())?, one)))
+    }
+
+    /// Returns why the file at `path`, which looks like a trace, isn't read as one.
+    pub fn why_skipped(path: &Path) -> Option<String> {
+        let path = fs::canonicalize(path).ok()?;
+        let dir = Dir::open(path.parent()?, Path::new("")).ok()?;
+        match origin(&dir, path.file_name()?).ok()? {
+            Origin::Skipped(reason) => Some(reason.into_owned()),
+            _ => None,
+        }
     }
 
     /// The same run in another directory, which is its own root.

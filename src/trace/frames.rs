@@ -9,7 +9,7 @@ use std::io::{self, BufReader, Read};
 
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
-use super::archive::zstandard;
+use super::archive::{unbegun, zstandard};
 use super::content::{Content, Patience};
 use super::recognise::is_packed;
 use super::stamp::Stamp;
@@ -32,7 +32,7 @@ const MAX_EMPTY_FRAMES: usize = 16;
 pub(super) fn head(file: File, bytes: u64) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     match Frames::new(file.take(HEAD_PACKED_BYTES)).take(bytes).read_to_end(&mut head) {
-        // Of one that is damaged from the start nobody can say what it is.
+        // The beginning tells whose it is, unless none of it could be unpacked.
         Err(error) if error.kind() != io::ErrorKind::InvalidData || head.is_empty() => Err(error),
         _ => Ok(head),
     }
@@ -78,7 +78,7 @@ impl<R: Read> Read for Frames<R> {
             if io::BufRead::fill_buf(&mut rest)?.is_empty() {
                 return Ok(0);
             }
-            self.frame = Some(zstandard(rest).map_err(|error| damaged(&error.to_string()))?);
+            self.frame = Some(zstandard(rest).map_err(|error| unbegun("the compressed file", &error))?);
         }
         // The next read goes on.
         Err(io::ErrorKind::Interrupted.into())
@@ -166,12 +166,30 @@ mod tests {
         let found = RootScanner::new(root.path().to_owned()).scan();
         let skipped = &found.skipped[0];
         assert!(skipped.path == "rollout-2.jsonl", "{skipped:?}");
-        assert!(skipped.reason.starts_with("the compressed file is damaged: "), "{}", skipped.reason);
         let index = read(found.runs.values().next().unwrap());
         assert_eq!((found.runs.len(), index.events().len()), (1, 1));
         let told = index.passing_issues().iter().any(|issue| issue.reason.contains("more than 200 times as many"));
         assert!(told, "{:?}", index.passing_issues());
         assert!(index.events_file().size <= super::super::unpacked::RATIO_FREE_BYTES);
+    }
+
+    #[test]
+    fn a_window_that_is_too_large_is_a_limit_and_no_damage() {
+        let root = tempfile::tempdir().unwrap();
+        let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
+        let mut later = compress_to_vec(line.as_bytes(), CompressionLevel::Fastest);
+        later.extend(bomb(1, 27));
+        fs::write(root.path().join("rollout-1.jsonl.zst"), later).unwrap();
+        fs::write(root.path().join("rollout-2.jsonl.zst"), bomb(1, 27)).unwrap();
+        let found = RootScanner::new(root.path().to_owned()).scan();
+        let limit = "the compressed file needs a window of 128 MiB to be unpacked, and the board gives at most 64";
+        assert_eq!((found.skipped.len(), &*found.skipped[0].reason), (1, limit));
+        let error = RunDir::of_file(&root.path().join("rollout-2.jsonl.zst")).unwrap_err();
+        assert_eq!(error.to_string(), limit);
+        // What comes before such a frame is read.
+        let index = read(found.runs.values().next().unwrap());
+        let told = index.passing_issues().iter().any(|issue| issue.reason.contains(limit));
+        assert!(told && index.events().len() == 1, "{:?}", index.passing_issues());
     }
 
     #[test]
