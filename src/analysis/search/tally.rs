@@ -24,7 +24,7 @@ pub struct Tally {
     /// Those of them that hold the text.
     #[serde(rename = "runs_with_hits")]
     pub runs_with: usize,
-    /// Bytes to search, by the sizes of the files when it began.
+    /// Bytes to search, by the sizes of the files when it began; 0 if nothing added them up.
     pub bytes: u64,
     /// Bytes that were searched.
     pub bytes_done: u64,

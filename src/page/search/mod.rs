@@ -121,11 +121,19 @@ impl<'a> Body<'a> {
     }
 
     fn progress(&self, Standing { status, tally }: &Standing) -> Option<Progress> {
+        let (runs, runs_done) = (tally.runs as u64, tally.runs_done as u64);
+        let (counts, done, total, words) = match tally.bytes {
+            0 => ("Runs searched", runs_done, runs, format!("{} of {}", count(runs_done), counted(tally.runs, "run"))),
+            all => {
+                let words = format!("{} of {}", bytes(tally.bytes_done), bytes(all.max(tally.bytes_done)));
+                ("Bytes searched", tally.bytes_done.min(all), all, words)
+            }
+        };
         status.state.is_running().then(|| Progress {
-            counts: "Bytes searched",
-            done: tally.bytes_done.min(tally.bytes),
-            total: tally.bytes.max(1),
-            words: format!("{} of {}", bytes(tally.bytes_done), bytes(tally.bytes.max(tally.bytes_done))),
+            counts,
+            done,
+            total: total.max(1),
+            words,
             cancel: self.context.url("/search", ("cancel", &status.number.to_string())),
             reload: self.context.url("/search", ("", "")),
         })

@@ -11,6 +11,8 @@ use crate::page::jobs::{State, Task, Turn};
 
 /// So many files that could not be searched are named; more are counted.
 const MAX_LEFT_OUT: usize = 50;
+/// The bytes of more runs are not added up beforehand: each run takes a look at its files.
+const MAX_MEASURED: usize = 5_000;
 
 /// A text, and the runs it is looked for in.
 #[derive(Debug)]
@@ -24,9 +26,24 @@ impl Search {
     /// A search of `over`, the newest runs first.
     pub(crate) fn new(needle: Needle, mut over: Over) -> Self {
         over.runs.sort_by_cached_key(|run| std::cmp::Reverse(run.summary().updated));
-        let bytes = over.runs.iter().map(|run| run.dir().bytes()).sum();
-        let tally = Tally { bytes, runs: over.runs.len(), ..Tally::default() };
+        let tally = Tally { runs: over.runs.len(), ..Tally::default() };
         Self { needle, over, tally: Mutex::new(tally) }
+    }
+
+    /// Adds up the sizes of the files, unless there are so many that hits would wait for it.
+    fn measure(&self, turn: &mut Turn<'_>) {
+        if self.over.runs.len() > MAX_MEASURED {
+            return;
+        }
+        let mut bytes = 0_u64;
+        for run in &self.over.runs {
+            bytes = bytes.saturating_add(run.dir().bytes());
+            turn.rest();
+            if turn.ended().is_some() {
+                return;
+            }
+        }
+        self.lock().bytes = bytes;
     }
 
     pub(crate) fn tally(&self) -> Tally {
@@ -43,6 +60,7 @@ impl Task for Search {
 
     fn work(&self, turn: &mut Turn<'_>) -> State {
         let began = Instant::now();
+        self.measure(turn);
         for run in &self.over.runs {
             let mut heard = Heard { search: self, key: run.key().as_str(), turn, began, in_run: 0 };
             if run.is_evicted() {

@@ -73,6 +73,14 @@ fn the_answer_says_how_much_of_how_much() {
 }
 
 #[test]
+fn a_search_of_runs_whose_bytes_nobody_added_up_counts_runs() {
+    let Standing { status, tally } = standing(State::Running, in_runs(1, 1), 1, 1);
+    let standing = Standing { status, tally: Tally { bytes: 0, ..tally } };
+    let html = Body { context: &context(6), standing: Some(&standing), known: &HashMap::new() }.render().unwrap();
+    assert!(html.contains("value=\"40\" max=\"110\"") && html.contains("40 of 110 runs"), "{html}");
+}
+
+#[test]
 fn hits_are_shown_up_to_the_limit_and_lead_to_their_steps() {
     let standing = standing(State::Running, in_runs(3, 4), 12, 12);
     let html = Body { context: &context(6), standing: Some(&standing), known: &HashMap::new() }.render().unwrap();
