@@ -11,7 +11,7 @@ use super::newest::{is_untold, newest_run};
 use super::stated;
 use crate::format;
 use crate::model::event::SpentNote;
-use crate::model::index::{AnswerSort, Group, Segment};
+use crate::model::index::{AnswerSort, Group, STEPS_AT_ONCE, Segment};
 use crate::model::names::MAX_ANSWER_BYTES;
 use crate::model::price::Prices;
 use crate::model::{Can, EventKind, Index, Lines, RecordedFacts, Span, StepHead, TraceFile};
@@ -146,7 +146,7 @@ pub enum Depth {
 
 /// Puts together what is known of a run.
 pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
-    // Facts take more memory than heads: of a run that is very long, those of the first and of the newest steps are put together.
+    // Facts take more memory than heads, so a very long run has those of its first and of its newest steps.
     let left_out = left_out(index);
     let steps = newest_run(index);
     let count = steps.clone().count() - left_out.len();
@@ -276,7 +276,7 @@ fn settle_usage(index: &Index, facts: &mut [StepFacts]) {
 
 /// The steps in the middle of the newest run that are left out where it has more of them than can be held at once.
 fn left_out(index: &Index) -> Range<usize> {
-    let (start, most) = (index.newest_start(), index.steps_at_once());
+    let (start, most) = (index.newest_start(), STEPS_AT_ONCE);
     let end = index.steps().len();
     if end - start <= most { start..start } else { start + most / 2..end - most / 2 }
 }

@@ -19,6 +19,7 @@ use super::{EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, S
 pub use assemble::Unassembled;
 use join::{Again, Laps};
 pub use list::List;
+pub use room::STEPS_AT_ONCE;
 pub use skip::{Skip, Skips, Why};
 pub use stated::{Answer, AnswerSort, Ignored, is_same_reason, is_same_total};
 use tally::Void;

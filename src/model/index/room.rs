@@ -5,17 +5,10 @@ use super::skip::{Hole, Why, room};
 use super::{EventHead, Group, Index, Segment};
 use crate::model::{Fate, Span, StepHead, TraceFile};
 
-/// Facts of so many steps are held at once, however small the file is, and of one more for each so many bytes of it.
-const STEPS_AT_ONCE: usize = 50_000;
-const BYTES_A_STEP: u64 = 2_048;
+/// How many steps may have their facts in memory at once. The facts of a step take about two kilobytes.
+pub const STEPS_AT_ONCE: usize = 40_000;
 
 impl Index {
-    /// How many steps may be held at once by whoever puts together more of them than their heads.
-    pub fn steps_at_once(&self) -> usize {
-        let read = if self.is_packed { 0 } else { self.steps_file.read };
-        STEPS_AT_ONCE + usize::try_from(read / BYTES_A_STEP).unwrap_or_default()
-    }
-
     /// About how many bytes the heads of steps and events take.
     pub fn weight(&self) -> u64 {
         self.step_skips.weight() + self.event_skips.weight()
