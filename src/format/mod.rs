@@ -57,6 +57,7 @@ mod draft;
 mod gemini;
 mod harbor;
 mod inspect;
+mod lines;
 mod mini_swe_agent;
 mod openhands;
 mod origin;
@@ -78,6 +79,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 pub use draft::{Draft, EventDraft, Open, RecordPlace};
+pub use lines::is_record;
 pub use origin::{EMPTY, Origin, may_be_skipped, origin};
 pub use part::{Answer, CallDraft, Part, Tokens, is_at_limit};
 pub use value::uncut;
@@ -331,6 +333,11 @@ pub fn may_be_trace(name: &str) -> bool {
 
 /// The tool that wrote a file with this name and beginning.
 pub fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
+    tool_of(name, &lines::mended(head, origin::is_lines(name)))
+}
+
+/// The tool that wrote a file with this name and a beginning in which no line is torn.
+fn tool_of(name: &str, head: &[u8]) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| (tool.is)(name, head)).copied()
 }
 
@@ -398,7 +405,7 @@ pub fn step_head(line: &[u8], names: &mut Names) -> (StepHead, Vec<Remark>) {
         head.absorb(&step, names);
         return (head, step.remarks);
     }
-    let record = Record::of(line);
+    let record = Record::whole(line);
     let Some(step) = step(&record) else { return (StepHead::unread(record.fate, line), record.remarks) };
     let mut remarks = record.remarks.clone();
     head.fate = record.fate;

@@ -46,6 +46,8 @@ pub enum IssueKind {
     Field,
     /// A line is longer than the board parses.
     TooLong,
+    /// A line holds several complete records.
+    Joined,
     /// A last line without its line end.
     Unterminated,
     /// Step ids repeat, or events cannot be joined to steps for certain.
@@ -103,6 +105,7 @@ impl IssueKind {
             IssueKind::Repaired => "repaired",
             IssueKind::Field => "odd field",
             IssueKind::TooLong => "too long",
+            IssueKind::Joined => "joined lines",
             IssueKind::Unterminated => "no line end",
             IssueKind::Join => "repeated ids",
             IssueKind::NoStepLine => "no step line",

@@ -19,10 +19,10 @@ pub mod price;
 pub mod recorded;
 pub mod redact;
 pub mod repair;
+pub mod split;
 pub mod stated;
 pub mod step;
 pub mod strict;
-mod stub;
 pub mod time;
 pub(crate) mod words;
 

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::json::{Json, Members};
 use super::loose::Maybe;
-use super::stub::behind_stub;
+use super::split::split;
 use super::{Fate, IssueKind};
 
 /// A remark on a line, without its place: the reader knows the place.
@@ -52,8 +52,22 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads a line; never fails.
+    /// Reads a line; never fails. Of a line with several records, the last one counts.
     pub fn of(line: &'a [u8]) -> Self {
+        let whole = Self::whole(line);
+        if whole.fate != Fate::Unreadable {
+            return whole;
+        }
+        let mut pieces = split(line, |_| false);
+        let Some(last) = pieces.pop() else { return whole };
+        let read = Self::whole(line.get(last.from..last.to).unwrap_or_default());
+        let remarks = pieces.into_iter().flat_map(|piece| piece.remarks).chain(last.remarks).chain(read.remarks);
+        // What is borrowed is the whole line.
+        Self { text: Cow::Owned(read.text.into_owned()), fate: read.fate, remarks: remarks.collect() }
+    }
+
+    /// Reads a line as one record; never fails. A line that holds more or less than one record is unreadable.
+    pub fn whole(line: &'a [u8]) -> Self {
         let text = std::str::from_utf8(line).ok().filter(|text| !has_half_pair(text) && Json::is_json(text));
         let object = |text: &str| text.trim_ascii_start().starts_with('{');
         if let Some(text) = text.filter(|text| object(text)) {
@@ -69,15 +83,7 @@ impl<'a> Record<'a> {
             Retreat::Foreign(what) => {
                 (Fate::Foreign, vec![(IssueKind::Foreign, format!("{what} where an object is expected"))])
             }
-            Retreat::NotJson(why) => {
-                let text = String::from_utf8_lossy(line);
-                if let Some((whole, before)) = behind_stub(&text) {
-                    let what = format!("{before} bytes of a torn record stand before this one on the same line");
-                    let remarks = vec![(IssueKind::Torn, what)];
-                    return Self { text: Cow::Owned(whole.to_owned()), fate: Fate::Good, remarks };
-                }
-                (Fate::Unreadable, vec![(IssueKind::NotJson, format!("not JSON: {why}"))])
-            }
+            Retreat::NotJson(why) => (Fate::Unreadable, vec![(IssueKind::NotJson, format!("not JSON: {why}"))]),
         };
         Self { text: String::from_utf8_lossy(line), fate, remarks }
     }

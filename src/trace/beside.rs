@@ -47,7 +47,7 @@ impl BesideFile {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::WouldBlock) => return Ok(()),
             read => read?,
         };
-        let read = Record::of(&bytes);
+        let read = Record::whole(&bytes);
         self.seen = Some(stamp);
         self.is_torn = !read.fate.is_readable();
         if !self.is_torn {

@@ -10,8 +10,10 @@ use super::stamp::Stamps;
 use super::tail::{Line, Look, Tail};
 use super::tool::ToolFile;
 use crate::format;
+use crate::model::repair::Remark;
+use crate::model::split::split;
 use crate::model::{
-    Delta, EventHead, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, StepHead, TraceFile,
+    Delta, EventHead, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, Span, StepHead, TraceFile,
 };
 
 /// A last line without its end is taken for a record once the file was quiet this long. A writer's two calls for one
@@ -177,31 +179,37 @@ impl RunReader {
         // Steps before events: a step's events are on disk before its line, so they are all there with it.
         let (names, newest) = (&mut self.names, &mut self.newest_step);
         let mut issues = Vec::new();
-        let steps = self.steps.look(&self.dir, limit, self.settle, is_step, |line| {
-            if let Some((bytes, fate)) = record(TraceFile::Steps, line, &mut issues) {
-                let (mut head, remarks) = bytes.map_or_else(
-                    || (StepHead { fate: Fate::Unreadable, ..StepHead::default() }, Vec::new()),
-                    |bytes| format::step_head(bytes, names),
-                );
+        let steps = self.steps.look(&self.dir, limit, self.settle, is_record, |line| {
+            each_record(TraceFile::Steps, line, &mut issues, |line| {
+                let (mut head, remarks) = match line.bytes {
+                    Some(bytes) => format::step_head(bytes, names),
+                    None => (StepHead { fate: Fate::Unreadable, ..StepHead::default() }, Vec::new()),
+                };
+                head.fate = line.fate(head.fate);
+                if head.fate == Fate::Unreadable && line.may_hold_records {
+                    return Err(remarks);
+                }
                 (head.span, head.line) = (line.span, line.number);
-                head.fate = fate.filter(|_| head.fate == Fate::Good).unwrap_or(head.fate);
-                let print = bytes.map(StepHead::print_of);
+                let print = line.bytes.map(StepHead::print_of);
                 head.repeats = print.is_some() && print == std::mem::replace(newest, print);
-                issues.extend(remarks.into_iter().map(|(kind, reason)| at(TraceFile::Steps, line, kind, reason)));
                 delta.steps.push(head);
-            }
+                Ok(remarks)
+            });
         });
-        let events = self.events.look(&self.dir, limit, self.settle, is_event, |line| {
-            if let Some((bytes, fate)) = record(TraceFile::Events, line, &mut issues) {
-                let (mut head, note, remarks) = bytes.map_or_else(
-                    || (EventHead { fate: Fate::Unreadable, ok: true, ..EventHead::default() }, None, Vec::new()),
-                    |bytes| format::event_head(bytes, names),
-                );
+        let events = self.events.look(&self.dir, limit, self.settle, is_record, |line| {
+            each_record(TraceFile::Events, line, &mut issues, |line| {
+                let (mut head, note, remarks) = match line.bytes {
+                    Some(bytes) => format::event_head(bytes, names),
+                    None => (EventHead { fate: Fate::Unreadable, ok: true, ..EventHead::default() }, None, Vec::new()),
+                };
+                head.fate = line.fate(head.fate);
+                if head.fate == Fate::Unreadable && line.may_hold_records {
+                    return Err(remarks);
+                }
                 (head.span, head.line) = (line.span, line.number);
-                head.fate = fate.filter(|_| head.fate == Fate::Good).unwrap_or(head.fate);
-                issues.extend(remarks.into_iter().map(|(kind, reason)| at(TraceFile::Events, line, kind, reason)));
                 delta.events.push((head, note));
-            }
+                Ok(remarks)
+            });
         });
         delta.issues.append(&mut issues);
         if [&steps, &events].into_iter().any(|look| look.as_ref().is_ok_and(|look| look.restarted)) {
@@ -266,33 +274,57 @@ pub(super) fn unread(error: &io::Error) -> (IssueKind, String) {
     (IssueKind::Away, format!("cannot be read right now: {error}"))
 }
 
-fn is_step(bytes: &[u8]) -> bool {
-    Record::of(bytes).fate.is_readable()
+/// Whether a line without its end holds a complete record.
+pub(super) fn is_record(bytes: &[u8]) -> bool {
+    Record::whole(bytes).fate.is_readable() || !split(bytes, format::is_record).is_empty()
 }
 
-pub(super) fn is_event(bytes: &[u8]) -> bool {
-    Record::of(bytes).fate.is_readable()
-}
-
-pub(super) fn at(file: TraceFile, line: Line<'_>, kind: IssueKind, reason: String) -> Issue {
+fn at(file: TraceFile, line: &Line<'_>, (kind, reason): Remark) -> Issue {
     Issue { kind, file, line: Some(line.number), offset: Some(line.span.offset), reason }
 }
 
-/// Sorts out lines that hold no record; `None` for blank ones. The fate is set where the line decides it.
-pub(super) fn record<'a>(
+/// Hands a line to `read`, and where that cannot read it, each of the complete records on it.
+///
+/// `read` returns its remarks, as an error where it has taken nothing because the line may hold records. Blank lines are not
+/// handed out.
+pub(super) fn each_record<'a>(
     file: TraceFile,
     line: Line<'a>,
     issues: &mut Vec<Issue>,
-) -> Option<(Option<&'a [u8]>, Option<Fate>)> {
+    mut read: impl FnMut(&Line<'a>) -> Result<Vec<Remark>, Vec<Remark>>,
+) {
+    let mut tell = |line: &Line<'_>, remarks: Vec<Remark>| {
+        issues.extend(remarks.into_iter().map(|remark| at(file, line, remark)));
+    };
     let Some(bytes) = line.bytes else {
         let reason = format!("{} bytes in one line, more than {MAX_LINE_BYTES}; not parsed", line.span.len);
-        issues.push(at(file, line, IssueKind::TooLong, reason));
-        return Some((None, None));
+        tell(&line, vec![(IssueKind::TooLong, reason)]);
+        return take(read(&line), |remarks| tell(&line, remarks));
     };
     // CR before LF comes from editors and foreign writers; JSON takes it for white space.
     if bytes.trim_ascii().is_empty() {
-        issues.push(at(file, line, IssueKind::Blank, "blank line".to_owned()));
-        return None;
+        return tell(&line, vec![(IssueKind::Blank, "blank line".to_owned())]);
     }
-    Some((Some(bytes), line.provisional.then_some(Fate::Provisional)))
+    if let Ok(remarks) = read(&Line { may_hold_records: true, ..line }) {
+        return tell(&line, remarks);
+    }
+    let pieces = split(bytes, format::is_record);
+    if pieces.is_empty() {
+        return take(read(&line), |remarks| tell(&line, remarks));
+    }
+    let last = pieces.len() - 1;
+    for (n, piece) in pieces.into_iter().enumerate() {
+        let span = Span { offset: line.span.offset + piece.from as u64, len: (piece.to - piece.from) as u64 };
+        // What stands before another record is complete.
+        let provisional = line.provisional && n == last;
+        let own = Line { span, bytes: bytes.get(piece.from..piece.to), provisional, ..line };
+        tell(&own, piece.remarks);
+        take(read(&own), |remarks| tell(&own, remarks));
+    }
+}
+
+fn take(read: Result<Vec<Remark>, Vec<Remark>>, tell: impl FnOnce(Vec<Remark>)) {
+    match read {
+        Ok(remarks) | Err(remarks) => tell(remarks),
+    }
 }

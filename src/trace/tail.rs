@@ -12,7 +12,7 @@ use super::dir::RunDir;
 use super::stamp::{Stamp, TICK};
 use super::sums::{BLOCK_BYTES, Sums};
 use crate::model::index::FileState;
-use crate::model::{MAX_LINE_BYTES, Span, TraceFile};
+use crate::model::{Fate, MAX_LINE_BYTES, Span, TraceFile};
 
 /// How much is read at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -97,6 +97,15 @@ pub(super) struct Line<'a> {
     /// `None` where it is longer than [`MAX_LINE_BYTES`].
     pub(super) bytes: Option<&'a [u8]>,
     pub(super) provisional: bool,
+    /// Whether complete records are looked for on it, should it be none itself.
+    pub(super) may_hold_records: bool,
+}
+
+impl Line<'_> {
+    /// The fate of what was read of it as `fate`.
+    pub(super) fn fate(&self, fate: Fate) -> Fate {
+        if self.provisional && fate == Fate::Good { Fate::Provisional } else { fate }
+    }
 }
 
 impl Tail {
@@ -366,7 +375,7 @@ impl Tail {
         if !provisional {
             self.sums.add(span.offset + span.len, b"\n");
         }
-        on_line(Line { span, number: self.lines, bytes, provisional });
+        on_line(Line { span, number: self.lines, bytes, provisional, may_hold_records: false });
     }
 
     fn hand_out_rest(

@@ -292,3 +292,47 @@ fn stamps_stand_only_for_what_another_reader_would_say_too() {
     assert!(reader.refresh(ALL).restarted);
     assert_eq!(reader.stamps(), crate::trace::Stamps::of(reader.dir()));
 }
+
+#[test]
+fn each_complete_record_on_a_line_counts_with_its_own_place() {
+    let end = r#"{"run_id": "r", "step_id": 1, "phase": "END", "payload": {"stop_reason": "final"}}"#;
+    let step = |id: usize| format!(r#"{{"step_id": {id}, "decision": {{"mode": "act"}}}}"#);
+    for (before, behind) in [
+        ("", ""),
+        (event(0).as_str(), ""),
+        ("{\"run_id\": \"r\", \"pha", ""),
+        ("{\"run_id\": \"r\", \"payload\":", ""),
+        ("{\"run_id\": \"r\", \"payload\": {\"text\": \"a \\", ""),
+        ("{", "\0\0"),
+        ("\0\0", "xy"),
+        ("\u{feff}", "}"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let line = format!("{before}{end}{behind}");
+        fs::write(dir.path().join("events.jsonl"), format!("{line}\n")).unwrap();
+        fs::write(dir.path().join("steps.jsonl"), format!("{}{}\r{}\n", step(0), step(1), step(2))).unwrap();
+        let index = super::read_index(&RunDir::alone(dir.path()));
+        let last = index.events().last().unwrap();
+        assert_eq!(index.name(last.phase), "END", "{line}");
+        assert_eq!((last.line, last.span.len), (1, end.len() as u64), "{line}");
+        let at = usize::try_from(last.span.offset).unwrap();
+        assert_eq!(line.get(at..at + end.len()), Some(end));
+        assert_eq!(index.events().len(), 1 + usize::from(before.ends_with('}')), "{line}");
+        assert_eq!(index.steps().iter().map(|step| step.step_id).collect::<Vec<_>>(), [0, 1, 2].map(Some));
+        assert!(index.steps().iter().all(|step| step.line == 1 && step.fate == Fate::Good));
+        assert!(index.issues().listed().iter().any(|issue| issue.kind == IssueKind::Joined));
+    }
+}
+
+#[test]
+fn records_on_an_unfinished_line_are_read_again_when_it_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("events.jsonl");
+    let (mut reader, mut index) = (reader(&dir, Duration::ZERO), Index::default());
+    fs::write(&path, format!("{}{{\"step_id\": 1, \"pha", event(0))).unwrap();
+    index.apply(reader.refresh(ALL));
+    assert_eq!(index.events().len(), 1);
+    fs::write(&path, format!("{}{}\n", event(0), event(1))).unwrap();
+    index.apply(reader.refresh(ALL));
+    assert_eq!(index.events().iter().map(|event| event.step_id).collect::<Vec<_>>(), [Some(0), Some(1)]);
+}

@@ -9,7 +9,7 @@ use super::content::Patience;
 use super::dir::RunDir;
 use super::document::Document;
 use super::numbered::Numbered;
-use super::read::{is_event, record};
+use super::read::{each_record, is_record};
 use super::stamp::Stamp;
 use super::tail::{Look, Tail};
 use crate::format::{Draft, EventDraft, Open, Reader, RecordPlace, Shape, Source, Tool};
@@ -107,21 +107,24 @@ impl ToolFile {
         }
         let mut issues = Vec::new();
         let mut draft = Draft::new(open, names, delta);
-        let look = tail.look(dir, (limit, patience), settle, is_event, |line| {
-            let Some((bytes, fate)) = record(TraceFile::Events, line, &mut issues) else { return };
-            let read = match bytes {
-                Some(bytes) => Record::of(bytes),
-                None => unread(),
-            };
-            let remarks = read.remarks.into_iter();
-            issues.extend(remarks.map(|(kind, reason)| super::read::at(TraceFile::Events, line, kind, reason)));
-            let fate = fate.filter(|_| read.fate == Fate::Good).unwrap_or(read.fate);
-            draft.at(RecordPlace { span: line.span, line: line.number, fate });
-            if fate.is_readable() {
-                reader.record(Source { text: &read.text, path: 0, key: "", file: dir.path() }, &mut draft);
-            } else {
-                draft.event(EventDraft { failed: true, ..EventDraft::default() });
-            }
+        let look = tail.look(dir, (limit, patience), settle, is_record, |line| {
+            each_record(TraceFile::Events, line, &mut issues, |line| {
+                let Record { text, fate, remarks } = match line.bytes {
+                    Some(bytes) => Record::whole(bytes),
+                    None => unread(),
+                };
+                let fate = line.fate(fate);
+                if fate == Fate::Unreadable && line.may_hold_records {
+                    return Err(remarks);
+                }
+                draft.at(RecordPlace { span: line.span, line: line.number, fate });
+                if fate.is_readable() {
+                    reader.record(Source { text: &text, path: 0, key: "", file: dir.path() }, &mut draft);
+                } else {
+                    draft.event(EventDraft { failed: true, ..EventDraft::default() });
+                }
+                Ok(remarks)
+            });
         });
         if look.as_ref().is_ok_and(|look| look.restarted) {
             return look;

@@ -1,0 +1,109 @@
+//! Which complete records does the beginning of a file of lines hold? Recognition reads these and no torn line.
+
+use std::borrow::Cow;
+
+use crate::model::json::{Json, walk};
+use crate::model::split::{restarts, split};
+
+/// The most lines that are looked at.
+const MAX_LINES: usize = 64;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Whether an object has the members of a record rather than of a value inside one.
+pub fn is_record(object: &str) -> bool {
+    are_of_record(walk::members(object))
+}
+
+fn are_of_record<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
+    let mut keys: Vec<Cow<'_, str>> = Vec::new();
+    let mut kind = None;
+    for (key, value) in members {
+        let Some(key) = walk::string(key) else { continue };
+        if key == "type" {
+            kind = walk::string(value);
+        }
+        keys.push(key);
+    }
+    let has = |key: &str| keys.iter().any(|known| known == key);
+    let has_any = |any: &[&str]| any.iter().any(|key| has(key));
+    let of_thread = |kind: &str| ["thread.", "turn.", "item."].iter().any(|start| kind.starts_with(start));
+    has("run_id") && has("phase")
+        || has("step_id") && has_any(&["decision", "action_results", "state_diff", "facts"])
+        || kind.is_some() && has_any(&["timestamp", "session_id", "sessionId", "uuid"])
+        || kind.is_some_and(|kind| of_thread(&kind))
+        || has("sessionId") && has_any(&["projectHash", "uuid"])
+        || has("id") && has("timestamp") && has("source")
+}
+
+/// Returns the beginning of a file without its byte order mark. In a file of lines, each complete record gets its own line and
+/// torn ones are left out. The last record may be cut.
+pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
+    let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
+    if !is_lines {
+        return Cow::Borrowed(head);
+    }
+    let is_clean = |line: &[u8]| line.trim_ascii().is_empty() || std::str::from_utf8(line).is_ok_and(Json::is_json);
+    let (whole, last) = match memchr::memrchr(b'\n', head) {
+        Some(end) => (head.get(..end).unwrap_or_default(), head.get(end + 1..).unwrap_or_default()),
+        None => (&b""[..], head),
+    };
+    let lines = || whole.split(|byte| *byte == b'\n').take(MAX_LINES);
+    let (is_first, is_last_clean) = (whole.is_empty(), is_clean(last));
+    // The last line is searched only if it is also the first, or if no other line holds a record.
+    if lines().all(is_clean) && (is_last_clean || !is_first && lines().any(|line| line.starts_with(b"{"))) {
+        return Cow::Borrowed(head);
+    }
+    let mut out: Vec<u8> = Vec::with_capacity(head.len());
+    let mut add = |line: &[u8]| {
+        out.extend_from_slice(line);
+        out.push(b'\n');
+    };
+    for line in lines() {
+        match is_clean(line) {
+            true => add(line),
+            false => {
+                split(line, is_record).iter().for_each(|piece| add(line.get(piece.from..piece.to).unwrap_or_default()))
+            }
+        }
+    }
+    let pieces = if is_last_clean { Vec::new() } else { split(last, is_record) };
+    pieces.iter().for_each(|piece| add(last.get(piece.from..piece.to).unwrap_or_default()));
+    let rest = last.get(pieces.last().map_or(0, |piece| piece.to)..).unwrap_or_default().trim_ascii_start();
+    let begun = restarts(rest).find(|at| {
+        let text = String::from_utf8_lossy(rest.get(*at..).unwrap_or_default());
+        are_of_record(walk::begun(&text).into_iter())
+    });
+    out.extend_from_slice(rest.get(begun.unwrap_or(0)..).unwrap_or_default());
+    // A file of torn lines alone is known by these.
+    if out.contains(&b'{') { Cow::Owned(out) } else { Cow::Borrowed(head) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(head: &str) -> String {
+        String::from_utf8(mended(head.as_bytes(), true).into_owned()).unwrap()
+    }
+
+    #[test]
+    fn a_torn_line_leaves_the_records_behind_it() {
+        let record = r#"{"type":"system","session_id":"a","version":"1"}"#;
+        for stub in ["", "{", "\u{feff}", "{\"type\":\"sys", "{\"type\":\"system\",\"data\":", "preamble "] {
+            assert_eq!(
+                text(&format!("{stub}{record}\n{record}\n")).trim_end(),
+                format!("{record}\n{record}"),
+                "{stub}"
+            );
+            assert_eq!(text(&format!("{stub}{record}")).trim_end(), record, "{stub}");
+            let cut = format!("{record},\"more\":\"x").replace("},", ",");
+            assert_eq!(text(&format!("{stub}{cut}")), cut, "{stub}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_torn_lines_alone_stays_as_it_is() {
+        assert_eq!(text("{\"step_id\": 0, \"deci\n"), "{\"step_id\": 0, \"deci\n");
+        assert_eq!(text("{\"step_id\": 0"), "{\"step_id\": 0");
+    }
+}
