@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::*;
 
-const MANIFEST: &str = r#"{"run_id": "r", "status": "completed", "updated_at": "1970-01-01T00:00:05+00:00",
+const MANIFEST: &str = r#"{"run_id": "r", "schema_version": "v1", "status": "completed", "updated_at": "1970-01-01T00:00:05+00:00",
     "step_count": 2, "event_count": 7, "summary": {"stop_reason": "final", "final_result": "all\ngood\u001b[31m"}}"#;
 
 const STEPS: &str = r#"{"step_id": 0, "agent_id": "fixer", "decision": {"mode": "act", "actions": [{"name": "run", "args": {"path": "a.py"}}], "rationale": "Try it.\nThen look."}, "actions": [{"name": "run", "args": {"path": "a.py"}}], "action_results": [{"status": "error", "error": "no \u001b[31mfile"}], "critic_outputs": [{"name": "Judge", "action": "retry", "score": 0.25, "reason": "again"}], "state_diff": {"n": {"before": 1, "after": 3}}, "wide": NaN, "nothing": []}

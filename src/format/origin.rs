@@ -5,8 +5,9 @@ use std::borrow::Cow;
 
 use super::value::{is_text, objects};
 use super::watch::begun;
-use super::{Tool, tool};
+use super::{Tool, lines, tool_of};
 use crate::model::TraceFile;
+use crate::model::json::Json;
 
 /// Whose file it is.
 #[derive(Debug, Clone)]
@@ -15,13 +16,16 @@ pub enum Origin {
     Tool(&'static Tool),
     /// A file of a run of QitOS, or of this crate's own engine.
     Run,
-    /// The name is one of a run's three files, and the bytes don't tell: empty, cut or damaged.
+    /// The name is one of a run's three files, and the bytes don't tell: there are none, or a record is cut off.
     Unclear,
     /// It looks like a trace and isn't read, with the reason.
     Skipped(Cow<'static, str>),
     /// It doesn't look like a trace.
     Other,
 }
+
+/// The most lines that are looked at.
+const MAX_LINES: usize = 64;
 
 /// The reason for a file without a record.
 pub const EMPTY: &str = "empty file";
@@ -34,10 +38,11 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
     if let Some(text) = utf16(head) {
         // Configuration is JSON too: only a known trace is worth a word.
         let is_trace =
-            file.is_some() || is_lines(name) || tool(name, &text).is_some() || foreign(name, &text).is_some();
+            file.is_some() || is_lines(name) || tool_of(name, &text).is_some() || foreign(name, &text).is_some();
         return if is_trace { Origin::Skipped(UTF16.into()) } else { Origin::Other };
     }
-    if let Some(tool) = tool(name, head) {
+    let head: &[u8] = &lines::mended(head, is_lines(name));
+    if let Some(tool) = tool_of(name, head) {
         return Origin::Tool(tool);
     }
     match file.map(|file| is_of_run(file, head)) {
@@ -75,7 +80,7 @@ fn has_ending(name: &str, endings: &[&str]) -> bool {
     endings.iter().any(|end| name.ends_with(end))
 }
 
-fn is_lines(name: &str) -> bool {
+pub(super) fn is_lines(name: &str) -> bool {
     has_ending(name, &[".jsonl", ".jsonl.zst"])
 }
 
@@ -90,62 +95,117 @@ fn utf16(head: &[u8]) -> Option<Vec<u8>> {
     Some(char::decode_utf16(units).map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>().into())
 }
 
-/// Whether a file with the name of one of a run's three is that. `None` where nothing tells: it has no object with a member.
+/// The members that a run's files have, where other programs' files of these names have others.
+const OF_MANIFEST: &[&str] = &[
+    "schema_version",
+    "run_id",
+    "status",
+    "step_count",
+    "event_count",
+    "summary",
+    "model_id",
+    "writer",
+    "stop",
+    "stop_rules",
+    "run_spec",
+    "run_config_hash",
+    "parent_run_id",
+    "agent_name",
+    "token_usage",
+    "benchmark_name",
+    "latency_seconds",
+    "cost",
+    "seed",
+    "started_at",
+    "updated_at",
+];
+const OF_STEP: &[&str] = &[
+    "step_id",
+    "decision",
+    "action_results",
+    "critic_outputs",
+    "state_diff",
+    "actions",
+    "tool_invocations",
+    "observation",
+];
+const OF_EVENT: &[&str] = &["run_id", "step_id", "phase", "ok", "error", "payload", "ts"];
+
+/// The phases of events, as all versions of QitOS and this crate's engine name them.
+const PHASES: &[&str] = &[
+    "INIT",
+    "OBSERVE",
+    "DECIDE",
+    "DECIDE_ERROR",
+    "ACT",
+    "ACT_ERROR",
+    "REDUCE",
+    "CRITIC",
+    "CHECK_STOP",
+    "RECOVER",
+    "END",
+    "COMPACT",
+    "HANDOFF_START",
+    "HANDOFF_END",
+    "DELEGATE_START",
+    "DELEGATE_END",
+    "toolset_setup_start",
+    "toolset_setup_end",
+    "toolset_setup_error",
+    "toolset_teardown_start",
+    "toolset_teardown_end",
+    "toolset_teardown_error",
+];
+
+/// Whether a file with the name of one of a run's three is that. `None` where nothing tells: it is empty, or cut off before
+/// the members that tell.
 fn is_of_run(file: TraceFile, head: &[u8]) -> Option<bool> {
-    let keys: &[&str] = match file {
-        TraceFile::Manifest => &[
-            "\"run_id\"",
-            "\"status\"",
-            "\"step_count\"",
-            "\"event_count\"",
-            "\"summary\"",
-            "\"model_id\"",
-            "\"writer\"",
-            "\"stop\"",
-            "\"stop_rules\"",
-            "\"run_spec\"",
-            "\"run_config_hash\"",
-            "\"parent_run_id\"",
-            "\"agent_name\"",
-            "\"token_usage\"",
-            "\"benchmark_name\"",
-            "\"latency_seconds\"",
-            "\"cost\"",
-            "\"seed\"",
-            "\"started_at\"",
-        ],
-        TraceFile::Steps => &[
-            "\"step_id\"",
-            "\"decision\"",
-            "\"action_results\"",
-            "\"critic_outputs\"",
-            "\"state_diff\"",
-            "\"actions\"",
-            "\"tool_invocations\"",
-            "\"observation\"",
-        ],
-        TraceFile::Events => &["\"phase\""],
-    };
-    let is_ours = |object: &[(&str, &str)]| {
-        let is_known = |key: &str| keys.contains(&key);
-        // Session stores have a manifest with a status too, and say what they are.
-        let says_other = file == TraceFile::Manifest && object.iter().any(|(key, _)| *key == "\"manifest_version\"");
-        object.iter().any(|(key, _)| is_known(key)) && !says_other
-    };
-    let mut found = None;
-    let whole = [head.trim_ascii_start()];
-    let lines = objects(head).map(str::as_bytes);
+    let is_blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
+    if head.iter().all(is_blank) {
+        return None;
+    }
     // A manifest stands on many lines.
-    let texts: Vec<&[u8]> = if file == TraceFile::Manifest { whole.to_vec() } else { lines.collect() };
+    let mut texts: Vec<&[u8]> = if file == TraceFile::Manifest { vec![head.trim_ascii_start()] } else { Vec::new() };
+    if file != TraceFile::Manifest {
+        texts.extend(head.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{")).take(MAX_LINES));
+    }
+    let mut found = Some(false);
     for text in texts {
         let object = begun(text);
-        if object.is_empty() {
+        if object.iter().any(|(key, _)| *key == "\"manifest_version\"") {
+            // Session stores have a manifest with a status too, and say what they are.
             continue;
         }
-        if is_ours(&object) {
+        let keys: Vec<&str> = object.iter().map(|(key, _)| key.trim_matches('"')).collect();
+        let value = |key: &str| object.iter().find(|(name, _)| name.trim_matches('"') == key).map(|(_, value)| *value);
+        let has = |key: &str| keys.contains(&key);
+        let begins = |key: &str, opening: char| value(key).is_some_and(|value| value.starts_with(opening));
+        let (is_ours, may_be, known) = match file {
+            TraceFile::Manifest => {
+                let is_counted = has("summary") || has("step_count");
+                let is_known = has("run_id") && has("schema_version") && is_counted;
+                (is_known || has("run_id") && has("stop_rules"), false, OF_MANIFEST)
+            }
+            TraceFile::Steps => {
+                let is_numbered = value("step_id").is_some_and(|id| id.parse::<i64>().is_ok());
+                let is_odd = value("decision").is_some_and(|decision| decision.starts_with('"'));
+                let is_step = begins("decision", '{') || begins("action_results", '[') || begins("state_diff", '{');
+                (is_numbered && is_step, is_numbered && !is_odd, OF_STEP)
+            }
+            TraceFile::Events => {
+                let phase = value("phase").map(|phase| phase.trim_matches('"'));
+                let is_known = phase.is_some_and(|phase| PHASES.contains(&phase));
+                (is_known && has("step_id") && has("payload"), is_known, OF_EVENT)
+            }
+        };
+        if is_ours {
             return Some(true);
         }
-        found = Some(false);
+        // What was cut off may have been what tells, and a record may have few members.
+        let is_cut = || std::str::from_utf8(text).map_or(true, |text| !Json::is_json(text));
+        if keys.iter().all(|key| known.contains(key)) && (object.is_empty() || may_be || is_cut()) {
+            found = None;
+        }
     }
     found
 }
@@ -240,10 +300,15 @@ mod tests {
         for (name, head, whose) in [
             ("manifest.json", "", "unclear"),
             ("manifest.json", " \n", "unclear"),
-            ("manifest.json", "[1]", "unclear"),
+            ("manifest.json", "[1]", "unknown format"),
             ("manifest.json", "{}", "unclear"),
-            ("manifest.json", "{\"run_id\": \"a", "run"),
-            ("manifest.json", "{\n  \"schema_version\": \"v1\",\n  \"status\": \"running\"", "run"),
+            ("manifest.json", "{\"run_id\": \"a", "unclear"),
+            ("manifest.json", "{\n  \"schema_version\": \"v1\",\n  \"status\": \"running\"", "unclear"),
+            ("manifest.json", "{\"schema_version\": \"v1\", \"run_id\": \"a\", \"summary\": {}}", "run"),
+            ("manifest.json", "{\"run_id\": \"a\", \"stop_rules\": {}}", "run"),
+            ("manifest.json", "{\"run_id\": \"a\", \"status\": \"running\"}", "unknown format"),
+            ("manifest.json", "{\"schema_version\": \"v1\", \"run_id\": \"a\", \"status\": \"ok\"}", "unknown format"),
+            ("manifest.json", "{\"run_id\": \"a\", \"step_count\": 9, \"summary\": {\"loss\": 0.2}}", "unknown format"),
             ("manifest.json", "{\"name\": \"app\", \"version\": \"1\"}", "unknown format"),
             (
                 "manifest.json",
@@ -255,8 +320,12 @@ mod tests {
                 "{\"run_id\": \"a\", \"step_id\": 0, \"phase\": \"INIT\", \"payload\": {\"task\": \"x",
                 "run",
             ),
-            ("events.jsonl", "garbage\n{\"phase\": \"END\"}\n", "run"),
-            ("events.jsonl", "garbage\n", "unclear"),
+            ("events.jsonl", "garbage\n{\"step_id\": 0, \"phase\": \"END\", \"payload\": {}}\n", "run"),
+            ("events.jsonl", "garbage\n", "unknown format"),
+            ("events.jsonl", "\0\0\0", "unclear"),
+            ("events.jsonl", "{\"run_id\": \"a\", \"step_id\": 0, \"pha", "unclear"),
+            ("events.jsonl", "{\"step_id\": 0, \"phase\": \"train\", \"payload\": {}}\n", "unknown format"),
+            ("events.jsonl", "{\"phase\": \"INIT\", \"message\": \"hi\"}\n", "unknown format"),
             ("events.jsonl", "{}\n{}\n", "unclear"),
             ("events.jsonl", "{\"level\": \"info\"}\n", "unknown format"),
             (
@@ -269,8 +338,12 @@ mod tests {
                 "{\"seq\": 1, \"ts\": \"2026\", \"type\": \"message_append\", \"payload\": {}}\n",
                 "not read yet: looks like a gptme session",
             ),
-            ("steps.jsonl", "{\"step_id\": 0", "run"),
-            ("steps.jsonl", "1\n2\n", "unclear"),
+            ("steps.jsonl", "{\"step_id\": 0", "unclear"),
+            ("steps.jsonl", "{\"step_id\": 0, \"decision\": null, \"action_results\": []}\n", "run"),
+            ("steps.jsonl", "{\"step_id\": 0, \"loss\": 0.5}\n", "unknown format"),
+            ("steps.jsonl", "{\"step_id\": \"a1\", \"decision\": \"yes\", \"actions\": []}\n", "unknown format"),
+            ("steps.jsonl", "{\"step\": 0, \"action\": \"x\", \"observation\": \"y\"}\n", "unknown format"),
+            ("steps.jsonl", "1\n2\n", "unknown format"),
             ("steps.jsonl", "{\"loss\": 0.5}\n", "unknown format"),
         ] {
             assert_eq!(said(name, head), whose, "{name}: {head}");
@@ -299,6 +372,23 @@ mod tests {
         ] {
             assert_eq!(said(name, head), whose, "{name}: {head}");
         }
+    }
+
+    #[test]
+    fn a_torn_first_line_does_not_decide_whose_file_it_is() {
+        let qwen = r#"{"type":"system","subtype":"init","session_id":"a","qwen_code_version":"1"}"#;
+        let codex = r#"{"type":"thread.started","thread_id":"a"}"#;
+        for (record, whose) in [(qwen, "Qwen Code stream"), (codex, "Codex exec stream")] {
+            let stub = &record[..record.len() - 9];
+            for before in ["", "{", "\u{feff}", stub, "{\"type\":", "hello ", "\0\0"] {
+                for end in ["", "\n", "\0", "\r{\"type\":\"x\"}"] {
+                    assert_eq!(said("a.jsonl", &format!("{before}{record}{end}")), whose, "{before}|{end}");
+                }
+            }
+        }
+        assert_eq!(said("manifest.json", "\u{feff}{\"run_id\": \"a\", \"stop_rules\": {}}"), "run");
+        let event = r#"{"step_id": 0, "phase": "INIT", "payload": {}}"#;
+        assert_eq!(said("events.jsonl", &format!("{{\"step_id\": 0, \"pha{event}\n")), "run");
     }
 
     #[test]

@@ -22,6 +22,8 @@ fn write_run(root: &std::path::Path, key: &str, manifest: &str) -> PathBuf {
     dir
 }
 
+const RUNNING: &str = r#"{"run_id": "a", "schema_version": "v1", "status": "running", "summary": {}}"#;
+
 #[test]
 fn where_roots_overlap_a_run_is_listed_once() {
     let root = tempfile::tempdir().unwrap();
@@ -88,7 +90,9 @@ fn a_run_that_comes_is_at_once_among_those_to_be_read() {
 
 /// Writes a run with `task` that ended an hour ago.
 fn write_old_run(root: &std::path::Path, key: &str, task: &str) -> PathBuf {
-    let manifest = format!(r#"{{"run_id": "{key}", "status": "completed", "summary": {{"stop_reason": "final"}}}}"#);
+    let manifest = format!(
+        r#"{{"run_id": "{key}", "schema_version": "v1", "status": "completed", "summary": {{"stop_reason": "final"}}}}"#
+    );
     let dir = write_run(root, key, &manifest);
     let events = format!("{{\"phase\": \"INIT\", \"payload\": {{\"task\": \"{task}\"}}}}\n{{\"phase\": \"END\"}}\n");
     fs::write(dir.join("events.jsonl"), events).unwrap();
@@ -231,7 +235,7 @@ fn other_rights_on_its_files_do_not_revive_a_run() {
     use std::os::unix::fs::PermissionsExt as _;
     let root = tempfile::tempdir().unwrap();
     let dir = write_old_run(root.path(), "a", "count");
-    fs::write(dir.join("manifest.json"), "{\"run_id\": \"a\", \"status\": \"running\"}").unwrap();
+    fs::write(dir.join("manifest.json"), RUNNING).unwrap();
     let started = "{\"phase\": \"INIT\", \"ts\": \"2020-01-01T00:00:00+00:00\"}\n";
     fs::write(dir.join("events.jsonl"), started).unwrap();
     for file in ["manifest.json", "events.jsonl"] {
@@ -382,7 +386,7 @@ fn what_is_written_before_the_system_tells_of_changes_is_seen() {
 fn what_a_wrong_clock_made_of_a_run_is_mended_when_the_clock_is() {
     let root = tempfile::tempdir().unwrap();
     let dir = write_old_run(root.path(), "a", "count");
-    fs::write(dir.join("manifest.json"), "{\"run_id\": \"a\", \"status\": \"running\"}").unwrap();
+    fs::write(dir.join("manifest.json"), RUNNING).unwrap();
     fs::write(dir.join("events.jsonl"), "{\"phase\": \"INIT\"}\n").unwrap();
     let (_shared, mut scanner, run) = scanned(root.path());
     assert_eq!(run.summary().life.liveness.word(), "running");

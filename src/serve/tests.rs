@@ -104,7 +104,10 @@ fn write_old_run(root: &Path, key: &str) {
     std::fs::create_dir(&dir).unwrap();
     let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
     for (file, text) in [
-        ("manifest.json", "{\"status\": \"completed\"}"),
+        (
+            "manifest.json",
+            "{\"run_id\": \"a\", \"schema_version\": \"v1\", \"status\": \"completed\", \"summary\": {}}",
+        ),
         ("steps.jsonl", "{\"step_id\": 0}\n"),
         ("events.jsonl", "{\"phase\": \"END\"}\n"),
     ] {

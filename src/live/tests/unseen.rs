@@ -99,7 +99,11 @@ fn of_very_many_records_new_ones_are_read_at_once_and_changed_ones_are_seen() {
 fn a_run_whose_file_gets_another_time_was_written_then() {
     let dir = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(dir.path()).unwrap();
-    let run = write_run(&root, "a", r#"{"run_id": "a", "status": "completed", "summary": {"stop_reason": "final"}}"#);
+    let run = write_run(
+        &root,
+        "a",
+        r#"{"run_id": "a", "schema_version": "v1", "status": "completed", "summary": {"stop_reason": "final"}}"#,
+    );
     fs::write(run.join("steps.jsonl"), "{\"step_id\": 0}\n").unwrap();
     age(&[run.join("manifest.json")], 9);
     let files = [run.join("steps.jsonl")];

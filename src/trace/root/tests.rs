@@ -138,9 +138,10 @@ fn a_directory_of_another_tool_is_no_run_whatever_its_files_are_called() {
     write("named_as_ours/events.jsonl", SESSION);
     // A run, however little of it is right.
     write("begun/manifest.json", "");
-    write("damaged/events.jsonl", "gar\0bage\n");
+    write("damaged/events.jsonl", "\0\0\0\n");
+    write("log/events.jsonl", "gar\0bage\n");
     write("mixed/manifest.json", "");
-    write("mixed/steps.jsonl", "{\"step_id\": 0}\n");
+    write("mixed/steps.jsonl", "{\"step_id\": 0, \"decision\": {\"mode\": \"wait\"}}\n");
     write("mixed/events.jsonl", COPILOT);
     fs::File::open(root.path().join("begun/manifest.json")).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
     let mut scanner = RootScanner::new(root.path().to_owned());
@@ -153,9 +154,10 @@ fn a_directory_of_another_tool_is_no_run_whatever_its_files_are_called() {
             ("both/manifest.json", "unknown format"),
             ("copilot/events.jsonl", copilot),
             ("extension/manifest.json", "unknown format"),
+            ("log/events.jsonl", "unknown format"),
         ];
         assert_eq!(skipped(&found), expected, "{look}");
-        assert_eq!(found.skipped_total.files(), 4);
+        assert_eq!(found.skipped_total.files(), 5);
     }
 }
 
