@@ -14,7 +14,7 @@ use crate::model::event::SpentNote;
 use crate::model::index::{AnswerSort, Group, STEPS_AT_ONCE, Segment};
 use crate::model::names::MAX_ANSWER_BYTES;
 use crate::model::price::Prices;
-use crate::model::{Can, EventKind, Index, Lines, RecordedFacts, Span, StepHead, TraceFile};
+use crate::model::{Can, EventKind, Fate, Index, Lines, RecordedFacts, Span, StepHead, TraceFile};
 use crate::stop::{CriticFact, Gate, LineFacts, Stats, StepFacts, StopRules, Text, Usage, Whole};
 
 mod inferred;
@@ -41,6 +41,8 @@ pub struct Record {
     pub lost: Option<Lost>,
     /// From which line on it is not known which of them are steps: there are more lines than steps ran.
     pub foreign: Option<u64>,
+    /// Whether the lines of steps do not stand in the order in which the steps ran.
+    pub disordered: bool,
     /// Whether the records do not tell where each step begins: these are some of them.
     pub untold: bool,
     /// Whether the step after them all had begun: it is under way, or the run died in it.
@@ -155,11 +157,18 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     let lost = with_gap(lost(index), &left_out);
     let foreign = foreign(index);
     let begun = lost.is_none() && index.pending_group().is_some();
+    let disordered = index.has_disordered_steps();
     if index.format().can.facts != Can::Yes {
         let untold = is_untold(index);
         let manifest = index.manifest().get().filter(|_| index.format().is_one_file());
-        let mut record =
-            Record { lost, foreign, untold, begun, ..inferred::record(index, (steps, count), lines, depth) };
+        let mut record = Record {
+            lost,
+            foreign,
+            disordered,
+            untold,
+            begun,
+            ..inferred::record(index, (steps, count), lines, depth)
+        };
         if let Some(manifest) = manifest {
             let agreed = |unit, stated: bool| stated::total(index, unit).agreed().copied().filter(|_| stated);
             let is_total = manifest.tokens.is_some() && !manifest.tokens_of_steps;
@@ -184,7 +193,7 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     }
     .unwrap_or_default();
     let (rules, resumed) = (manifest.stop_rules, manifest.resumed_from.unwrap_or_default());
-    let mut record = Record { rules, resumed, lost, foreign, begun, ..Record::default() };
+    let mut record = Record { rules, resumed, lost, foreign, disordered, begun, ..Record::default() };
     record.facts.reserve_exact(count + 1);
     for (ordinal, head) in steps {
         // A line is opened, which takes longer than all else, only where it has something that its head does not: nothing
@@ -304,21 +313,38 @@ pub(super) fn lost(index: &Index) -> Option<Lost> {
     if let Some(skipped) = skipped(index) {
         return Some(skipped);
     }
-    let there = index.newest_len();
+    let (there, unread) = (index.newest_len(), unread(index));
     // Without an END the last round may be under way still, unless an exception ended it.
     let under_way = |segment: &Segment| segment.end.is_none() && segment.teardown.is_none();
     let open = |segment: &Segment| segment.first_group + usize::from(under_way(segment));
     let rounds = match index.segment() {
         // Events out of order begin a round again and again: only steps that events alone name have no line.
-        Some(_) if index.is_disordered() => there + unwritten(index),
+        Some(_) if index.is_disordered() => there - unread + unwritten(index),
         Some(segment) => index.groups().len().saturating_sub(open(segment)),
         None => 0,
     };
     // A writer that wrote a line twice may have counted both.
-    let count = rounds.saturating_sub(there).max(counted(index).saturating_sub(index.newest_lines()));
+    let missing =
+        rounds.saturating_sub(there - unread).max(counted(index).saturating_sub(index.newest_lines() - unread));
+    // A line that cannot be read is a step's, unless all steps have lines besides.
+    let count = if foreign(index).is_some() { missing } else { missing.max(unread) };
     // Ids count up by one; where they skip, a line is missing.
-    let from = index.tally().run.first_jump.unwrap_or(index.steps().len());
+    let jump = index.tally().run.first_jump.unwrap_or(index.steps().len());
+    let torn = (unread > 0).then(|| first_unread(index)).flatten();
+    let from = torn.map_or(jump, |torn| torn.min(jump));
     (count > 0).then_some(Lost { count, from: from as u64, is_skipped: false })
+}
+
+/// How many lines of the newest run hold no readable step, where lines are steps.
+fn unread(index: &Index) -> usize {
+    let readable = index.tally().run.readable;
+    // Whatever is JSON counts there.
+    let foreign = newest_run(index).filter(|(_, step)| step.fate == Fate::Foreign).count();
+    if index.format().is_one_file() { 0 } else { (index.newest_len() + foreign).saturating_sub(readable) }
+}
+
+fn first_unread(index: &Index) -> Option<usize> {
+    newest_run(index).find(|(_, step)| !step.fate.is_readable()).map(|(n, _)| n)
 }
 
 /// What the replies in the step in which the newest run broke off took, where their events record it. The step may have
@@ -377,8 +403,9 @@ pub(super) fn foreign(index: &Index) -> Option<u64> {
 /// exception ended the run was not.
 pub(super) fn is_counted(index: &Index) -> bool {
     let died = index.segment().is_some_and(|segment| segment.end.is_none() && segment.teardown.is_some());
-    let is_only_the_last = |lost: Lost| died && lost.count == 1 && counted(index) <= index.newest_lines();
-    lost(index).is_none_or(is_only_the_last) && foreign(index).is_none()
+    let is_only_the_last =
+        |lost: Lost| died && lost.count == 1 && unread(index) == 0 && counted(index) <= index.newest_lines();
+    lost(index).is_none_or(is_only_the_last) && foreign(index).is_none() && index.double_steps().0 == 0
 }
 
 /// Steps by the manifest's count, which is no help where several runs wrote or it is not final.

@@ -10,7 +10,7 @@ use super::verdict::cause::{Own, criterion};
 use super::verdict::{self, asked_no_model, capitalised};
 use crate::model::index::{AnswerSort, is_same_reason, is_same_total};
 use crate::model::stated::{Source, by_value};
-use crate::model::{Agreement, Can, Index, Outcome, Stated, ToolLimit};
+use crate::model::{Agreement, Can, EventHead, EventKind, Index, Outcome, Stated, StepHead, ToolLimit};
 
 /// Places of figures that are added up.
 const STEPS: Source = place("the steps", "the sum of the steps");
@@ -140,7 +140,8 @@ fn summed(index: &Index, unit: &str, stated: &[Stated<f64>]) -> Option<Stated<f6
             is_whole.then(|| of(ran as f64, LINES))
         }
         "tokens" => {
-            let counted = index.tally().run.tokens;
+            let counted =
+                index.tally().run.tokens.filter(|_| !is_untold_at_end(index) && !index.has_disordered_steps());
             if stated.is_empty() {
                 return Some(of(counted? as f64, STEPS));
             }
@@ -155,6 +156,21 @@ fn summed(index: &Index, unit: &str, stated: &[Stated<f64>]) -> Option<Stated<f6
         "usd" if !stated.is_empty() => parts(index, false, unit, stated),
         _ => None,
     }
+}
+
+/// Whether a model was asked in the last steps of the newest run and none of them says what the run took up to it. A step
+/// before them may be silent: a later total counts it too.
+fn is_untold_at_end(index: &Index) -> bool {
+    if index.format().is_one_file() || index.tally().run.tokens.is_none() {
+        return false;
+    }
+    let is_silent = |(_, step): &(usize, &StepHead)| step.tokens_total.is_none_or(|total| total == 0);
+    let is_output = |event: &EventHead| event.kind == EventKind::Output;
+    let asked = |n: usize| {
+        let round = index.round_of(n);
+        round.is_some_and(|round| index.events().range(round.first..round.end).any(is_output))
+    };
+    newest_run(index).rev().take_while(is_silent).any(|(n, _)| asked(n))
 }
 
 /// Whether the run continues another one, so that its figures may include that one's.

@@ -144,8 +144,12 @@ pub struct Summary {
     pub updated: Option<i64>,
     /// How many oddities the files have, and how many of them cost data.
     pub issues: (usize, usize),
-    /// Steps in which something failed.
+    /// Steps in which something failed, as far as lines and events tell.
     pub errors: usize,
+    /// Lines or events that may tell of more such steps are missing.
+    pub errors_untold: bool,
+    /// The file of events is missing, or some of its lines cannot be read.
+    pub events_untold: bool,
     /// The reader has bytes before it that are not in the index yet: all counts are "at least".
     pub partial: bool,
     /// What it shares with its copies.
@@ -335,6 +339,21 @@ impl Summary {
         (!self.steps_untold).then_some(self.steps)
     }
 
+    /// How many events it has, where that is known.
+    pub fn events_known(&self) -> Option<usize> {
+        (!self.events_untold).then_some(self.events)
+    }
+
+    /// In how many steps something failed, where that is known.
+    pub fn errors_known(&self) -> Option<usize> {
+        (!self.errors_untold).then_some(self.errors)
+    }
+
+    /// How many runs its files tell of; `None` where the file that tells is missing.
+    pub fn segments_known(&self) -> Option<usize> {
+        (self.segments > 0 || !self.events_untold).then_some(self.segments)
+    }
+
     /// Its tokens in words; where a step does not say what it took, that it was more, and where one estimates it, about how
     /// many.
     pub fn tokens_words(&self) -> Option<String> {
@@ -498,6 +517,16 @@ fn models(index: &Index) -> Vec<String> {
     if all.len() > 1 { all } else { Vec::new() }
 }
 
+/// How many rounds of the newest run have an error and no step line.
+fn failed_without_line(index: &Index) -> usize {
+    if index.format().is_one_file() || index.count_without_line() == 0 {
+        return 0;
+    }
+    let first = index.newest_segments().first().map_or(0, |segment| segment.first_group);
+    let rounds = index.groups_without_line().into_iter().filter(|round| *round >= first);
+    rounds.filter(|round| index.groups().get(*round).is_some_and(|group| group.error.is_some())).count()
+}
+
 /// How many step lines and readable event lines the newest run has.
 fn lines(index: &Index) -> (usize, usize) {
     let segments = index.newest_segments();
@@ -536,6 +565,9 @@ pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: 
     // So may those whose results alone are there.
     let has_calls = is_counted && manifest.is_none_or(|manifest| manifest.answers_without_calls == 0);
     let took = own_ms(index);
+    let steps_untold = is_untold(index) || !is_counted || index.away().is_some();
+    let events_untold = !index.format().is_one_file()
+        && (!index.events_file().exists || segments.iter().any(|segment| segment.unreadable > 0));
     // Of a run none of whose steps is told nothing that steps do is counted.
     let nothing_told = run.readable == 0 && is_untold(index);
     let whole = Summary {
@@ -551,7 +583,7 @@ pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: 
         steps_now: steps,
         // Where all are, nobody says what they are nested in.
         steps_nested: if run.nested < run.readable { run.nested } else { 0 },
-        steps_untold: is_untold(index) || !is_counted || index.away().is_some(),
+        steps_untold,
         // What is recorded of the step in which the run broke off counts; it may have taken more.
         tokens: match (tokens(index), broken_off) {
             (Some(tokens), Some(more)) => Some(tokens.saturating_add(more.input).saturating_add(more.output)),
@@ -568,7 +600,7 @@ pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: 
         prices: None,
         duration_ms: took,
         duration_at_least_ms: if took.is_none() { own_least_ms(index) } else { None },
-        last_score: given(run_scores.clone()).or(run.last_score),
+        last_score: given(run_scores.clone()).or(run.last_score.filter(|_| !index.has_disordered_steps())),
         spark: run.lows.as_slice().to_vec(),
         critics: run_scores.map(|given| given.name.to_string()).fold(names(&run.critics), distinct),
         tools: names(&run.tools),
@@ -612,7 +644,9 @@ pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: 
             recorded.max(life.sign).or(written)
         },
         issues: health::counts(index),
-        errors: index.failed_steps(),
+        errors: index.failed_steps() + failed_without_line(index),
+        errors_untold: steps_untold || events_untold,
+        events_untold,
         partial: index.is_partial(),
         fingerprint: Fingerprint::of(index),
         copied: None,

@@ -27,6 +27,7 @@ mod contradiction;
 mod ended;
 mod now;
 mod recorded;
+mod rounds;
 mod second;
 #[cfg(test)]
 mod tests;
@@ -124,6 +125,8 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
     let facts = Facts::of(index);
     let reason = facts.reason;
     let step = match facts.stop {
+        // Which of two steps with one id was the last is not known.
+        Some(_) if index.double_steps().0 > 0 => None,
         Some(stop) => index.steps().iter().rposition(|head| head.step_id.is_some() && head.step_id == stop.step_id()),
         None if reason.is_some() && facts.group.is_some() && !facts.written => None,
         // Steps that are missing came after the last one that is there.
@@ -302,7 +305,10 @@ impl<'a> Facts<'a> {
         let group = newest.and_then(|at| index.groups().get(at));
         let written = newest.and_then(|at| index.step_of(at)).is_some();
         let after = after_the_end(index);
-        let last = newest_run(index).rev().filter(|(_, step)| !step.is_left).nth(after);
+        let last = match index.has_disordered_steps() {
+            true => index.last_step().and_then(|n| Some((n, index.steps().get(n)?))),
+            false => newest_run(index).rev().filter(|(_, step)| !step.is_left).nth(after),
+        };
         let (stop, done) = (index.stop(), index.newest_len().saturating_sub(after));
         Self { index, segment, manifest, last, group, written, reason, stop, done, retraced: OnceCell::new() }
     }

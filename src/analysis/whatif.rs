@@ -293,6 +293,9 @@ fn missing(
     if record.untold {
         return Some((format!("{STEPS_UNTOLD} is not recorded"), 0, None));
     }
+    if record.disordered {
+        return Some(("the order of the steps is not recorded: their lines are out of order".to_owned(), 0, None));
+    }
     let stopped_by = |step: u64| first.stop.is_some() && stopped <= Some(step);
     // A step that is not there may have ended a row, so that a later stop is no latest.
     if let Some(lost) = record.lost.filter(|lost| lost.from == 0 || !stopped_by(lost.from - 1)) {

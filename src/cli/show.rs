@@ -145,7 +145,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     let among = || format!("the newest of {} in this directory; all numbers are its own", summary.runs_here());
     fact("run", (summary.runs_here() > 1).then(among))?;
     fact("steps", Some(steps(run)))?;
-    fact("events", Some(count(summary.events as u64)))?;
+    fact("events", summary.events_known().map(|events| count(events as u64)))?;
     let disputed = |unit| stated::disputed_in_words(&run.index, unit);
     fact("tokens", summary.tokens_words().or(disputed("tokens")))?;
     fact("cost", summary.cost_words().or(disputed("usd")))?;

@@ -187,6 +187,7 @@ impl<'a> Draft<'a> {
             phase: self.names.intern(mark.phase),
             stage: self.names.intern(mark.stage),
             ts: mark.ts.filter(|_| !late),
+            run: Default::default(),
         };
         self.delta.events.push((head, mark.note));
         self.open.next_event += 1;

@@ -1,8 +1,11 @@
 //! What is kept of an event line? The place of the line, its phase and time, and the few facts that explain a run.
 
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::num::NonZeroU64;
+
 use super::end::StopVerdict;
 use super::stated::Said;
-use super::step::Value;
+use super::step::{CriticAction, Value};
 use super::{Fate, Span, Symbol};
 
 /// One line of `events.jsonl` as the index keeps it.
@@ -24,6 +27,8 @@ pub struct EventHead {
     pub phase: Symbol,
     /// The stage inside the phase, as written.
     pub stage: Symbol,
+    /// The id of the run that the event names; empty where it names none.
+    pub run: Symbol,
     /// Microseconds since the Unix epoch.
     pub ts: Option<i64>,
 }
@@ -107,8 +112,12 @@ pub enum EventNote {
     StateLimit(i64),
     /// What the step's requests took so far.
     Spent(SpentNote),
-    /// What was decided, as one line.
-    Decision(Box<str>),
+    /// What was decided.
+    Decision(Box<DecisionNote>),
+    /// What the critics of the step said, as [`critics_hash`].
+    CriticOutputs(u64),
+    /// The critics let the step pass.
+    Passed,
     /// `CHECK_STOP` stopped the run.
     Stop(Box<StopNote>),
     /// The critics' verdict for the step: its stage and the reason.
@@ -123,6 +132,42 @@ pub enum EventNote {
     Asked(i64),
     /// When that was over which the event tells the beginning of; microseconds since the epoch.
     Until(i64),
+}
+
+/// What the event of a decision says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DecisionNote {
+    /// The decision as one line.
+    pub line: Option<Box<str>>,
+    /// What its step's line says too.
+    pub decided: Decided,
+}
+
+/// What the event of a decision and the line of its step both say.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Decided {
+    /// The mode: `act`, `final`, `wait`, `handoff`; empty where the event has none.
+    pub mode: Symbol,
+    /// How many actions there are, and a hash of the names of the first, as [`names_hash`].
+    pub actions: Option<(u32, u64)>,
+    /// The answer as a hash; `None` inside where it is none.
+    pub answer: Option<Option<NonZeroU64>>,
+}
+
+/// A hash of the names of actions, in order.
+pub fn names_hash<'a>(names: impl Iterator<Item = &'a str>) -> u64 {
+    hashed(names)
+}
+
+/// A hash of what critics asked for and the scores that they gave, in order.
+pub fn critics_hash(outputs: impl Iterator<Item = (CriticAction, Option<f64>)>) -> u64 {
+    hashed(outputs.map(|(action, score)| (action as u8, score.map(f64::to_bits))))
+}
+
+fn hashed<T: Hash>(items: impl Iterator<Item = T>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    items.for_each(|item| item.hash(&mut hasher));
+    hasher.finish()
 }
 
 /// Tokens that the event of a reply records.

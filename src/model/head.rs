@@ -31,7 +31,7 @@ const MAX_LINKED_BYTES: usize = 1 << 16;
 /// A key longer than this may be cut in the index, so that a state with such a key is not compared.
 const MAX_KEY_BYTES: usize = 200;
 /// At most this many critics or tools of one step are indexed; the line itself shows all.
-const MAX_INDEXED: usize = 64;
+pub(crate) const MAX_INDEXED: usize = 64;
 /// At most this many changed keys of one step are indexed, two bytes each; whoever asks for the state reads the line of
 /// a step that changed more.
 pub const MAX_CHANGED: usize = 1_024;

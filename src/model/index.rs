@@ -14,9 +14,11 @@ mod tally;
 
 use std::collections::BTreeMap;
 
-use super::event::{EndNote, InitNote, SpentNote, StopNote};
-use super::{EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, Span, StepHead, StopVerdict, Symbol};
 pub use assemble::Unassembled;
+use super::event::{Decided, EndNote, InitNote, SpentNote, StopNote};
+use super::{
+    CriticAction, EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, Span, StepHead, StopVerdict, Symbol,
+};
 use join::{Again, Laps};
 pub use list::List;
 pub use room::STEPS_AT_ONCE;
@@ -102,6 +104,12 @@ pub struct Group {
     pub decision: Option<Box<str>>,
     /// What its requests took, by the events of their replies. Kept only for the newest group, likewise.
     pub spent: Option<SpentNote>,
+    /// What the event of its last decision says, which the line of its step says too.
+    pub decided: Option<Decided>,
+    /// What its critics said, as [`critics_hash`](super::event::critics_hash).
+    pub critics: Option<u64>,
+    /// What came of that: to go on, to try again or to stop.
+    pub wish: Option<CriticAction>,
 }
 
 /// One run inside the directory: from a set-up or an INIT event to the next.
@@ -143,6 +151,10 @@ pub struct Segment {
     pub outputs: usize,
     /// How many of its event lines are not JSON.
     pub unreadable: usize,
+    /// The run that its events name; empty where none names one.
+    pub run: Symbol,
+    /// The first event that names another run.
+    pub of_other_run: Option<usize>,
     /// Whether anything but set-up happened in it.
     begun: bool,
     /// Whether an INIT event was seen in it.
@@ -448,7 +460,12 @@ impl Index {
 
     /// The tokens of step `ordinal`, where they are recorded. Those of the steps of a run add up to what it took.
     pub fn tokens_of(&self, ordinal: usize) -> Option<u64> {
-        self.steps.get(ordinal)?.tokens_alone(self.tokens_before(ordinal))
+        let step = self.steps.get(ordinal)?;
+        // What a total adds to the one before is known only in the order of the steps.
+        if step.tokens_total.is_some() && step.facts.is_none() && self.has_disordered_steps() {
+            return None;
+        }
+        step.tokens_alone(self.tokens_before(ordinal))
     }
 
     /// Whether tokens of step `ordinal` are recorded as an estimate.

@@ -50,9 +50,11 @@ pub static COLUMNS: &[Column] = &[
         .cell(40, "steps / limit", Width::Bar)
         .in_list()
         .of_step(OfStep::Numbers(step::place)),
-    row("events", "events", "events", Count(|run| whole(run.events))).sums().of_step(OfStep::Numbers(step::events)),
-    row("segments", "segment_count", "runs in the directory", Count(|run| whole(run.segments))),
-    row("errors", "errors", "errors", Count(|run| whole(run.errors))).sums(),
+    row("events", "events", "events", Count(|run| whole(run.events_known()?)))
+        .sums()
+        .of_step(OfStep::Numbers(step::events)),
+    row("segments", "segment_count", "runs in the directory", Count(|run| whole(run.segments_known()?))),
+    row("errors", "errors", "errors", Count(|run| whole(run.errors_known()?))).sums(),
     row("max_steps", "max_steps", "step limit", Count(|run| run.verdict.limit.map(|limit| limit.steps))),
     row(
         "max_steps_from",
@@ -262,8 +264,10 @@ fn is_status_word(word: &str) -> bool {
     RunStatus::ALL.iter().any(|mark| mark.word().eq_ignore_ascii_case(word)) || word.eq_ignore_ascii_case(INDEXING)
 }
 
-/// Whether a step had an error or the run failed; unknown while a run without one is still being read.
+/// Whether a step had an error or the run failed; unknown while a run without one is still being read, or
+/// where lines are missing.
 fn erred(run: &Summary) -> Option<bool> {
-    let failed = run.verdict.outcome == Outcome::Failed;
-    if run.partial { (run.errors > 0).then_some(true) } else { Some(run.errors > 0 || failed) }
+    let failed = run.verdict.outcome == Outcome::Failed && !run.partial;
+    let is_whole = !run.partial && !run.errors_untold;
+    if run.errors > 0 || failed { Some(true) } else { is_whole.then_some(false) }
 }

@@ -94,7 +94,12 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
             Unit::Count,
             sum(|step| usize::from(step.asked(CriticAction::Retry))),
         ),
-        measure("errors", "Steps with errors", Unit::Count, steps.as_ref().map(|_| summary.errors as f64)),
+        measure(
+            "errors",
+            "Steps with errors",
+            Unit::Count,
+            steps.as_ref().and_then(|_| Some(summary.errors_known()? as f64)),
+        ),
         measure("tokens", "Tokens", Unit::Count, summary.tokens.map(|tokens| tokens as f64)),
         measure("lowest_score", "Lowest score", Unit::Score, scores().min_by(f64::total_cmp)),
         measure("mean_score", "Mean of lowest scores", Unit::Score, mean()),

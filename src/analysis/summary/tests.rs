@@ -294,3 +294,89 @@ fn what_the_reply_of_the_last_step_took_counts_in_a_run_that_was_killed_in_it() 
     let unsaid = killed(r#""raw_output": "x""#);
     assert_eq!((unsaid.tokens, unsaid.tokens_bound()), (Some(120), "at least "), "a reply that records nothing");
 }
+
+/// A run of six steps that each ask a model.
+fn six_steps() -> (Vec<String>, Vec<String>) {
+    let step = |id: i64| {
+        let context = format!(r#"{{"input_tokens_total": 9, "output_tokens": 1, "tokens_total": {}}}"#, 10 * (id + 1));
+        format!(
+            r#"{{"step_id": {id}, "decision": {{"mode": "act", "actions": [{{"name": "a"}}]}}, "context": {context}}}"#
+        )
+    };
+    let at = |id: i64, second: i64| format!("10:0{id}:0{second}");
+    let round = |id: i64| {
+        ["state_ready", "model_output"]
+            .map(|stage| event(id, "DECIDE", stage, &at(id, i64::from(stage == "model_output"))))
+    };
+    let rounds = (0..6).flat_map(round);
+    let events = [event(0, "INIT", "", "09:00:00")].into_iter().chain(rounds).chain([event(5, "END", "", "10:09:00")]);
+    ((0..6).map(step).collect(), events.collect())
+}
+
+#[test]
+fn a_step_line_that_cannot_be_read_makes_what_is_counted_unknown() {
+    let (mut steps, events) = six_steps();
+    let whole = told(&index(&steps, &events, "{}"));
+    assert_eq!((whole.steps_known(), whole.tool_calls, whole.errors_known()), (Some(6), Some(6), Some(0)));
+    assert_eq!(whole.tokens, Some(60));
+    for torn in [r#"{"step_id": 2, "decis"#, "null", "garbage"] {
+        steps[2] = torn.to_owned();
+        let index = index(&steps, &events, "{}");
+        let run = told(&index);
+        assert_eq!((run.steps_known(), run.tool_calls, run.errors_known()), (None, None, None), "{torn}");
+        assert_eq!(
+            record(&index, &Gone, Depth::Heads).lost.map(|lost| (lost.count, lost.from)),
+            Some((1, 2)),
+            "{torn}"
+        );
+    }
+}
+
+#[test]
+fn errors_and_events_are_unknown_where_what_tells_of_them_is_missing() {
+    let (steps, mut events) = six_steps();
+    let mut without = index(&steps, &[], "{}");
+    without.apply(Delta { steps_file: FileState { exists: true, ..FileState::default() }, ..Delta::default() });
+    let run = told(&without);
+    assert_eq!((run.events_known(), run.errors_known(), run.segments_known()), (None, None, None));
+    events[4] = "garbage".to_owned();
+    let run = told(&index(&steps, &events, "{}"));
+    assert_eq!((run.events_known(), run.errors_known(), run.segments_known()), (None, None, Some(1)));
+    // An error in the round in which the run died counts, though its step has no line.
+    let failed = r#"{"step_id": 5, "phase": "ACT_ERROR", "ok": false, "error": "no", "ts": "2026-03-01T10:05:02+00:00", "payload": {}}"#;
+    let (steps, mut events) = six_steps();
+    events.pop();
+    events.push(failed.to_owned());
+    events.push(event(0, "toolset_teardown_start", "", "10:05:03"));
+    assert_eq!(told(&index(&steps[..5], &events, "{}")).errors_known(), Some(1));
+}
+
+#[test]
+fn a_sum_that_lacks_the_last_step_is_no_total() {
+    let (mut steps, events) = six_steps();
+    steps[5] = r#"{"step_id": 5, "decision": {"mode": "final", "final_answer": "x"}, "context": {}}"#.to_owned();
+    let killed = told(&index(&steps, &events[..events.len() - 1], "{}"));
+    assert_eq!((killed.tokens, killed.usage.input), (None, None));
+    let manifest = r#"{"status": "completed", "token_usage": 70, "summary": {"stop_reason": "final"}}"#;
+    let whole = told(&index(&steps, &events, manifest));
+    assert_eq!(whole.tokens, Some(70));
+    assert!(whole.verdict.contradictions.iter().all(|said| !said.contains("tokens")), "{:?}", whole.verdict);
+}
+
+#[test]
+fn what_depends_on_the_order_of_steps_is_unknown_where_they_are_out_of_order() {
+    let (mut steps, events) = six_steps();
+    steps.reverse();
+    let index = index(&steps, &events, r#"{"status": "completed", "summary": {"stop_reason": "final"}}"#);
+    let run = told(&index);
+    assert_eq!(run.verdict.certainty, Certainty::Inferred, "{:?}", run.verdict);
+    assert_eq!((run.verdict.step, run.steps_known()), (Some(0), Some(6)), "the step with the last id");
+    assert!(run.verdict.sentence.contains("step 5"), "{}", run.verdict.sentence);
+    assert!(record(&index, &Gone, Depth::Heads).disordered);
+    // A repeated id begins no second run where events tell of one.
+    let (mut steps, events) = six_steps();
+    steps.insert(4, steps[3].replace("\"a\"", "\"b\""));
+    let twice = told(&self::index(&steps, &events, "{}"));
+    assert_eq!((twice.steps_known(), twice.verdict.step), (None, None));
+    assert!(twice.verdict.contradictions.iter().any(|said| said.contains("Step 3 occurs twice")));
+}

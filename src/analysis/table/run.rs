@@ -83,6 +83,13 @@ impl Run {
         }
     }
 
+    /// Whether the run succeeded by its manifest; `None` where the files disagree on its end.
+    fn success(&self) -> Option<bool> {
+        let verdict = &self.summary.verdict;
+        let is_disputed = verdict.answer_known().is_none() && !verdict.contradictions.is_empty();
+        self.index.manifest().get()?.success.filter(|_| !is_disputed)
+    }
+
     fn trial(&self) -> Option<&Trial> {
         self.index.manifest().get()?.trial.as_deref()
     }
@@ -158,7 +165,7 @@ pub static RUNS: &[Field<Run>] = &[
     field("model_options", Text(|run| run.trial()?.model_options.as_deref().map(Cow::Borrowed))),
     shared("score", named("score")),
     field("score_explanation", Text(Run::explanation)),
-    field("success", Flag(|run| run.index.manifest().get()?.success)),
+    field("success", Flag(Run::success)),
     field("message_count", Whole(Run::messages)),
     field("total_time", Number(|run| Some(run.summary.duration_ms? / 1e3))),
     shared("total_tokens", named("tokens")),
@@ -201,7 +208,7 @@ pub static RUNS: &[Field<Run>] = &[
     shared("verdict", named("verdict")),
     shared("liveness", named("liveness")),
     shared("task", named("task")),
-    field("answered", Flag(|run| Some(run.summary.verdict.answered))),
+    field("answered", Flag(|run| run.summary.verdict.answer_known())),
     // Steps that were over and have no line; and the one that has none because it is under way, or the run died in it.
     field("steps_missing", Whole(Run::steps_missing)),
     field("steps_begun", Whole(|run| Some(i64::from(run.record.begun)))),

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::cause::{Cause, Spent, cause};
-use super::claims;
-use super::{Facts, is_disputed, label, steps};
+use super::{Facts, claims, is_disputed, label, rounds, steps};
 use crate::analysis::facts;
 use crate::analysis::format::count;
 use crate::analysis::life::{Life, Liveness};
@@ -33,6 +32,7 @@ pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -
     found.extend(stated::disputed_totals(facts.index));
     found.extend(of_the_usage(facts));
     found.extend(stated::running_total(facts.index));
+    found.extend(rounds::contradictions(facts.index));
     let conflicts = facts.manifest.into_iter().flat_map(|manifest| &manifest.conflicts);
     found.extend(conflicts.map(|conflict| conflict.to_string()));
     found

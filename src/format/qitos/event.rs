@@ -2,10 +2,12 @@
 
 use serde_json::value::RawValue;
 
-use super::step::{call as call_of, some};
+use super::step::{call as call_of, critic as critic_of, some};
 use crate::model::end::StopVerdict;
-use crate::model::event::{EndNote, Event, EventKind, InitNote, SpentNote, StopNote};
-use crate::model::head::one_line;
+use crate::model::event::{
+    Decided, DecisionNote, EndNote, Event, EventKind, InitNote, SpentNote, StopNote, critics_hash, names_hash,
+};
+use crate::model::head::{MAX_INDEXED, answer_hash, one_line};
 use crate::model::json::walk;
 use crate::model::loose::{Many, Maybe, Scalar, wire};
 use crate::model::names::{MAX_ANSWER_BYTES, capped};
@@ -82,6 +84,7 @@ pub(crate) fn event(text: &str) -> Event<'_> {
 
 wire! {
     struct EventWire<'a> {
+        run_id: Scalar<'a>,
         step_id: Scalar<'a>,
         phase: Scalar<'a>,
         ok: Scalar<'a>,
@@ -99,6 +102,8 @@ wire! {
         observation: Maybe<'a, ObservationWire<'a>>,
         mode: Scalar<'a>,
         actions: Option<&'a RawValue>,
+        final_answer: Scalar<'a>,
+        critic_outputs: Option<&'a RawValue>,
         reason: Scalar<'a>,
         stop_reason: Scalar<'a>,
         stop_detail: Scalar<'a>,
@@ -191,13 +196,14 @@ impl EventWire<'_> {
             ),
             phase: names.intern(self.phase.str().unwrap_or_default()),
             stage: names.intern(payload.and_then(|payload| payload.stage.str()).unwrap_or_default()),
+            run: names.intern(self.run_id.str().unwrap_or_default()),
             ts: stamp.map(|stamp| stamp.micros),
             ..EventHead::default()
         };
-        (head, self.note(payload), remarks)
+        (head, self.note(payload, names), remarks)
     }
 
-    fn note(&self, payload: Option<&PayloadWire<'_>>) -> Option<EventNote> {
+    fn note(&self, payload: Option<&PayloadWire<'_>>, names: &mut Names) -> Option<EventNote> {
         // Our own END repeats its verdict under `error` where the run failed; that it is the end counts for more.
         if let Some(error) = self.error.text().filter(|_| self.phase.str() != Some("END")) {
             return Some(EventNote::Error(capped(error, MAX_NOTE_BYTES)));
@@ -226,8 +232,9 @@ impl EventWire<'_> {
             ("DECIDE", "decision_ready") => {
                 let call = payload.actions.and_then(|list| walk::items(list.get()).find(|call| call.starts_with('{')));
                 let call = call.map(|text| call_of(Value { text, at: Pointer::default() }).summary());
-                let line = call.or_else(|| payload.mode.text().map(str::to_owned))?;
-                Some(EventNote::Decision(one_line(&line, MAX_NOTE_BYTES).into()))
+                let line = call.or_else(|| payload.mode.text().map(str::to_owned));
+                let line = line.map(|line| one_line(&line, MAX_NOTE_BYTES).into());
+                Some(EventNote::Decision(Box::new(DecisionNote { line, decided: payload.decided(names) })))
             }
             ("DECIDE", "context_overflow") => {
                 let context = payload.context.value()?;
@@ -243,6 +250,13 @@ impl EventWire<'_> {
                 answer: payload.final_result.str().map(|text| capped(text, MAX_ANSWER_BYTES)),
                 odd_answer: payload.final_result.odd(),
             }))),
+            ("CRITIC", "outputs") => {
+                let outputs = payload.critic_outputs.map(RawValue::get).filter(|list| list.starts_with('['))?;
+                let outputs = walk::items(outputs).filter(|output| output.starts_with('{')).take(MAX_INDEXED);
+                let outputs = outputs.map(|text| critic_of(Value { text, at: Pointer::default() }));
+                Some(EventNote::CriticOutputs(critics_hash(outputs.map(|output| (output.action, output.score)))))
+            }
+            ("CRITIC", "pass") => Some(EventNote::Passed),
             ("CRITIC", "stop" | "retry") => Some(EventNote::Critics(note(&payload.reason).unwrap_or_default())),
             _ => None,
         }
@@ -260,6 +274,25 @@ impl PayloadWire<'_> {
         let context = self.context.value()?;
         let (input, output) = (count(&context.input_tokens_total)?, count(&context.output_tokens)?);
         Some(SpentNote { input, output, is_estimate: context.counting_mode.str() == Some("engine_estimate") })
+    }
+
+    fn decided(&self, names: &mut Names) -> Decided {
+        let actions = self.actions.map(RawValue::get).filter(|list| list.starts_with('['));
+        let actions = actions.map(|list| {
+            let calls: Vec<&str> = walk::items(list).collect();
+            let name = |text: &&str| {
+                let name = call_of(Value { text, at: Pointer::default() }).name;
+                names.intern(name.as_deref().unwrap_or_default())
+            };
+            let named: Vec<_> = calls.iter().take(MAX_INDEXED).map(name).collect();
+            let count = u32::try_from(calls.len()).unwrap_or(u32::MAX);
+            (count, names_hash(named.into_iter().map(|name| names.get(name))))
+        });
+        let answer = match self.final_answer {
+            Scalar::Absent => None,
+            ref answer => Some(answer.str().map(answer_hash)),
+        };
+        Decided { mode: names.intern(self.mode.str().unwrap_or_default()), actions, answer }
     }
 
     fn init(&self) -> InitNote {

@@ -417,7 +417,7 @@ fn told(text: Option<&str>, at: Pointer) -> Option<Value<'_>> {
     (!is_none).then_some(value)
 }
 
-fn critic(value: Value<'_>) -> CriticOutput<'_> {
+pub(super) fn critic(value: Value<'_>) -> CriticOutput<'_> {
     let output = Critic::of(value.text);
     let named = [output.critic_name, output.name, output.critic].into_iter().find_map(word);
     let place = value.at.index.unwrap_or_default() + 1;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::event::EventKind;
 use super::super::head::hash_of_text;
-use super::super::{EventHead, EventNote, Fate, Issue, IssueKind, StepHead, Symbol, TraceFile};
+use super::super::{CriticAction, EventHead, EventNote, Fate, Issue, IssueKind, StepHead, Symbol, TraceFile};
 use super::join::MAX_WALK;
 use super::skip::Fold;
 use super::{Delta, Group, Index, Segment, Stopping};
@@ -164,6 +164,11 @@ impl Index {
         }
         if let Some(segment) = self.segments.last_mut() {
             segment.outputs += usize::from(event.kind == EventKind::Output);
+            if segment.run == Symbol::default() {
+                segment.run = event.run;
+            } else if event.run != Symbol::default() && event.run != segment.run {
+                segment.of_other_run.get_or_insert(at);
+            }
         }
         self.keep_time(&event, at);
         self.join_group(&event, at);
@@ -191,7 +196,7 @@ impl Index {
         let starts = match (self.segments.last(), kind) {
             (None, _) => true,
             (Some(segment), EventKind::Setup) => segment.begun && !is_older(segment),
-            (Some(segment), EventKind::RunStart) => segment.initialised,
+            (Some(segment), EventKind::RunStart) => segment.initialised && !self.is_again(segment, event),
             _ => false,
         };
         if starts {
@@ -203,6 +208,14 @@ impl Index {
             segment.begun |= kind != EventKind::Setup;
             segment.initialised |= kind == EventKind::RunStart;
         }
+    }
+
+    /// Whether the event is the one that the run began with, written twice.
+    fn is_again(&self, segment: &Segment, event: &EventHead) -> bool {
+        let begun = segment.init.as_ref().and_then(|(at, _)| self.events.get(*at));
+        let is_next = segment.init.as_ref().is_some_and(|(at, _)| at + 1 == self.events.len());
+        is_next
+            && begun.is_some_and(|begun| event.ts.is_some() && begun.ts == event.ts && begun.span.len == event.span.len)
     }
 
     fn keep_time(&mut self, event: &EventHead, at: usize) {
@@ -282,11 +295,14 @@ impl Index {
         match note {
             EventNote::Init(init) => segment.init = Some((at, *init)),
             EventNote::StateLimit(limit) => segment.state_limit = Some(limit),
-            EventNote::Decision(call) => {
+            EventNote::Decision(note) => {
                 if let Some(group) = group {
-                    group.decision = Some(call);
+                    group.decision = note.line.or(group.decision.take());
+                    group.decided = Some(note.decided);
                 }
             }
+            EventNote::CriticOutputs(outputs) => group.into_iter().for_each(|group| group.critics = Some(outputs)),
+            EventNote::Passed => group.into_iter().for_each(|group| group.wish = Some(CriticAction::Continue)),
             EventNote::Spent(spent) => {
                 if let Some(group) = group {
                     group.spent = Some(spent);
@@ -296,6 +312,8 @@ impl Index {
             EventNote::Critics(reason) => {
                 segment.retries += usize::from(!stops);
                 segment.critics = Some((at, stops, reason));
+                let wish = if stops { CriticAction::Stop } else { CriticAction::Retry };
+                group.into_iter().for_each(|group| group.wish = Some(wish));
             }
             EventNote::Error(text) => {
                 segment.recoveries += usize::from(recover);

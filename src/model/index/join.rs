@@ -29,6 +29,9 @@ pub(super) struct Laps {
     /// Where they are, by lap and id, and which positions these and their repeats are.
     late_at: BTreeMap<(usize, i64), usize>,
     late_places: BTreeSet<usize>,
+    /// Whether an id that the lap has already is no new lap either, and where such ids are.
+    takes_doubles: bool,
+    doubles: BTreeSet<usize>,
 }
 
 impl Laps {
@@ -38,12 +41,15 @@ impl Laps {
         let falls = id.is_some() && self.last.is_some() && id <= self.last && !repeats;
         let fills = id.filter(|id| falls && self.fill(*id));
         self.late += usize::from(fills.is_some());
+        let is_double = falls && fills.is_none() && self.takes_doubles && self.doubles.len() < MAX_LATE;
         let repeats_late = repeats && at.checked_sub(1).is_some_and(|above| self.is_late(above));
         if let Some(id) = fills.filter(|_| self.is_lenient && self.late_at.len() < MAX_LATE) {
             self.late_at.insert((self.starts.len() - 1, id), at);
             self.late_places.insert(at);
         } else if repeats_late {
             self.late_places.insert(at);
+        } else if is_double {
+            self.doubles.insert(at);
         } else {
             if self.starts.is_empty() || falls {
                 self.starts.push(at);
@@ -53,7 +59,7 @@ impl Laps {
             self.leave_out(id);
             self.last = id.or(self.last);
         }
-        self.bare = if id.is_some() && !self.late_places.contains(&at) { 0 } else { self.bare + 1 };
+        self.bare = if id.is_some() && !self.is_late(at) { 0 } else { self.bare + 1 };
         self.is_torn |= self.bare >= MAX_WALK;
     }
 
@@ -87,6 +93,7 @@ impl Laps {
         self.starts.iter_mut().for_each(|start| *start = moved(*start));
         self.starts.dedup();
         self.late_places = self.late_places.iter().filter_map(|at| kept(*at)).collect();
+        self.doubles = self.doubles.iter().filter_map(|at| kept(*at)).collect();
         let late = std::mem::take(&mut self.late_at);
         let laps = self.starts.len();
         // Laps may have become one: an item is found in the lap that holds its place.
@@ -106,9 +113,9 @@ impl Laps {
         self.late_at.len()
     }
 
-    /// Whether the item at `at` is one of them.
+    /// Whether the item at `at` is one of them, or has an id that its lap has already.
     pub(super) fn is_late(&self, at: usize) -> bool {
-        self.late_places.contains(&at)
+        self.late_places.contains(&at) || self.doubles.contains(&at)
     }
 
     /// Whether a search finds each id wherever it is, however many more items come.
@@ -253,6 +260,29 @@ impl Index {
         (self.step_laps.late(), self.step_laps.late_places.first().copied())
     }
 
+    /// How many steps have an id that a step of the same run has already, and the ordinal of the first.
+    pub fn double_steps(&self) -> (usize, Option<usize>) {
+        (self.step_laps.doubles.len(), self.step_laps.doubles.first().copied())
+    }
+
+    /// Whether the lines of the newest run do not stand in the order of its steps.
+    pub fn has_disordered_steps(&self) -> bool {
+        let newest = self.newest_start()..;
+        let laps = &self.step_laps;
+        laps.late_places.range(newest.clone()).next().is_some() || laps.doubles.range(newest).next().is_some()
+    }
+
+    /// The last step of the newest run: by its place, or by its id where lines are out of order. `None` where the run has
+    /// none, or an id twice.
+    pub fn last_step(&self) -> Option<usize> {
+        let newest = self.newest_start()..self.steps.len();
+        if !self.has_disordered_steps() {
+            return newest.last();
+        }
+        let id = |n: &usize| self.steps.get(*n).and_then(|step| step.step_id);
+        newest.filter(|n| id(n).is_some()).max_by_key(id).filter(|_| self.step_laps.doubles.is_empty())
+    }
+
     /// The ordinals at which step ids start over.
     pub fn lap_starts(&self) -> &[usize] {
         self.step_laps.starts()
@@ -365,16 +395,19 @@ impl Index {
     /// that more did, and an id comes later than it should.
     pub(super) fn settle_laps(&mut self) {
         let is_one = self.segments.len() == 1 && self.segments.iter().all(|segment| segment.initialised);
-        let is_lenient = is_one && self.group_laps.len() <= 1;
-        let is_other = self.step_laps.is_lenient != is_lenient;
-        self.step_laps.is_lenient = is_lenient;
-        let is_late = is_other && self.step_laps.late > 0;
+        let is_lenient = is_one && (self.group_laps.len() <= 1 || self.is_disordered());
+        // Of a file that is not read to its end, the runs are not known yet.
+        let takes_doubles = is_lenient && !self.more;
+        let laps = &mut self.step_laps;
+        let is_other = laps.is_lenient != is_lenient || laps.takes_doubles != takes_doubles;
+        (laps.is_lenient, laps.takes_doubles) = (is_lenient, takes_doubles);
+        let is_late = is_other && (laps.late > 0 || !laps.doubles.is_empty() || laps.starts.len() > 1);
         // Where steps were dropped, their ids are not known any more.
         if (!std::mem::take(&mut self.again.is_stale) && !is_late) || self.step_skips.is_cut() {
             return;
         }
         self.again.ids.values_mut().for_each(|twice| twice.lines = 0);
-        self.step_laps = Laps { is_lenient, ..Laps::default() };
+        self.step_laps = Laps { is_lenient, takes_doubles, ..Laps::default() };
         for (at, step) in self.steps.iter().enumerate() {
             let repeats = self.again.step(step);
             self.step_laps.push(step.step_id, at, repeats);

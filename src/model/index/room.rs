@@ -120,7 +120,7 @@ impl Segment {
         let error = self.error.iter_mut().map(|(at, _)| at);
         let overflow = self.overflow.iter_mut().map(|(at, _)| at);
         let stops = self.stops.iter_mut().map(|(at, _)| at);
-        let rest = self.teardown.iter_mut().chain(&mut self.goes_back);
+        let rest = self.teardown.iter_mut().chain(&mut self.goes_back).chain(&mut self.of_other_run);
         let all = init.chain(end).chain(stop).chain(critics).chain(error).chain(overflow).chain(stops).chain(rest);
         all.for_each(|at| *at = hole.moved(*at));
     }

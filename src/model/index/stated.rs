@@ -307,7 +307,7 @@ impl Index {
 
     /// The last step of the newest run, if it decided on an answer or left one in the state.
     fn last_answer(&self) -> Option<(usize, &super::StepHead)> {
-        let n = self.steps.len().checked_sub(1).filter(|n| *n >= self.newest_start())?;
+        let n = self.last_step()?;
         let step = self.steps.get(n).filter(|step| !step.is_left)?;
         (self.name(step.mode) == "final" || step.answer.is_some()).then_some((n, step))
     }
