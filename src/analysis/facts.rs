@@ -319,24 +319,24 @@ pub(super) fn lost(index: &Index) -> Option<Lost> {
     let open = |segment: &Segment| segment.first_group + usize::from(under_way(segment));
     let rounds = match index.segment() {
         // Events out of order begin a round again and again: only steps that events alone name have no line.
-        Some(_) if index.is_disordered() => there - unread + unwritten(index),
+        Some(_) if index.is_disordered() => there + unwritten(index),
         Some(segment) => index.groups().len().saturating_sub(open(segment)),
         None => 0,
     };
     // A writer that wrote a line twice may have counted both.
-    let missing =
-        rounds.saturating_sub(there - unread).max(counted(index).saturating_sub(index.newest_lines() - unread));
-    // A line that cannot be read is a step's, unless all steps have lines besides.
-    let count = if foreign(index).is_some() { missing } else { missing.max(unread) };
+    let missing = rounds.saturating_sub(there).max(counted(index).saturating_sub(index.newest_lines()));
+    // A line that cannot be read is a step's where there are as many rounds; where no other record tells, it may be none.
+    let is_told = rounds.max(counted(index)) > 0 || !index.groups().is_empty();
+    let count = if is_told { missing } else { missing.max(unread) };
     // Ids count up by one; where they skip, a line is missing.
     let jump = index.tally().run.first_jump.unwrap_or(index.steps().len());
-    let torn = (unread > 0).then(|| first_unread(index)).flatten();
+    let torn = (unread > 0 && !is_told).then(|| first_unread(index)).flatten();
     let from = torn.map_or(jump, |torn| torn.min(jump));
     (count > 0).then_some(Lost { count, from: from as u64, is_skipped: false })
 }
 
 /// How many lines of the newest run hold no readable step, where lines are steps.
-fn unread(index: &Index) -> usize {
+pub(super) fn unread(index: &Index) -> usize {
     let readable = index.tally().run.readable;
     // Whatever is JSON counts there.
     let foreign = newest_run(index).filter(|(_, step)| step.fate == Fate::Foreign).count();
@@ -403,8 +403,7 @@ pub(super) fn foreign(index: &Index) -> Option<u64> {
 /// exception ended the run was not.
 pub(super) fn is_counted(index: &Index) -> bool {
     let died = index.segment().is_some_and(|segment| segment.end.is_none() && segment.teardown.is_some());
-    let is_only_the_last =
-        |lost: Lost| died && lost.count == 1 && unread(index) == 0 && counted(index) <= index.newest_lines();
+    let is_only_the_last = |lost: Lost| died && lost.count == 1 && counted(index) <= index.newest_lines();
     lost(index).is_none_or(is_only_the_last) && foreign(index).is_none() && index.double_steps().0 == 0
 }
 

@@ -563,7 +563,8 @@ pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: 
     // Steps without a line may have called anything.
     let is_counted = facts::is_counted(index);
     // So may those whose results alone are there.
-    let has_calls = is_counted && manifest.is_none_or(|manifest| manifest.answers_without_calls == 0);
+    let unread = facts::unread(index);
+    let has_calls = is_counted && unread == 0 && manifest.is_none_or(|manifest| manifest.answers_without_calls == 0);
     let took = own_ms(index);
     let steps_untold = is_untold(index) || !is_counted || index.away().is_some();
     let events_untold = !index.format().is_one_file()
@@ -578,7 +579,8 @@ pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: 
         verdict: if index.is_partial() { Verdict::of_unread(steps) } else { verdict(index, &life) },
         segments: index.segments().len(),
         parts: segments.len(),
-        steps: run.readable,
+        // A line that cannot be read is a step where other records count as many.
+        steps: if unread > 0 && is_counted { steps } else { run.readable },
         events,
         steps_now: steps,
         // Where all are, nobody says what they are nested in.
@@ -645,7 +647,7 @@ pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: 
         },
         issues: health::counts(index),
         errors: index.failed_steps() + failed_without_line(index),
-        errors_untold: steps_untold || events_untold,
+        errors_untold: steps_untold || events_untold || unread > 0,
         events_untold,
         partial: index.is_partial(),
         fingerprint: Fingerprint::of(index),

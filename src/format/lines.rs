@@ -58,7 +58,7 @@ pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
         out.extend_from_slice(line);
         out.push(b'\n');
     };
-    for line in lines() {
+    for line in lines().filter(|_| !is_first) {
         match is_clean(line) {
             true => add(line),
             false => {

@@ -203,7 +203,10 @@ fn is_of_run(file: TraceFile, head: &[u8]) -> Option<bool> {
         }
         // What was cut off may have been what tells, and a record may have few members.
         let is_cut = || std::str::from_utf8(text).map_or(true, |text| !Json::is_json(text));
-        if keys.iter().all(|key| known.contains(key)) && (object.is_empty() || may_be || is_cut()) {
+        if text.starts_with(b"{")
+            && keys.iter().all(|key| known.contains(key))
+            && (object.is_empty() || may_be || is_cut())
+        {
             found = None;
         }
     }

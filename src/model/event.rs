@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use super::end::StopVerdict;
 use super::stated::Said;
-use super::step::{CriticAction, Value};
+use super::step::{CriticAction, Invocation, Value};
 use super::{Fate, Span, Symbol};
 
 /// One line of `events.jsonl` as the index keeps it.
@@ -116,6 +116,8 @@ pub enum EventNote {
     Decision(Box<DecisionNote>),
     /// What the critics of the step said, as [`critics_hash`].
     CriticOutputs(u64),
+    /// What calls came to, as [`invocations_hash`].
+    Invoked(u64),
     /// The critics let the step pass.
     Passed,
     /// `CHECK_STOP` stopped the run.
@@ -150,6 +152,8 @@ pub struct Decided {
     pub mode: Symbol,
     /// How many actions there are, and a hash of the names of the first, as [`names_hash`].
     pub actions: Option<(u32, u64)>,
+    /// A hash of the names and arguments of all actions, as [`StepHead::asked_hash`](super::StepHead::asked_hash).
+    pub asked: Option<u64>,
     /// The answer as a hash; `None` inside where it is none.
     pub answer: Option<Option<NonZeroU64>>,
 }
@@ -162,6 +166,12 @@ pub fn names_hash<'a>(names: impl Iterator<Item = &'a str>) -> u64 {
 /// A hash of what critics asked for and the scores that they gave, in order.
 pub fn critics_hash(outputs: impl Iterator<Item = (CriticAction, Option<f64>)>) -> u64 {
     hashed(outputs.map(|(action, score)| (action as u8, score.map(f64::to_bits))))
+}
+
+/// A hash of the tools that were called, how each call went and how long it took, in order.
+pub fn invocations_hash<'a>(invocations: impl Iterator<Item = &'a Invocation<'a>>) -> u64 {
+    let took = |invocation: &Invocation<'_>| invocation.effort.latency_ms.map(f64::to_bits);
+    hashed(invocations.map(|invocation| (invocation.tool.as_deref(), invocation.status.as_deref(), took(invocation))))
 }
 
 fn hashed<T: Hash>(items: impl Iterator<Item = T>) -> u64 {

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::num::{NonZeroU8, NonZeroU64};
 
 use super::call::{CallEnd, CallMark};
+use super::event::invocations_hash;
 use super::fingerprint::{Print, hash_of};
 use super::json::walk;
 use super::loose::Scalar;
@@ -67,6 +68,9 @@ pub struct StepHead {
     pub asked_hash: u64,
     /// A hash of what came of it: what the tools gave, however the writer wraps it.
     pub result_hash: u64,
+    /// How its calls went by its list of invocations, as [`invocations_hash`](super::event::invocations_hash); 0 where it has
+    /// none.
+    pub invoked_hash: u64,
     /// Whether the writer cut one of these.
     pub is_cut: bool,
     /// A hash of what changed in the state: all keys of `state_diff` with their values, before and after.
@@ -330,6 +334,9 @@ impl StepHead {
         let mut results = Print::default();
         step.results.iter().for_each(|result| results.result(result));
         self.result_hash = mixed(self.result_hash, results.done());
+        if step.tells_invocations {
+            self.invoked_hash = invocations_hash(step.invocations.iter());
+        }
         self.is_cut |= step.results.iter().any(|result| result.is_cut);
     }
 
@@ -470,6 +477,16 @@ fn summary(step: &Step<'_>) -> String {
 }
 
 /// The hash of all that the step asks for. Why it does is left out: a reason is no part of what is done.
+/// The hash of the names and arguments of actions that a step without others has as [`StepHead::asked_hash`].
+pub(crate) fn asked_by<'a>(calls: impl Iterator<Item = Call<'a>>) -> u64 {
+    let mut print = Print::default();
+    for call in calls.filter(|call| call.value.is_object()) {
+        print.word(call.name.as_deref().unwrap_or_default());
+        print.value(call.args);
+    }
+    mixed(0, print.done())
+}
+
 fn asked(step: &Step<'_>) -> u64 {
     let mut print = Print::default();
     for call in step.calls.iter().filter(|call| call.value.is_object()) {

@@ -106,9 +106,11 @@ pub struct Group {
     pub spent: Option<SpentNote>,
     /// What the event of its last decision says, which the line of its step says too.
     pub decided: Option<Decided>,
+    /// How its calls went, as [`invocations_hash`](super::event::invocations_hash).
+    pub invoked: Option<u64>,
     /// What its critics said, as [`critics_hash`](super::event::critics_hash).
     pub critics: Option<u64>,
-    /// What came of that: to go on, to try again or to stop.
+    /// What the engine did after the critics: go on, try again or stop.
     pub wish: Option<CriticAction>,
 }
 

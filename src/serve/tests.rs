@@ -89,7 +89,7 @@ async fn directories_that_are_no_runs_are_counted_and_the_first_are_named() {
 async fn a_line_that_is_not_parsed_costs_no_page() {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("a")).unwrap();
-    let line = format!("{{\"step_id\": 0, \"x\": \"{}\"}}\n", "y".repeat(9 << 20));
+    let line = format!("{{\"step_id\": 0, \"decision\": {{}}, \"x\": \"{}\"}}\n", "y".repeat(9 << 20));
     std::fs::write(root.path().join("a/steps.jsonl"), line).unwrap();
     for path in ["/runs/a", "/runs/a/steps/0", "/runs/a/steps/0/value?at=%2Fx"] {
         let (_, _, body) = ask(root.path(), path).await;

@@ -273,7 +273,7 @@ fn lines_that_are_no_steps_do_not_count() {
     // A line that cannot be read is a step where there are as many lines as rounds.
     let (_dir, torn) = written(manifest, &(line(0) + "{\"step_id\": 1, \"dec\n" + &line(2)), &rounds(3));
     assert_eq!(told(&torn, "max_steps=3"), ("same", Some(2)));
-    assert_eq!(row(&torn).steps_known(), Some(2));
+    assert_eq!((row(&torn).steps_known(), row(&torn).tool_calls, row(&torn).errors_known()), (Some(3), None, None));
     assert_eq!(torn.record(Depth::Heads).unread, 1);
     for rule in ["stop_on_tool=write", "consecutive_errors=1", "critic_below=judge:0.5", "keyword=a", "stagnation=1"] {
         assert_eq!(told(&torn, rule), ("unknown", None), "{rule}");

@@ -31,6 +31,7 @@ pub(crate) fn run(key: &str, mark: RunStatus, reason: Option<&str>) -> Summary {
     run.verdict.second = String::new();
     run.verdict.limit = Some(StepLimit { steps: 40, from: LimitFrom::SetBy(Origin::Task) });
     (run.steps, run.steps_now, run.events) = (6, 6, 80);
+    (run.errors_untold, run.events_untold) = (false, false);
     run.duration_ms = Some(90_500.0);
     run.updated = Some(1_000_000_000_000 - 60_000_000);
     run.issues = (0, 0);

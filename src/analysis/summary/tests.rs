@@ -323,12 +323,12 @@ fn a_step_line_that_cannot_be_read_makes_what_is_counted_unknown() {
         steps[2] = torn.to_owned();
         let index = index(&steps, &events, "{}");
         let run = told(&index);
-        assert_eq!((run.steps_known(), run.tool_calls, run.errors_known()), (None, None, None), "{torn}");
-        assert_eq!(
-            record(&index, &Gone, Depth::Heads).lost.map(|lost| (lost.count, lost.from)),
-            Some((1, 2)),
-            "{torn}"
-        );
+        // The events tell of six rounds.
+        assert_eq!((run.steps_known(), run.tool_calls, run.errors_known()), (Some(6), None, None), "{torn}");
+        let alone = self::index(&steps, &[], "{}");
+        assert_eq!((told(&alone).steps_known(), told(&alone).tool_calls), (None, None), "{torn}");
+        let lost = record(&alone, &Gone, Depth::Heads).lost;
+        assert_eq!(lost.map(|lost| (lost.count, lost.from)), Some((1, 2)), "{torn}");
     }
 }
 
@@ -367,9 +367,10 @@ fn a_sum_that_lacks_the_last_step_is_no_total() {
 fn what_depends_on_the_order_of_steps_is_unknown_where_they_are_out_of_order() {
     let (mut steps, events) = six_steps();
     steps.reverse();
-    let index = index(&steps, &events, r#"{"status": "completed", "summary": {"stop_reason": "final"}}"#);
+    let manifest = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
+    let index = index(&steps, &events, manifest);
     let run = told(&index);
-    assert_eq!(run.verdict.certainty, Certainty::Inferred, "{:?}", run.verdict);
+    assert_eq!(run.verdict.certainty, crate::model::Certainty::Inferred, "{:?}", run.verdict);
     assert_eq!((run.verdict.step, run.steps_known()), (Some(0), Some(6)), "the step with the last id");
     assert!(run.verdict.sentence.contains("step 5"), "{}", run.verdict.sentence);
     assert!(record(&index, &Gone, Depth::Heads).disordered);

@@ -2,17 +2,18 @@
 
 use serde_json::value::RawValue;
 
-use super::step::{call as call_of, critic as critic_of, some};
+use super::step::{call as call_of, critic as critic_of, invocation as invocation_of, some};
 use crate::model::end::StopVerdict;
 use crate::model::event::{
-    Decided, DecisionNote, EndNote, Event, EventKind, InitNote, SpentNote, StopNote, critics_hash, names_hash,
+    Decided, DecisionNote, EndNote, Event, EventKind, InitNote, SpentNote, StopNote, critics_hash, invocations_hash,
+    names_hash,
 };
-use crate::model::head::{MAX_INDEXED, answer_hash, one_line};
+use crate::model::head::{MAX_INDEXED, answer_hash, asked_by, one_line};
 use crate::model::json::walk;
 use crate::model::loose::{Many, Maybe, Scalar, wire};
 use crate::model::names::{MAX_ANSWER_BYTES, capped};
 use crate::model::repair::{Remark, object, read_object};
-use crate::model::step::{Pointer, Value};
+use crate::model::step::{Call, Pointer, Value};
 use crate::model::time::parse_ts;
 use crate::model::{EventHead, EventNote, IssueKind, Names};
 
@@ -104,6 +105,7 @@ wire! {
         actions: Option<&'a RawValue>,
         final_answer: Scalar<'a>,
         critic_outputs: Option<&'a RawValue>,
+        tool_invocations: Option<&'a RawValue>,
         reason: Scalar<'a>,
         stop_reason: Scalar<'a>,
         stop_detail: Scalar<'a>,
@@ -256,6 +258,11 @@ impl EventWire<'_> {
                 let outputs = outputs.map(|text| critic_of(Value { text, at: Pointer::default() }));
                 Some(EventNote::CriticOutputs(critics_hash(outputs.map(|output| (output.action, output.score)))))
             }
+            ("ACT", "action_results") => {
+                let list = payload.tool_invocations.map(RawValue::get).filter(|list| list.starts_with('['))?;
+                let list = walk::items(list).map(|text| invocation_of(Value { text, at: Pointer::default() }));
+                Some(EventNote::Invoked(invocations_hash(list.collect::<Vec<_>>().iter())))
+            }
             ("CRITIC", "pass") => Some(EventNote::Passed),
             ("CRITIC", "stop" | "retry") => Some(EventNote::Critics(note(&payload.reason).unwrap_or_default())),
             _ => None,
@@ -278,21 +285,22 @@ impl PayloadWire<'_> {
 
     fn decided(&self, names: &mut Names) -> Decided {
         let actions = self.actions.map(RawValue::get).filter(|list| list.starts_with('['));
-        let actions = actions.map(|list| {
-            let calls: Vec<&str> = walk::items(list).collect();
-            let name = |text: &&str| {
-                let name = call_of(Value { text, at: Pointer::default() }).name;
-                names.intern(name.as_deref().unwrap_or_default())
-            };
+        let calls = actions.map(|list| {
+            let calls = walk::items(list).map(|text| call_of(Value { text, at: Pointer::default() }));
+            calls.collect::<Vec<_>>()
+        });
+        let actions = calls.as_ref().map(|calls| {
+            let name = |call: &Call<'_>| names.intern(call.name.as_deref().unwrap_or_default());
             let named: Vec<_> = calls.iter().take(MAX_INDEXED).map(name).collect();
             let count = u32::try_from(calls.len()).unwrap_or(u32::MAX);
             (count, names_hash(named.into_iter().map(|name| names.get(name))))
         });
+        let asked = calls.filter(|calls| !calls.is_empty()).map(|calls| asked_by(calls.into_iter()));
         let answer = match self.final_answer {
             Scalar::Absent => None,
             ref answer => Some(answer.str().map(answer_hash)),
         };
-        Decided { mode: names.intern(self.mode.str().unwrap_or_default()), actions, answer }
+        Decided { mode: names.intern(self.mode.str().unwrap_or_default()), actions, asked, answer }
     }
 
     fn init(&self) -> InitNote {

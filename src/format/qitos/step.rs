@@ -320,7 +320,7 @@ pub(super) fn call(value: Value<'_>) -> Call<'_> {
     }
 }
 
-fn invocation(value: Value<'_>) -> Invocation<'_> {
+pub(super) fn invocation(value: Value<'_>) -> Invocation<'_> {
     let ran = Ran::of(value.text);
     Invocation {
         value,

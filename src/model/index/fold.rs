@@ -47,6 +47,11 @@ impl Index {
             self.steps.get_mut(ordinal).into_iter().for_each(|step| step.is_left = is_left);
             self.unsettle(ordinal);
         }
+        let begins = |(event, _): &(EventHead, _)| matches!(event.kind, EventKind::RunStart | EventKind::Setup);
+        if !self.segments.is_empty() && delta.events.iter().any(begins) {
+            // An id that comes again may be of the run that begins.
+            self.step_laps.takes_none_twice();
+        }
         delta.steps.into_iter().for_each(|step| self.push_step(step));
         delta.events.into_iter().for_each(|(event, note)| self.push_event(event, note));
         if let Some(manifest) = delta.manifest {
@@ -302,6 +307,7 @@ impl Index {
                 }
             }
             EventNote::CriticOutputs(outputs) => group.into_iter().for_each(|group| group.critics = Some(outputs)),
+            EventNote::Invoked(calls) => group.into_iter().for_each(|group| group.invoked = Some(calls)),
             EventNote::Passed => group.into_iter().for_each(|group| group.wish = Some(CriticAction::Continue)),
             EventNote::Spent(spent) => {
                 if let Some(group) = group {

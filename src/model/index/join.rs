@@ -63,6 +63,11 @@ impl Laps {
         self.is_torn |= self.bare >= MAX_WALK;
     }
 
+    /// Has each id that its lap has already begin a lap.
+    pub(super) fn takes_none_twice(&mut self) {
+        self.takes_doubles = false;
+    }
+
     /// Takes `id` out of the gaps; says whether it was in one.
     fn fill(&mut self, id: i64) -> bool {
         let gap = self.gaps.range(..=id).next_back().map(|(first, last)| (*first, *last));
