@@ -190,6 +190,7 @@ fn is_of_run(file: TraceFile, head: &[u8]) -> Option<bool> {
                 let is_numbered = value("step_id").is_some_and(|id| id.parse::<i64>().is_ok());
                 let is_odd = value("decision").is_some_and(|decision| decision.starts_with('"'));
                 let is_step = begins("decision", '{') || begins("action_results", '[') || begins("state_diff", '{');
+                let is_step = is_step || begins("critic_outputs", '[');
                 (is_numbered && is_step, is_numbered && !is_odd, OF_STEP)
             }
             TraceFile::Events => {

@@ -313,7 +313,7 @@ fn readers_that_never_read_hold_little_memory() {
     let run = dir.path().join("big");
     fs::create_dir(&run).unwrap();
     // The longest lines that are held whole, and many of them.
-    let line = format!("{{\"step_id\": 0, \"x\": \"{}\"}}\n", "y".repeat((8 << 20) - 100));
+    let line = format!("{{\"step_id\": 0, \"decision\": {{}}, \"x\": \"{}\"}}\n", "y".repeat((8 << 20) - 100));
     fs::write(run.join("steps.jsonl"), line.repeat(12)).unwrap();
     let board = Board::serve(dir.path());
     board.until_read();
@@ -347,7 +347,7 @@ fn a_line_and_a_manifest_of_any_length_are_sent_in_pieces() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("big");
     fs::create_dir(&run).unwrap();
-    let text = format!("{{\"step_id\": 0, \"x\": \"{}\"}}", "y".repeat(60 << 20));
+    let text = format!("{{\"step_id\": 0, \"decision\": {{}}, \"x\": \"{}\"}}", "y".repeat(60 << 20));
     fs::write(run.join("steps.jsonl"), format!("{text}\n")).unwrap();
     let board = Board::serve(dir.path());
     board.until_read();

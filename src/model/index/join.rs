@@ -123,6 +123,11 @@ impl Laps {
         self.late_places.contains(&at) || self.doubles.contains(&at)
     }
 
+    /// Whether the item at `at` has an id that its lap has already.
+    pub(super) fn is_double(&self, at: usize) -> bool {
+        self.doubles.contains(&at)
+    }
+
     /// Whether a search finds each id wherever it is, however many more items come.
     pub(super) fn is_exact(&self) -> bool {
         !self.is_torn

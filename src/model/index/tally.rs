@@ -455,7 +455,7 @@ impl Index {
 
     /// Whether step `ordinal` has a round lap by lap, which no line before it has.
     pub(super) fn has_round(&self, ordinal: usize) -> bool {
-        !self.is_repeat(ordinal) && self.in_same_lap(ordinal).is_some()
+        !self.is_repeat(ordinal) && !self.step_laps.is_double(ordinal) && self.in_same_lap(ordinal).is_some()
     }
 
     /// The step of the newest group, lap by lap.
