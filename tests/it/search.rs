@@ -94,7 +94,11 @@ fn a_query_narrows_the_runs_and_nothing_found_is_the_answer_no() {
 fn a_text_may_begin_with_a_dash() {
     let temp = tempfile::tempdir().unwrap();
     fs::create_dir_all(temp.path().join("runs/a")).unwrap();
-    fs::write(temp.path().join("runs/a/steps.jsonl"), "{\"step_id\": 0, \"decision\": {}, \"note\": \"rm -rf cart\"}\n").unwrap();
+    fs::write(
+        temp.path().join("runs/a/steps.jsonl"),
+        "{\"step_id\": 0, \"decision\": {}, \"note\": \"rm -rf cart\"}\n",
+    )
+    .unwrap();
     for args in [
         ["--json", "runs", "--", "-rf"].as_slice(),
         &["runs", "--json", "--", "-rf"],
