@@ -104,6 +104,9 @@ impl Open {
     }
 }
 
+/// What some editors and shells put before the text of a file.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 impl Values {
     /// Looks for the values at `paths`, of which there are at most 64; `*` stands for any item of a list, `{}` for any
     /// member of an object.
@@ -158,7 +161,8 @@ impl Values {
     /// Takes in the next piece, and hands out the watched values that end in it.
     pub fn push(&mut self, piece: &[u8], mut on_value: impl FnMut(WatchedValue<'_>)) {
         (self.kept, self.counted) = (0, 0);
-        let mut at = 0;
+        let begins = self.offset == 0 && self.state == State::Value && self.frames.is_empty();
+        let mut at = if begins && piece.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         while let Some(byte) = piece.get(at).copied().filter(|_| self.state != State::Broken) {
             at = match self.state {
                 State::Inside { depth, string, escaped } => {
@@ -394,6 +398,14 @@ mod tests {
             });
         }
         (seen, values)
+    }
+
+    #[test]
+    fn a_byte_order_mark_before_the_document_is_passed_over() {
+        let marked = [BYTE_ORDER_MARK, TEXT.as_bytes()].concat();
+        let (seen, values) = values(&[&marked]);
+        assert!(values.is_whole() && seen.len() == self::values(&[TEXT.as_bytes()]).0.len());
+        assert_eq!(seen[0].1.offset, self::values(&[TEXT.as_bytes()]).0[0].1.offset + 3);
     }
 
     #[test]
