@@ -51,7 +51,10 @@ impl Writer {
     /// Writes the rest of a step begun with [`Writer::begin_step`].
     pub(crate) fn end_step(&mut self, output: &str) {
         let results = results(output);
-        self.event("ACT", &json!({"stage": "action_results", "tool_invocations": [], "action_results": results}));
+        self.event(
+            "ACT",
+            &json!({"stage": "action_results", "tool_invocations": invocations(), "action_results": results}),
+        );
         self.event("REDUCE", &json!({"stage": "state_reduced"}));
         self.event("CRITIC", &json!({"stage": "pass", "reason": "fine"}));
         self.event("CHECK_STOP", &json!({"stage": "continue"}));
@@ -67,7 +70,7 @@ impl Writer {
             "decision": {"mode": "act", "actions": self.actions(), "final_answer": null, "rationale": "Count once more."},
             "actions": self.actions(),
             "action_results": results(output),
-            "tool_invocations": [{"tool_name": "count_lines", "attempts": 1, "latency_ms": 1.5, "status": "success"}],
+            "tool_invocations": invocations(),
             "critic_outputs": [{"action": "continue", "reason": "fine", "score": 0.75, "critic_name": "ProgressCritic"}],
             "state_diff": {"count": {"before": self.steps, "after": self.steps + 1}},
         });
@@ -121,6 +124,10 @@ pub(crate) fn append(path: &Path, line: &str) {
         file.write_all(format!("{line}\n").as_bytes())
     };
     written.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
+fn invocations() -> Value {
+    json!([{"tool_name": "count_lines", "attempts": 1, "latency_ms": 1.5, "status": "success"}])
 }
 
 fn results(output: &str) -> Value {
