@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 pub use assemble::Unassembled;
 use super::event::{Decided, EndNote, InitNote, SpentNote, StopNote};
 use super::{
-    CriticAction, EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, Span, StepHead, StopVerdict, Symbol,
+    CriticAction, EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, StepHead, StopVerdict, Symbol,
 };
 use join::{Again, Laps};
 pub use list::List;
