@@ -43,7 +43,8 @@ pub(crate) fn total(index: &Index, unit: &'static str) -> Agreement<f64> {
         "ms" => manifest.latency_s.map(|seconds| seconds * 1e3),
         _ => None,
     });
-    stated.extend(of_trace.map(|value| Stated { value, source: TRACE }));
+    let of_trace = of_trace.map(|value| Stated { value, source: TRACE });
+    let mut stated: Vec<Stated<f64>> = of_trace.into_iter().chain(stated).collect();
     stated.extend(summed(index, unit, &stated));
     if !stated.is_empty() {
         // A scripted run counts 0 tokens. If a model replied, a 0 contradicts a positive total, and a negative number always does.
@@ -328,7 +329,15 @@ fn quoted(text: &str) -> String {
 
 /// All totals that records disagree on, a sentence each.
 pub(super) fn disputed_totals(index: &Index) -> Vec<String> {
-    let totals = [("number of steps", "steps"), ("tokens", "tokens"), ("time", "ms"), ("cost", "usd")];
+    let totals = [
+        ("number of steps", "steps"),
+        ("tokens", "tokens"),
+        ("input tokens", "tokens_in"),
+        ("output tokens", "tokens_out"),
+        ("cached tokens", "tokens_cached"),
+        ("time", "ms"),
+        ("cost", "usd"),
+    ];
     let disputed = totals.into_iter().filter_map(|(about, unit)| {
         let total = total(index, unit);
         Some(number_in_words(index, about, unit, total.disputed()?))
@@ -352,7 +361,7 @@ pub(super) fn also_reached(index: &Index) -> Vec<String> {
     // A headline that names all limits needs no second sentence.
     let reached = manifest.limits.iter().filter(|limit| limit.unit != ended.unit && ended.also.is_empty());
     let reached = reached.filter_map(|limit| {
-        let used = used(index, limit).filter(|used| *used >= limit.limit)?;
+        let used = used(index, limit).filter(|used| limit.is_reached_by(*used, limit.bound) == Some(true))?;
         let name = limit.name.strip_suffix("_limit").unwrap_or(limit.name).replace('_', " ");
         let name = if name.ends_with("limit") { name } else { format!("{name} limit") };
         Some(format!(

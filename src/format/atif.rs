@@ -9,9 +9,12 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::part::{self, quoted, text};
-use super::value::{count, cut, exported_end, filled, int, is_true, member, micros, number, spoken, unpacked};
+use super::value::{
+    count, cut, exported_end, filled, int, is_true, member, micros, number, spoken, total_in, unpacked,
+};
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
+use crate::model::index::is_same_total;
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome, RunScore};
 
@@ -57,8 +60,6 @@ pub(super) const PATHS: &[&[&str]] = &[
 const NEWEST: u32 = 8;
 /// At most so many scores of a run are kept.
 const MAX_SCORES: usize = 64;
-/// Sums of money are not the same to the last bit.
-const CENT: f64 = 0.01;
 
 fields! {
     struct Step {
@@ -72,7 +73,7 @@ fields! {
     struct Metrics { prompt_tokens, completion_tokens, cached_tokens, cost_usd, extra }
     struct Totals {
         prompt = "total_prompt_tokens", completion = "total_completion_tokens", cached = "total_cached_tokens",
-        cost = "total_cost_usd", extra,
+        cost = "total_cost_usd", steps = "total_steps", extra,
     }
     struct Agent { name, version, model = "model_name", extra }
     struct RecordPlace { index = "continuation_index", parent = "parent_session_id" }
@@ -93,6 +94,8 @@ pub(super) fn is_trajectory(head: &[u8]) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Trajectory {
     last: Option<usize>,
+    /// A record was read.
+    pub(super) is_read: bool,
     /// The number of the step before.
     id: Option<i64>,
     /// What the agent's steps add up to, where any of them says so.
@@ -112,6 +115,12 @@ pub(super) struct Trajectory {
     of_held: Spent,
     held_that_say: [usize; 3],
     cached: Option<u64>,
+    /// What caches held by the agent's steps, where each of those that have tokens says so.
+    of_cache: Option<u64>,
+    lacks_cached: bool,
+    /// Steps of all sources: those that the totals count, and those in the file.
+    counted: Option<u64>,
+    steps: u64,
     /// All tokens, which this program's own export says where they are not known apart.
     tokens: Option<u64>,
     /// Which continuation of its session this is, and the session that started it.
@@ -156,6 +165,7 @@ fn spent(totals: &Totals<'_>) -> Spent {
 
 impl Reader for Trajectory {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        self.is_read = true;
         let value = Some(record.text);
         match record.path {
             0 => self.step(record.text, draft),
@@ -169,6 +179,7 @@ impl Reader for Trajectory {
                 let totals = Totals::of(record.text);
                 self.totals = spent(&totals);
                 self.cached = count(totals.cached);
+                self.counted = count(totals.steps);
                 self.tokens = totals.extra.and_then(|extra| count(member(extra, "total_tokens")));
             }
             3 => version(&text(value).unwrap_or_default(), draft),
@@ -213,6 +224,18 @@ impl Reader for Trajectory {
         // What it goes on with is a run of its own, and was not started by it.
         let children = self.children.len() + self.held.saturating_sub(self.held_by_name);
         self.compare("final_metrics say", self.totals, draft);
+        // Totals may count steps that are in other files.
+        let is_whole = self.goes_on.is_none() && self.index == 0 && !self.copied && children == 0;
+        if let Some(counted) = self.counted.filter(|counted| is_whole && *counted != self.steps) {
+            let reason = format!("final_metrics say {counted} steps, the file has {}", self.steps);
+            draft.issue(IssueKind::Count, reason);
+        }
+        let held = self.of_cache.filter(|_| is_whole && !self.lacks_cached);
+        if let Some((total, sum)) = self.cached.zip(held).filter(|(total, sum)| total != sum) {
+            let reason = format!("final_metrics say {total} cached tokens, the steps add up to {sum}");
+            draft.run().conflicts.push(cut(&reason));
+            draft.issue(IssueKind::Count, reason);
+        }
         let (prompt, completion, cost) = self.totals;
         let sum = prompt.zip(completion).map(|(prompt, completion)| prompt.saturating_add(completion));
         let unsaid = self.read.is_none() && self.wrote.is_none();
@@ -276,6 +299,7 @@ impl Trajectory {
 
     fn step(&mut self, record: &str, draft: &mut Draft<'_>) {
         let step = Step::of(record);
+        self.steps += 1;
         let source = text(step.source).unwrap_or_default();
         let ts = draft.time(step.timestamp);
         let before = draft.latest();
@@ -340,6 +364,8 @@ impl Trajectory {
             }
         };
         plus(&mut self.read, tokens.input);
+        plus(&mut self.of_cache, tokens.cached);
+        self.lacks_cached |= tokens.input.is_some() && tokens.cached.is_none();
         plus(&mut self.wrote, tokens.output);
         self.asked = self.asked.saturating_add(asked.unwrap_or(1));
         self.tells_asked |= asked.is_some();
@@ -355,28 +381,31 @@ impl Trajectory {
     /// the steps say, and not more where all of that is known.
     pub(super) fn compare(&self, who: &str, totals: Spent, draft: &mut Draft<'_>) {
         let children = self.children.len() + self.held.saturating_sub(self.held_by_name);
-        let is_alone = self.goes_on.is_none() && children <= self.held;
+        // What continues another file may count what was in that one, too.
+        // This program exports totals with what no step shows.
+        let is_alone = self.goes_on.is_none() && self.index == 0 && !self.is_exported && children <= self.held;
         let [says_read, says_wrote, says_cost] = self.held_that_say.map(|say| is_alone && say == self.held);
         let own = (self.read, self.wrote, self.cost);
         let (read, wrote, cost) = plus(plus(own, self.of_copies), self.of_held);
         let tokens = [
-            ("prompt tokens", totals.0, own.0, read.filter(|_| says_read)),
-            ("completion tokens", totals.1, own.1, wrote.filter(|_| says_wrote)),
+            ("prompt tokens", totals.0, own.0, read.filter(|_| says_read && !self.lacks_tokens)),
+            ("completion tokens", totals.1, own.1, wrote.filter(|_| says_wrote && !self.lacks_tokens)),
         ];
         for (what, total, sum, most) in tokens {
             let Some((total, sum)) = total.zip(sum) else { continue };
             if total < sum || most.is_some_and(|most| total > most) {
                 let words = format!("{who} {total} {what}, the steps add up to {sum}");
-                // It can count others too, and never less than the steps say.
-                if total < sum {
-                    draft.run().conflicts.push(cut(&words));
-                }
+                draft.run().conflicts.push(cut(&words));
                 draft.issue(IssueKind::Count, words);
             }
         }
         let Some((total, sum)) = totals.2.zip(own.2.filter(|_| !self.lacks_cost)) else { return };
-        if sum - total >= CENT || cost.is_some_and(|most| says_cost && total - most >= CENT) {
+        let differs = |other: f64| !is_same_total("usd", total, other);
+        if (total < sum && differs(sum)) || cost.is_some_and(|most| says_cost && total > most && differs(most)) {
             draft.issue(IssueKind::Count, format!("{who} {total} USD, the steps add up to {sum}"));
+            let field = if who.starts_with("result") { "result.json" } else { "final_metrics" };
+            let stated = [total_in("usd", total, field), total_in("usd", sum, "the metrics of the steps")];
+            draft.run().statements.extend(stated);
         }
     }
 }

@@ -459,7 +459,7 @@ impl Session {
             None if self.last.and_then(|n| draft.said(n)).is_none() => None,
             Some("max_tokens") => of("The reply reached its token limit", Outcome::Truncated),
             Some("refusal") => of("The model refused", Outcome::Failed),
-            Some("model_context_window_exceeded") => of("Context window full", Outcome::Failed),
+            Some("model_context_window_exceeded") => of(Ended::CONTEXT_FULL, Outcome::Failed),
             None => Some(Ended::answered(Ended::NO_CALLS)),
             Some(finish @ ("end_turn" | "stop_sequence")) => Some(Ended::answered(finish)),
             Some(finish) => Some(Ended::new(finish, "Ended its turn", Outcome::Unknown, Certainty::Inferred)),

@@ -515,7 +515,7 @@ fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
     let said = message.strip_prefix("stream disconnected before completion: ").unwrap_or(&message);
     let begins = |words: &str| is_unnamed && said.starts_with(words);
     let (headline, outcome) = match &*word {
-        "context_window_exceeded" => ("Context window full", Outcome::Failed),
+        "context_window_exceeded" => (Ended::CONTEXT_FULL, Outcome::Failed),
         // A limit of the service on its user, like a rate limit, and none of this run.
         "usage_limit_exceeded" => ("Usage limit of the provider reached", Outcome::Failed),
         "session_budget_exceeded" => ("Session budget used up", Outcome::Truncated),
@@ -528,7 +528,7 @@ fn failure(class: Option<&str>, message: Option<&str>) -> Ended {
         _ if begins("Codex ran out of room in the model's context window")
             || begins("Your input exceeds the context window") =>
         {
-            ("Context window full", Outcome::Failed)
+            (Ended::CONTEXT_FULL, Outcome::Failed)
         }
         _ if is_unnamed => ("Ended by an error", Outcome::Failed),
         _ => ("Ended by an API error", Outcome::Failed),

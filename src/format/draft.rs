@@ -2,6 +2,7 @@
 //!
 //! A reader says what each record is; the draft keeps what may still change: the steps that go on, and the manifest.
 
+mod limits;
 mod odd;
 mod sums;
 
@@ -583,6 +584,8 @@ impl<'a> Draft<'a> {
         manifest.tokens = manifest.tokens.or(open.sums.tokens());
         delta.issues.extend(odd::of_totals(&mut manifest, &mut open.odd));
         manifest.usage.cached = manifest.usage.cached.or(open.sums.cached());
+        limits::dispute(&mut manifest);
+        limits::settle(&mut manifest);
         if open.told.as_ref() != Some(&manifest) {
             open.told = Some(manifest.clone());
             delta.manifest = Some(ManifestState::Read(Box::new(manifest)));

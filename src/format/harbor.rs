@@ -2,12 +2,15 @@
 //! and what its verifier gave for it, in `result.json` beside it, which is written last.
 
 use super::part::text;
-use super::value::{above_zero, count, cut, filled, micros, number, short};
+use super::raised::what_raised;
+use super::value::{above_zero, count, cut, filled, limit, micros, number, short, total_in};
 use super::watch::has_begun;
-use super::{Draft, Reader, Shape, Source, Tool, atif, claude, codex};
+use super::{Draft, Reader, Shape, Source, Tool, atif, claude, codex, mini_swe_agent};
 use crate::model::json::walk;
 use crate::model::step::Usage;
-use crate::model::{self, Can, Capabilities, Certainty, Ended, Format, IssueKind, Outcome, RunScore};
+use crate::model::{
+    self, Can, Capabilities, Certainty, Ended, Fact, Format, IssueKind, Outcome, RunScore, Statement, ToolLimit, stated,
+};
 
 /// A trial.
 pub(super) static TRIAL: Tool = Tool {
@@ -52,14 +55,36 @@ pub(super) static CODEX_TRIAL: Tool = Tool {
     reader: || Box::new(Captured::new(&codex::exec::STREAM)),
 };
 
-/// The reader of a trial without a trajectory, by what its agent printed.
+/// The same of mini-swe-agent, which writes its own trajectory.
+pub(super) static MINI_TRIAL: Tool = Tool {
+    format: Format {
+        name: TRIAL.format.name,
+        can: Capabilities { scores: Can::Partly, ..mini_swe_agent::TRAJECTORY.format.can },
+        ..mini_swe_agent::TRAJECTORY.format
+    },
+    shape: Shape::Directory {
+        paths: mini_swe_agent::PATHS,
+        below: "agent",
+        records: "mini-swe-agent.trajectory.json",
+        beside: RESULT,
+    },
+    is: |_, _| false,
+    reader: || Box::new(Captured::new(&mini_swe_agent::TRAJECTORY)),
+};
+
+/// Files that hold the steps of an agent, each with its reader.
+const CAPTURED: [(&str, &Tool); 3] = [
+    ("agent/claude-code.txt", &CLAUDE_TRIAL),
+    ("agent/codex.txt", &CODEX_TRIAL),
+    ("agent/mini-swe-agent.trajectory.json", &MINI_TRIAL),
+];
+
+/// The reader of a trial without a trajectory, by what its agent wrote.
 pub(super) fn with_records(has: impl Fn(&str) -> bool) -> Option<&'static Tool> {
     if has("agent/trajectory.json") {
         return None;
     }
-    [(&CLAUDE_TRIAL, "agent/claude-code.txt"), (&CODEX_TRIAL, "agent/codex.txt")]
-        .into_iter()
-        .find_map(|(tool, file)| has(file).then_some(tool))
+    CAPTURED.into_iter().find_map(|(file, tool)| has(file).then_some(tool))
 }
 
 /// What the trial came to.
@@ -73,8 +98,10 @@ const MAX_REWARDS: usize = 64;
 fields! {
     struct Result {
         trial_name, agent_info, agent_result, verifier_result, exception = "exception_info", started_at, finished_at,
-        agent_execution, steps = "step_results", step_name, task_name, source,
+        agent_execution, steps = "step_results", step_name, task_name, source, config,
     }
+    struct Config { agent, of_all = "timeout_multiplier", of_agent = "agent_timeout_multiplier" }
+    struct AgentConfig { given = "override_timeout_sec", most = "max_timeout_sec" }
     struct AgentInfo { name, version, model_info }
     struct ModelInfo { name, provider }
     struct AgentResult { input = "n_input_tokens", cached = "n_cache_tokens", output = "n_output_tokens", cost_usd }
@@ -117,7 +144,13 @@ impl Reader for Trial {
         let of_steps = [self.trajectory.read, self.trajectory.wrote].into_iter().flatten().reduce(u64::saturating_add);
         let lacks = self.trajectory.lacks_tokens || of_steps.is_none();
         let tokens = tokens.filter(|tokens| lacks && *tokens > of_steps.unwrap_or_default());
+        let of_trial = ended(&result);
+        // The time of an agent is there even if its sandbox never started.
+        let is_unstarted = of_trial.as_ref().is_some_and(|end| &*end.headline == NO_SANDBOX);
+        let has_run = result.agent_execution.is_some_and(|execution| execution.starts_with('{')) && !is_unstarted;
         let run = draft.run();
+        // The agent ran, and what it did is in no file that can be read.
+        run.steps_untold |= has_run && !self.trajectory.is_read && steps == 0;
         run.children = run.children.map(|children| children + steps);
         if tokens.is_some() {
             run.tokens = tokens;
@@ -129,7 +162,7 @@ impl Reader for Trial {
         }
         let cost = above_zero(used.cost_usd);
         run.cost_usd = if self.trajectory.lacks_cost { cost.or(run.cost_usd) } else { run.cost_usd.or(cost) };
-        run.ended = ended(&result).map(Box::new).or(run.ended.take());
+        run.ended = of_trial.map(Box::new).or(run.ended.take());
     }
 }
 
@@ -174,13 +207,31 @@ impl Reader for Captured {
             run.tokens = tokens;
             run.usage = usage_of(&used);
         }
+        let cost_of_stream = run.cost_usd.filter(|_| !run.cost_estimated);
         run.cost_usd = run.cost_usd.or(above_zero(used.cost_usd));
         let of_trial = ended(&result).map(Box::new);
         // Without an exception the trial says no more than that the agent is through; the stream says how.
         let is_through = of_trial.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
         let is_other = run.ended.as_ref().is_some_and(|end| end.outcome != Outcome::Completed);
-        if !(is_through && is_other) {
-            run.ended = of_trial.or(run.ended.take());
+        let of_stream = run.ended.take().map(|end| *end);
+        let (end, conflict) = match (of_trial.map(|end| *end), of_stream) {
+            (Some(_), Some(stream)) if is_through && is_other => (Some(stream), None),
+            (Some(trial), Some(stream)) if stream.certainty == Certainty::Recorded => {
+                let told = vec![(RESULT, trial), ("the output of the agent", stream)];
+                Ended::agreed(told).map_or((None, None), |(end, conflict)| (Some(end), conflict))
+            }
+            (trial, stream) => (trial.or(stream), None),
+        };
+        run.ended = end.map(Box::new);
+        let is_new = |words: &Box<str>| !run.conflicts.contains(words);
+        let conflict = conflict.filter(is_new);
+        run.conflicts.extend(conflict);
+        run.statements.retain(|statement| !matches!(statement.fact, Fact::Total(_)));
+        if let Some((of_trial, of_stream)) = above_zero(used.cost_usd).zip(cost_of_stream) {
+            run.statements.extend([
+                total_in("usd", of_trial, "result.json agent_result.cost_usd"),
+                total_in("usd", of_stream, "the output of the agent"),
+            ]);
         }
         run.awaits_user = false;
     }
@@ -195,7 +246,11 @@ fn about(result: &Result<'_>, draft: &mut Draft<'_>) {
     let agent = result.agent_info.map(AgentInfo::of).unwrap_or_default();
     let asked = agent.model_info.map(ModelInfo::of).unwrap_or_default();
     let [started_at, finished_at] = [result.started_at, result.finished_at].map(|time| draft.time_of_whole(time));
+    let limit = limit("override_timeout_sec", timeout(result), "ms", took(result).map(|seconds| seconds * 1e3));
     let run = draft.run();
+    run.statements.retain(|statement| !matches!(statement.fact, Fact::Limit(_)));
+    run.statements.extend(limit.iter().map(of_config));
+    run.limits = limit.into_iter().collect();
     run.scores = rewards(result);
     run.trial = Some(Box::new(model::Trial {
         task_set: short(result.source),
@@ -217,6 +272,13 @@ fn about(result: &Result<'_>, draft: &mut Draft<'_>) {
     run.latency_s = took(result).or(run.latency_s);
 }
 
+/// What the configuration states about the time of the agent.
+fn of_config(limit: &ToolLimit) -> Statement {
+    let field = "config.agent.override_timeout_sec".into();
+    let source = stated::Source { who: "the configuration", file: RESULT, line: None, field };
+    Statement::number(Fact::Limit("ms"), limit.limit, source)
+}
+
 /// Whether it says that the trial finished before it started.
 fn is_reversed(result: &Result<'_>) -> bool {
     let times = micros(result.started_at).zip(micros(result.finished_at));
@@ -230,6 +292,17 @@ fn took(result: &Result<'_>) -> Option<f64> {
     let run = result.agent_execution.map(Timing::of)?;
     let (from, to) = micros(run.started_at).zip(micros(run.finished_at))?;
     Some(to.checked_sub(from)? as f64 / 1e6).filter(|seconds| *seconds >= 0.0)
+}
+
+/// The time that the configuration of the trial gives its agent, in milliseconds. Without one in it, that of the task
+/// holds, which no file of the trial has.
+fn timeout(result: &Result<'_>) -> Option<f64> {
+    let config = result.config.map(Config::of)?;
+    let agent = config.agent.map(AgentConfig::of)?;
+    let seconds = above_zero(agent.given)?;
+    let seconds = above_zero(agent.most).map_or(seconds, |most| seconds.min(most));
+    let factor = number(config.of_agent).or_else(|| number(config.of_all)).unwrap_or(1.0);
+    Some(seconds * factor * 1e3)
 }
 
 /// How the trial ended; `None` where it goes on.
@@ -248,7 +321,7 @@ fn told_end(result: &Result<'_>) -> Option<Ended> {
     let Some(exception) = exception.or_else(of_steps) else {
         text(result.finished_at)?;
         let end = Ended::new("finished", "The agent finished", Outcome::Completed, Certainty::Recorded);
-        return Some(end.detail(rewards));
+        return Some(end.aside(rewards));
     };
     let kind = text(exception.kind).unwrap_or_default();
     let message = text(exception.message).unwrap_or_default();
@@ -257,11 +330,11 @@ fn told_end(result: &Result<'_>) -> Option<Ended> {
     if kind == "AgentTimeoutError" {
         let took = took(result).map(|seconds| seconds * 1e3);
         let seconds = message.split_whitespace().find_map(|word| word.parse::<f64>().ok());
-        return Some(end.detail(rewards).compare(took, seconds.map(|seconds| seconds * 1e3), "ms"));
+        let limit = seconds.map(|seconds| seconds * 1e3).or_else(|| timeout(result));
+        return Some(end.aside(rewards).compare(took, limit, "ms"));
     }
     let line = message.lines().next().unwrap_or_default();
-    let parts: Vec<&str> = [line, &rewards].into_iter().filter(|part| !part.is_empty()).collect();
-    Some(end.detail(cut(&parts.join("; "))))
+    Some(end.detail(cut(line)).aside(rewards))
 }
 
 /// What the verifier gave for the trial; where it has several steps and nothing as a whole, for each of them.
@@ -292,26 +365,29 @@ fn in_words(rewards: &[RunScore]) -> String {
     cut(&each.join(", ")).into()
 }
 
+/// The headline of a trial whose sandbox failed.
+const NO_SANDBOX: &str = "The sandbox failed";
+
 /// Harbor sorts its exceptions by who or what ended the trial.
 fn meaning(kind: &str) -> (&'static str, Outcome) {
+    if let Some(meaning) = what_raised(kind) {
+        return meaning;
+    }
     match kind {
         "AgentTimeoutError" => ("Time limit of the agent reached", Outcome::Truncated),
-        "ContextWindowExceededError" | "ContextLengthExceededError" => ("Context window full", Outcome::Failed),
         "OutputTokenExceededError" | "OutputLengthExceededError" => {
             ("The reply reached its token limit", Outcome::Truncated)
         }
-        "BudgetExceededError" => ("Cost budget used up", Outcome::Truncated),
         "ApiUsageLimitError" => ("Usage limit of the provider reached", Outcome::Failed),
         "ApiRateLimitError" | "RateLimitError" => ("Rate limit of the provider reached", Outcome::Failed),
         "AgentSafetyRefusalError" | "ContentPolicyViolationError" => ("The model refused", Outcome::Failed),
-        "CancelledError" => ("Cancelled", Outcome::Cancelled),
         "EnvironmentStartTimeoutError"
         | "SandboxBuildFailedError"
         | "AgentSetupTimeoutError"
         | "HealthcheckError"
         | "SandboxLikelyOutOfMemoryError"
         | "MemoryLimitExceededError"
-        | "SSHAccessError" => ("The sandbox failed", Outcome::Failed),
+        | "SSHAccessError" => (NO_SANDBOX, Outcome::Failed),
         "VerifierTimeoutError" | "RewardFileNotFoundError" | "RewardFileEmptyError" | "VerifierOutputParseError" => {
             ("The verifier failed", Outcome::Failed)
         }

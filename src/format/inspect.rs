@@ -202,6 +202,9 @@ impl Reader for Sample {
         if let Some(difference) = self.facts.differences() {
             draft.issue_of_whole(IssueKind::Count, difference);
         }
+        for (seconds, what) in self.facts.odd_times() {
+            draft.took(seconds, what);
+        }
         self.facts.tell(last.unwrap_or_default(), latest, draft.run());
     }
 }

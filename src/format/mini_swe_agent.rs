@@ -4,11 +4,14 @@
 //! the bare list of messages: their commands stand in fenced blocks, and nothing says how the run ended.
 
 use super::part::{self, quoted, text};
-use super::value::{above_zero, count, cut, filled, given, int, limit, number, reached, seconds, spoken, unpacked};
+use super::raised::what_raised;
+use super::value::{
+    above_zero, answer_in, count, cut, filled, given, int, limit, number, seconds, spoken, total_in, unpacked,
+};
 use super::watch::{begun, has_begun};
-use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
+use super::{Answer, CallDraft, Draft, EventDraft, Part, Paths, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Fact, Format, Outcome, Statement, stated};
+use crate::model::{Bound, Can, Capabilities, Certainty, Ended, EventKind, Fact, Format, Outcome, Statement, stated};
 
 /// A trajectory.
 pub(super) static TRAJECTORY: Tool = Tool {
@@ -25,13 +28,17 @@ pub(super) static TRAJECTORY: Tool = Tool {
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
         ..Format::UNKNOWN
     },
-    shape: Shape::Document(&[&["messages", "*"], &["*"], &["info"], &["instance_id"]]),
+    shape: Shape::Document(PATHS),
     is: |name, head| name.ends_with(".json") && is_trajectory(name, head),
     reader: || Box::new(Trajectory::default()),
 };
 
+pub(super) const PATHS: Paths = &[&["messages", "*"], &["*"], &["info"], &["instance_id"]];
+
 /// What a command prints to end the run.
 const SUBMIT: &str = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT";
+
+const TIME_LIMIT: &str = "wall_time_limit_seconds";
 
 fields! {
     struct Message { role, object, content, output, reasoning = "reasoning_content", extra, tool_call_id, call_id, kind = "type" }
@@ -80,9 +87,15 @@ fn begun_of_old(head: &[u8]) -> bool {
 struct Trajectory {
     /// The newest step.
     last: Option<usize>,
+    /// The time of the first message that has one.
+    began: Option<i64>,
+    /// What the replies cost that say so.
+    spent: f64,
     info: About,
     /// The words of the last message, which the program writes.
     exit: Option<(usize, String, String)>,
+    /// What that message says was submitted.
+    exit_answer: Option<String>,
     /// The last reply is one command that prints the word which ends the run, and what came back is no output of a command
     /// that the program went on after.
     submits: bool,
@@ -95,12 +108,8 @@ struct About {
     status: Option<String>,
     answer: Option<String>,
     traceback: Option<String>,
-    cost: Option<f64>,
-    calls: Option<f64>,
     counted: Option<u64>,
-    step_limit: Option<f64>,
-    cost_limit: Option<f64>,
-    seconds: Option<f64>,
+    cost: Option<f64>,
 }
 
 impl Reader for Trajectory {
@@ -117,16 +126,35 @@ impl Reader for Trajectory {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let ended = self.ended(draft);
-        let answer = self.info.answer.as_deref().filter(|_| ended.is_some()).map(|answer| cut(answer.trim()));
+        let (ended, conflict) = self.ended(draft).map_or((None, None), |(end, conflict)| (Some(end), conflict));
+        let is_answer = ended.as_ref().is_some_and(|end| end.outcome != Outcome::Unknown);
+        let [own, other] = [&self.info.answer, &self.exit_answer]
+            .map(|answer| answer.as_deref().filter(|_| is_answer).map(|answer| cut(answer.trim())));
         let at = draft.latest().filter(|_| ended.is_some());
         draft.counted_calls(self.info.counted);
         // The oldest files hold no time: that such a file is new doesn't show that its run continues.
         let is_closed = draft.latest().is_none();
+        // The clock of the program starts before its first reply.
+        let elapsed = self.began.zip(draft.latest()).map(|(began, latest)| latest.saturating_sub(began) as f64 / 1e3);
         let run = draft.run();
+        for limit in run.limits.iter_mut().filter(|limit| limit.name == TIME_LIMIT) {
+            (limit.used, limit.bound) = (elapsed, Bound::AtLeast);
+        }
         run.is_closed |= is_closed;
         run.updated_at = at;
-        run.final_result = answer;
+        run.conflicts = conflict.into_iter().collect();
+        run.statements.retain(|statement| matches!(statement.fact, Fact::Limit(_)));
+        // A program that knows no price of its model counts none of its replies either.
+        let is_zero = self.info.cost == Some(0.0) && self.spent > 0.0;
+        run.statements.extend(is_zero.then(|| total_in("usd", 0.0, "info.model_stats.instance_cost")));
+        // Two records that differ: neither is preferred.
+        match (own, other) {
+            (Some(own), Some(other)) if own != other => {
+                run.statements.extend([answer_in("info.submission", own), answer_in("the exit message", other)]);
+                run.final_result = None;
+            }
+            (own, other) => run.final_result = own.or(other),
+        }
         run.ended = ended.map(Box::new);
     }
 }
@@ -138,6 +166,7 @@ impl Trajectory {
         let role =
             text(message.role).or_else(|| text(message.kind)).or_else(|| text(message.object)).unwrap_or_default();
         let ts = seconds(extra.timestamp);
+        self.began = self.began.or(ts);
         let before = draft.latest();
         let mark = EventDraft { phase: &role, ts, ..EventDraft::default() };
         if ts.is_some() && draft.is_again(record) {
@@ -154,6 +183,7 @@ impl Trajectory {
                     draft.close(last);
                 }
                 let part = part_of(record);
+                self.spent += part.cost.filter(|cost| *cost > 0.0).unwrap_or_default();
                 self.submits = matches!(&*part.calls, [call] if prints_submit(&call.args));
                 if let Some(model) = &part.model {
                     draft.run().model.get_or_insert_with(|| cut(model));
@@ -165,9 +195,7 @@ impl Trajectory {
             "exit" => {
                 let status = text(extra.exit_status).unwrap_or_default();
                 let at = draft.event(EventDraft { stage: &status, ..mark });
-                if self.info.answer.is_none() {
-                    self.info.answer = filled(extra.submission);
-                }
+                self.exit_answer = filled(extra.submission);
                 self.exit = Some((at, status.clone(), spoken(message.content)));
             }
             _ => {
@@ -208,18 +236,15 @@ impl Trajectory {
             status,
             answer: filled(info.submission),
             traceback: filled(info.traceback),
-            cost: number(stats.instance_cost),
-            calls: number(stats.api_calls),
             counted: count(stats.api_calls),
-            step_limit: above_zero(limits.step_limit),
-            cost_limit: above_zero(limits.cost_limit),
-            seconds: above_zero(limits.wall_time_limit_seconds),
+            cost: number(stats.instance_cost),
         };
-        let About { calls, step_limit, cost_limit, seconds, .. } = self.info;
+        let step_limit = above_zero(limits.step_limit);
+        let seconds = above_zero(limits.wall_time_limit_seconds);
         let held = [
-            limit("step_limit", step_limit, "steps", calls),
-            limit("cost_limit", cost_limit, "usd", above_zero(stats.instance_cost)),
-            limit("wall_time_limit_seconds", seconds.map(|seconds| seconds * 1e3), "ms", None),
+            limit("step_limit", step_limit, "steps", number(stats.api_calls)),
+            limit("cost_limit", above_zero(limits.cost_limit), "usd", number(stats.instance_cost)),
+            limit(TIME_LIMIT, seconds.map(|seconds| seconds * 1e3), "ms", None),
         ];
         let run = draft.run();
         run.limits = held.into_iter().flatten().collect();
@@ -237,43 +262,41 @@ impl Trajectory {
         run.tool = Some(cut(&format!("mini-swe-agent{version}")));
     }
 
-    fn ended(&self, draft: &Draft<'_>) -> Option<Ended> {
-        let (event, said, words) = match &self.exit {
-            Some((event, status, words)) => (Some(*event), Some(status.clone()), words.as_str()),
-            None => (self.info.event, None, ""),
-        };
-        let Some(word) = self.info.status.clone().or(said).filter(|word| !word.is_empty()) else {
+    /// The end by both records of it: the word beside the configuration, and the last message.
+    fn ended(&self, draft: &Draft<'_>) -> Option<(Ended, Option<Box<str>>)> {
+        let words = self.exit.as_ref().map_or("", |(.., words)| words.as_str());
+        let of_info = self.info.status.as_deref().map(|word| ("info", self.ending(word, words)));
+        let of_info = of_info.map(|(who, end)| (who, Ended { event: self.info.event, ..end }));
+        let of_exit = self.exit.as_ref().filter(|(_, word, _)| !word.is_empty());
+        let of_exit = of_exit.map(|(event, word, _)| ("the exit message", self.ending(word, words).told_by(*event)));
+        let told: Vec<(&str, Ended)> = of_exit.into_iter().chain(of_info).collect();
+        if told.is_empty() {
             // Nothing in a bare list of messages tells of its end but the command that asks for it.
             let answered = self.last.is_some_and(|n| draft.unanswered(n) == 0);
             let is_bare = self.info.event.is_none();
-            return (is_bare && self.submits && answered)
-                .then(|| Ended::new(SUBMIT, "Submitted", Outcome::Completed, Certainty::Inferred));
-        };
-        let About { cost, calls, step_limit, cost_limit, seconds, .. } = self.info;
-        let of = |headline, outcome| Ended::new(&word, headline, outcome, Certainty::Recorded);
-        let end = match &*word {
+            let end = || Ended::new(SUBMIT, "Submitted", Outcome::Completed, Certainty::Inferred);
+            return (is_bare && self.submits && answered).then(|| (end(), None));
+        }
+        Ended::agreed(told)
+    }
+
+    fn ending(&self, word: &str, words: &str) -> Ended {
+        let of = |headline, outcome| Ended::new(word, headline, outcome, Certainty::Recorded);
+        match word {
             "Submitted" => of("Submitted", Outcome::Completed),
             // Steps or money: the figures beside it tell which.
-            "LimitsExceeded" => {
-                let steps = ("Step", reached(calls, step_limit, "steps"));
-                let cost = ("Cost", reached(cost, cost_limit, "usd"));
-                let end = Ended::at_limits(&word, &[steps, cost]);
-                end.unwrap_or_else(|| of("Step or cost limit reached", Outcome::Truncated))
-            }
-            "TimeExceeded" => {
-                let limit = seconds.map(|seconds| seconds * 1e3);
-                of("Time limit reached", Outcome::Truncated).compare(None, limit, "ms")
-            }
+            "LimitsExceeded" => of("Step or cost limit reached", Outcome::Truncated)
+                .at(&[("Step", "step_limit"), ("Cost", "cost_limit")]),
+            "TimeExceeded" => of("Time limit reached", Outcome::Truncated).at(&[("Time", TIME_LIMIT)]),
             "RepeatedFormatError" => of("Replies without a command that could be run", Outcome::Failed),
-            "UserInterruption" | "KeyboardInterrupt" => of("Interrupted by the user", Outcome::Cancelled),
-            "ContextWindowExceeded" | "ContextWindowExceededError" => of("Context window full", Outcome::Failed),
+            "ContextWindowExceeded" => of(Ended::CONTEXT_FULL, Outcome::Failed),
+            word if let Some((headline, outcome)) = what_raised(word) => of(headline, outcome),
             _ => {
                 let last = self.info.traceback.as_deref().and_then(|text| text.trim_end().lines().last());
-                let why = [last.unwrap_or_default(), words, &word].into_iter().find(|words| !words.is_empty());
+                let why = [last.unwrap_or_default(), words, word].into_iter().find(|words| !words.is_empty());
                 of("Ended by an error", Outcome::Failed).detail(cut(why.unwrap_or_default()))
             }
-        };
-        Some(Ended { event, ..end })
+        }
     }
 }
 

@@ -65,6 +65,7 @@ mod otlp;
 mod part;
 mod qitos;
 mod qwen;
+mod raised;
 mod recent;
 mod swe_agent;
 mod tau2;
@@ -315,6 +316,7 @@ static TOOLS: &[&Tool] = &[
     &harbor::TRIAL,
     &harbor::CLAUDE_TRIAL,
     &harbor::CODEX_TRIAL,
+    &harbor::MINI_TRIAL,
     &inspect::LOG,
     &atif::TRAJECTORY,
     &openhands::CONVERSATION,

@@ -9,16 +9,17 @@ pub(super) mod exported;
 pub(super) mod instance;
 
 use super::part::{self, quoted, text};
+use super::raised::what_raised;
 use super::recent::Recent;
 use super::value::{
     above_zero, below, count, cut, filled, int, is_text, is_true, leading, limit, member, number, objects, spoken,
-    unpacked,
+    total_in, unpacked,
 };
 use super::watch::has_begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Numbering, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
+use crate::model::{Bound, Can, Capabilities, Certainty, Ended, EventKind, Fact, Format, Outcome, Statement, stated};
 
 /// What both can hold.
 const FORMAT: Format = Format {
@@ -73,7 +74,11 @@ fields! {
     struct Llm { model }
     struct Workspace { working_dir }
     struct Stats { each = "usage_to_metrics" }
-    struct Metrics { model = "model_name", cost = "accumulated_cost", tokens = "accumulated_token_usage" }
+    struct Metrics {
+        model = "model_name", cost = "accumulated_cost", tokens = "accumulated_token_usage",
+        budget = "max_budget_per_task", costs, each = "token_usages",
+    }
+    struct Priced { cost }
     struct Used { prompt_tokens, completion_tokens, cache_read_tokens, reasoning_tokens }
 }
 
@@ -102,6 +107,8 @@ struct Conversation {
     by_call: Recent<Box<str>, usize>,
     last: Option<usize>,
     turns: u64,
+    /// The number of replies and compactions, in all turns and in the last one.
+    iterations: (u64, u64),
     /// A prompt came after the last reply.
     due: bool,
     /// The conversation stopped, as an event says it.
@@ -125,9 +132,12 @@ struct Whole {
     project: Option<String>,
     status: Option<String>,
     max: Option<f64>,
+    budget: Option<f64>,
     tokens: Option<u64>,
     usage: Usage,
     cost: Option<f64>,
+    /// The cost and the tokens by the lists of all requests.
+    listed: (Option<f64>, Option<u64>),
 }
 
 impl Reader for Conversation {
@@ -147,6 +157,7 @@ impl Reader for Conversation {
                 draft.prompt(Some(&words), &mark);
                 self.last.into_iter().for_each(|n| draft.close(n));
                 self.turns += 1;
+                self.iterations.1 = 0;
                 (self.due, self.end, self.answer) = (true, None, None);
             }
             ("ObservationEvent" | "AgentErrorEvent" | "UserRejectObservation", _) => {
@@ -168,6 +179,9 @@ impl Reader for Conversation {
                 self.end = Some(end.told_by(at));
             }
             _ => {
+                if kind.starts_with("Condensation") {
+                    self.iterate();
+                }
                 draft.event(EventDraft { stage: &source, ..mark });
             }
         }
@@ -192,13 +206,28 @@ impl Reader for Conversation {
         let said = || self.replied(draft).and_then(|n| draft.said(n));
         let answer = self.answer.as_ref().map(|(answer, _)| answer.clone()).or_else(said).filter(|_| is_answer);
         let whole = self.beside.as_ref().unwrap_or(&self.state).clone();
+        // The limit holds for a turn. The program writes messages of the user itself, so that a turn may be longer than it
+        // looks.
+        let (all, of_turn) = (self.iterations.0 as f64, self.iterations.1 as f64);
+        let is_whole = self.turns <= 1 || whole.max.is_some_and(|max| of_turn >= max);
+        let (iterations, bound) = if is_whole { (of_turn, Bound::Exact) } else { (all, Bound::AtMost) };
         let run = draft.run();
         run.tool = Some("OpenHands SDK".into());
         run.run_id = whole.id.as_deref().map(cut);
         run.parent = whole.parent.as_deref().map(cut);
         run.model = whole.model.as_deref().map(cut);
-        // It holds for each turn anew.
-        run.limits = limit("max_iterations", whole.max, "iterations", None).into_iter().collect();
+        let limits = [
+            limit("max_iterations", whole.max, "iterations", Some(iterations)).map(|limit| limit.bounded(bound)),
+            limit("max_budget_per_task", whole.budget, "usd", whole.cost),
+        ];
+        run.limits = limits.into_iter().flatten().collect();
+        let file = if self.beside.is_some() { "base_state.json" } else { "" };
+        run.statements = whole.max.into_iter().map(|max| of_state(file, max)).collect();
+        let (cost, tokens) = whole.listed;
+        run.statements
+            .extend(cost.filter(|_| whole.cost.is_some()).map(|cost| total_in("usd", cost, "the sum of costs")));
+        let tokens = tokens.filter(|_| whole.tokens.is_some()).map(|tokens| tokens as f64);
+        run.statements.extend(tokens.map(|tokens| total_in("tokens", tokens, "the sum of token_usages")));
         run.project = whole.project.as_deref().map(cut);
         (run.tokens, run.usage, run.cost_usd) = (whole.tokens, whole.usage, whole.cost);
         run.updated_at = at.filter(|_| ended.is_some());
@@ -218,6 +247,7 @@ impl Conversation {
         let before = draft.latest();
         let n = draft.reply(known, before, EventDraft { kind: EventKind::Decided, ..mark });
         if known.is_none() {
+            self.iterate();
             self.by_response.insert(id.into(), n);
             if let Some(last) = self.last.replace(n) {
                 draft.close(last);
@@ -231,6 +261,12 @@ impl Conversation {
         self.answer = handed.map(|call| (cut(&text(member(&call.args, "message")).unwrap_or_default()), false));
         (self.due, self.end) = (false, None);
         draft.part(n, part);
+    }
+
+    /// Counts a pass of the program's loop.
+    fn iterate(&mut self) {
+        let (all, of_turn) = self.iterations;
+        self.iterations = (all + 1, of_turn + 1);
     }
 
     /// What came of a call.
@@ -267,19 +303,21 @@ impl Conversation {
     /// What an event says stopped the conversation.
     fn fault(&self, code: &str, detail: &str) -> Ended {
         let of = |headline, outcome| Ended::new(code, headline, outcome, Certainty::Recorded);
-        let max = self.beside.as_ref().and_then(|whole| whole.max).or(self.state.max);
         // The figures stand in brackets, and behind the last dollar.
         let within = detail.split_once('(').and_then(|(_, rest)| leading(rest));
         let end = match code {
             "MaxIterationsReached" => {
-                let max = within.or(max);
-                return of("Step limit reached", Outcome::Truncated).compare(max, max, "iterations");
+                let end = of("Step limit reached", Outcome::Truncated);
+                let end = if within.is_some() { end.compare(None, within, "iterations") } else { end };
+                return end.at(&[("Step", "max_iterations")]);
             }
             "MaxBudgetReached" => {
                 let spent = detail.rsplit_once('$').and_then(|(_, rest)| leading(rest));
-                return of("Cost budget used up", Outcome::Truncated).compare(spent, within, "usd");
+                let end = of("Cost budget used up", Outcome::Truncated);
+                let end = if within.is_some() { end.compare(spent, within, "usd") } else { end };
+                return end.at(&[("Cost", "max_budget_per_task")]);
             }
-            "LLMContextWindowExceedError" => of("Context window full", Outcome::Failed),
+            code if let Some((headline, outcome)) = what_raised(code) => of(headline, outcome),
             "LLMContentPolicyViolationError" => of("The model refused", Outcome::Failed),
             _ if code.starts_with("LLM") => of("Ended by an API error", Outcome::Failed),
             _ => of("Ended by an error", Outcome::Failed),
@@ -296,10 +334,12 @@ impl Conversation {
             None => ("the last state", self.told.as_ref().map(|(status, _)| &**status)?),
         };
         let fits = match status {
-            "error" => matches!(end.outcome, Outcome::Failed | Outcome::Truncated),
+            // A fault may be a cancellation; a pause is none.
+            "error" => end.outcome != Outcome::Halted && !matches!(&*end.word, "PauseEvent" | "InterruptEvent"),
             "paused" => end.outcome == Outcome::Cancelled,
             "finished" | "stuck" => false,
-            // It doesn't say how the conversation ended.
+            // It continues after a pause without another event, but not after a fault.
+            "running" | "idle" | "waiting_for_confirmation" => end.outcome == Outcome::Cancelled,
             _ => true,
         };
         (!fits).then(|| format!("{who} says {status}, the last event says {}", end.word).into())
@@ -325,7 +365,7 @@ impl Conversation {
         match status {
             "finished" if self.answer.is_some() => of("The agent finished", Outcome::Completed),
             "finished" => of("Answered", Outcome::Completed),
-            "stuck" => of("Stopped by loop detection", Outcome::Halted),
+            "stuck" => of(Ended::LOOPED, Outcome::Halted),
             "paused" => of("Paused by the user", Outcome::Cancelled),
             "error" => of("Ended by an error", Outcome::Failed),
             "waiting_for_confirmation" => of("Waits for the user to confirm", Outcome::Unknown),
@@ -376,8 +416,41 @@ impl Whole {
         // What no price is known of costs nothing there.
         let cost: f64 = each.iter().filter_map(|metrics| above_zero(metrics.cost)).sum();
         self.cost = Some(cost).filter(|cost| *cost > 0.0);
+        // Each has a list of what its figures are the sums of.
+        self.listed = (listed_cost(&each), listed_tokens(&each));
+        self.budget = each.iter().filter_map(|metrics| above_zero(metrics.budget)).reduce(f64::min).or(self.budget);
         self.model = self.model.take().or_else(|| each.first().and_then(|metrics| filled(metrics.model)));
     }
+}
+
+/// The cost of all requests, where each model that has a cost lists them.
+fn listed_cost(each: &[Metrics<'_>]) -> Option<f64> {
+    let of = |metrics: &Metrics<'_>| {
+        let list = metrics.costs.filter(|list| walk::items(list).next().is_some())?;
+        walk::items(list).map(|item| number(Priced::of(item).cost)).try_fold(0.0, |sum, cost| Some(sum + cost?))
+    };
+    let mut priced = each.iter().filter(|metrics| above_zero(metrics.cost).is_some()).peekable();
+    priced.peek()?;
+    priced.map(of).try_fold(0.0, |sum, cost| Some(sum + cost?))
+}
+
+/// The same for the tokens.
+fn listed_tokens(each: &[Metrics<'_>]) -> Option<u64> {
+    let total = |used: Used<'_>| Some(count(used.prompt_tokens)?.saturating_add(count(used.completion_tokens)?));
+    let of = |metrics: &Metrics<'_>| {
+        let list = metrics.each.filter(|list| walk::items(list).next().is_some())?;
+        walk::items(list).map(|item| total(Used::of(item))).try_fold(0_u64, |sum, more| Some(sum.saturating_add(more?)))
+    };
+    let has = |metrics: &&Metrics<'_>| metrics.tokens.map(Used::of).and_then(total).is_some_and(|tokens| tokens > 0);
+    let mut used = each.iter().filter(has).peekable();
+    used.peek()?;
+    used.map(of).try_fold(0_u64, |sum, more| Some(sum.saturating_add(more?)))
+}
+
+/// The limit of iterations that the state of a conversation names.
+fn of_state(file: &'static str, max: f64) -> Statement {
+    let source = stated::Source { who: "the state", file, line: None, field: "max_iterations".into() };
+    Statement::number(Fact::Limit("iterations"), max, source)
 }
 
 /// The id of the conversation that started the one with this directory: those that it starts lie below its own.

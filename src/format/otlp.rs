@@ -16,10 +16,11 @@ use raised::{quiet, raised};
 
 use super::part::text;
 use super::recent::{Recent, RecentSet};
-use super::value::{cut, filled, number, unpacked};
+use super::value::{count, cut, filled, member, number, unpacked};
 use super::{Answer, Apart, Belongs, CallDraft, Draft, EventDraft, Part, Reader, Several, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, NOT_RECORDED, Usage};
+use crate::model::words::grouped;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome};
 
 /// A file of spans.
@@ -63,10 +64,13 @@ pub(super) static TRACES: Tool = Tool {
 const BEGINS: &str = "{\"resource";
 
 /// Attributes that tell of an agent or a model begin with one of these.
-const PREFIXES: [&str; 4] = ["\"gen_ai.", "\"openinference.", "\"llm.", "\"traceloop."];
+const PREFIXES: [&str; 5] = ["\"gen_ai.", "\"openinference.", "\"llm.", "\"traceloop.", "\"langfuse.observation."];
 
 /// At most so many scores of a run are kept.
 const MAX_SCORES: usize = 256;
+
+/// In a trace with more spans, missing parents are not looked for.
+const MAX_SPANS: usize = 100_000;
 
 /// Deeper values are not taken apart.
 const MAX_DEPTH: usize = 16;
@@ -140,6 +144,16 @@ impl<'a> Span<'a> {
 
     /// The tokens that it records.
     fn tokens(&self) -> Tokens {
+        let own = self.own_tokens();
+        if own != Tokens::default() {
+            return own;
+        }
+        let Some(details) = self.json(&["langfuse.observation.usage_details"]) else { return own };
+        let of = |key: &str| count(member(&details, key));
+        Tokens { input: of("input"), output: of("output"), ..own }
+    }
+
+    fn own_tokens(&self) -> Tokens {
         Tokens {
             input: self.count(&[
                 "gen_ai.usage.input_tokens",
@@ -170,17 +184,28 @@ impl<'a> Span<'a> {
 
     /// The recorded cost in US dollars.
     fn cost(&self) -> Option<f64> {
-        number(self.text(&["operation.cost", "gen_ai.usage.cost", "llm.cost.total"]).as_deref())
+        let own = number(self.text(&["operation.cost", "gen_ai.usage.cost", "llm.cost.total"]).as_deref());
+        own.or_else(|| number(member(&self.json(&["langfuse.observation.cost_details"])?, "total")))
+    }
+
+    /// The id of the call that a tool's span names.
+    fn call_id(&self) -> Option<String> {
+        self.text(&["gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id"])
     }
 
     fn sort(&self) -> Sort {
-        let kind = self.text(&["openinference.span.kind", "traceloop.span.kind", "langsmith.span.kind"]);
+        let kind = self.text(&[
+            "openinference.span.kind",
+            "traceloop.span.kind",
+            "langsmith.span.kind",
+            "langfuse.observation.type",
+        ]);
         match (self.text(&["gen_ai.operation.name"]).as_deref(), kind.as_deref()) {
             (Some("chat" | "text_completion" | "generate_content" | "completion"), _) => Sort::Reply,
             (Some("execute_tool"), _) => Sort::Tool,
             (Some("invoke_agent" | "invoke_workflow"), _) => Sort::Agent,
             (Some(_), _) => Sort::Other,
-            (None, Some("LLM" | "llm")) => Sort::Reply,
+            (None, Some("LLM" | "llm" | "generation")) => Sort::Reply,
             (None, Some("TOOL" | "tool")) => Sort::Tool,
             (None, Some("AGENT" | "agent" | "workflow")) => Sort::Agent,
             (None, _) if self.attributes.contains_key("llm.request.type") => Sort::Reply,
@@ -193,13 +218,19 @@ impl<'a> Span<'a> {
         nanos(value).filter(|nanos| *nanos > 0).and_then(|nanos| i64::try_from(nanos / 1_000).ok())
     }
 
+    fn is_level_error(&self) -> bool {
+        self.text(&["langfuse.observation.level"]).as_deref() == Some("ERROR")
+    }
+
     /// What went wrong: the name of the exception, and its words.
     fn fault(&self) -> Option<(String, String)> {
         let status = self.raw.status.map(Status::of).unwrap_or_default();
         let is_error = match status.code {
             Some("2" | "\"STATUS_CODE_ERROR\"") => true,
             // Not every writer sets the status.
-            None | Some("0" | "\"STATUS_CODE_UNSET\"") => self.attributes.contains_key("error.type"),
+            None | Some("0" | "\"STATUS_CODE_UNSET\"") => {
+                self.attributes.contains_key("error.type") || self.is_level_error()
+            }
             Some(_) => false,
         };
         is_error.then_some(())?;
@@ -209,7 +240,8 @@ impl<'a> Span<'a> {
         let of = |key: &str| all.get(key).and_then(|value| filled(Some(&plain(value, 0))));
         let kind = of("exception.type").or_else(|| self.text(&["error.type"]).filter(|kind| kind != "_OTHER"));
         let kind = kind.unwrap_or_default();
-        let words = of("exception.message").or_else(|| filled(status.message)).unwrap_or_default();
+        let words = of("exception.message").or_else(|| filled(status.message));
+        let words = words.or_else(|| self.text(&["langfuse.observation.status_message"])).unwrap_or_default();
         let name = kind.rsplit('.').next().unwrap_or_default().to_owned();
         Some((name, words))
     }
@@ -264,6 +296,9 @@ struct Trace {
     /// The tokens and the cost that the outermost agents record.
     of_agents: Option<(Tokens, Option<f64>)>,
     in_agents: RecentSet<String>,
+    /// The ids of all spans, and those that spans name as their parents.
+    ids: HashSet<String>,
+    parents: HashSet<String>,
     has_inner_agents: bool,
     /// What is said of the run in words of its own, where `board export` wrote the trace.
     exported: Option<Exported>,
@@ -291,12 +326,22 @@ impl Reader for Trace {
         let fault = span.fault();
         let mark = EventDraft { phase: &name, ts: start, failed: fault.is_some(), ..EventDraft::default() };
         // What is exported once more, after a word from the collector was lost.
-        if filled(span.raw.id).is_some_and(|id| draft.is_again(&id)) {
-            return draft.again(&mark);
+        let is_again = filled(span.raw.id).is_some_and(|id| draft.is_again(&id));
+        let is_same = draft.is_again(record.text);
+        if is_again {
+            draft.again(&mark);
+            if !is_same {
+                draft.issue(IssueKind::Join, "this span has the id of an earlier one and differs from it");
+            }
+            return;
         }
         self.started = self.started.into_iter().chain(start).min();
         self.ended = self.ended.max(end);
         let parent = filled(span.raw.parent);
+        if self.ids.len() < MAX_SPANS {
+            self.ids.extend(filled(span.raw.id));
+            self.parents.extend(parent.clone());
+        }
         let sort = span.sort();
         if sort == Sort::Tool || parent.as_ref().is_some_and(|parent| self.in_tools.contains(parent)) {
             self.in_tools.extend(filled(span.raw.id));
@@ -335,15 +380,17 @@ impl Reader for Trace {
             self.exported = span.exported();
             // Of a run that went on when it was exported, the span is not the end.
             let goes_on = self.exported.as_ref().is_some_and(|told| told.end.is_none());
-            self.root = Some((fault, draft.newest())).filter(|_| !goes_on);
-            let answer = span.text(&["final_result", "output.value"]);
+            // A span is written when it ends, and one without an end may still go on.
+            let is_over = !goes_on && (end.is_some() || fault.is_some());
+            self.root = Some((fault, draft.newest())).filter(|_| is_over);
+            let answer = span.text(&["final_result", "output.value", "langfuse.observation.output"]);
             let answer = answer.or_else(|| span.exported_answer().filter(|_| self.exported.is_some()));
             self.answer = answer.map(|answer| cut(&answer));
-            let run = draft.run();
-            run.scores = span.scores().map(|given| given.of_run()).take(MAX_SCORES).collect();
+            draft.run().scores = span.scores().map(|given| given.of_run()).take(MAX_SCORES).collect();
             // What it did last may be no event at all.
-            self.took = seconds_between(start, end);
-            run.agent = span.text(&["gen_ai.agent.name", "agent_name", "gen_ai.workflow.name"]).map(|name| cut(&name));
+            self.took = draft.between(start, end, "the outermost span is said to have ended before it started");
+            draft.run().agent =
+                span.text(&["gen_ai.agent.name", "agent_name", "gen_ai.workflow.name"]).map(|name| cut(&name));
         }
     }
 
@@ -369,6 +416,12 @@ impl Reader for Trace {
             let reason = format!("the agent's span records {total} tokens, the replies add up to {steps}");
             draft.issue_of_whole(IssueKind::Count, reason);
         }
+        let lost = self.parents.difference(&self.ids).count();
+        if lost > 0 && self.ids.len() < MAX_SPANS {
+            let what = if lost == 1 { "a span names a parent that is" } else { "spans name parents that are" };
+            draft
+                .issue_of_whole(IssueKind::Join, format!("{what} not in this file: the trace may have more in others"));
+        }
         let run = draft.run();
         run.presumed_end = presumed.map(Box::new);
         run.latency_s = self.took.or_else(|| seconds_between(self.started, self.ended));
@@ -376,7 +429,10 @@ impl Reader for Trace {
         run.ended = ended.map(Box::new);
         run.final_result = answer;
         run.cost_usd = self.cost.filter(|_| self.unpriced.is_empty()).or(of_agents.1);
-        if let Some(total) = total.filter(|_| !self.uncounted.is_empty() || difference.is_some()) {
+        // Without a span of a reply, the agent's own count shows that there were some.
+        let has_unseen = self.last.is_none() && total.is_some_and(|total| total > 0);
+        run.steps_untold |= has_unseen;
+        if let Some(total) = total.filter(|_| !self.uncounted.is_empty() || difference.is_some() || has_unseen) {
             let Tokens { input, cached, output, reasoning } = of_agents.0;
             (run.tokens, run.usage) = (Some(total), Usage { input, cached, output, reasoning });
         }
@@ -414,8 +470,17 @@ impl Trace {
     fn more(&mut self, n: usize, part: Part, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
         draft.event(EventDraft { kind: EventKind::Inside, step: Some(n), note: None, ..*mark });
         if let Some(known) = draft.step(n) {
+            let differs = known.tokens.zip(part.tokens).filter(|(known, more)| {
+                let (known, more) = (known.sum(), more.sum());
+                known.is_some() && more.is_some() && known != more
+            });
             let more = beyond(known, part);
             self.take(n, more, draft);
+            if let Some((known, more)) = differs {
+                let [known, more] = [known, more].map(|tokens| grouped(tokens.sum().unwrap_or_default()));
+                let reason = format!("another span of the same reply counts {more} tokens, the first one {known}");
+                draft.issue(IssueKind::Count, reason);
+            }
         }
     }
 
@@ -457,11 +522,17 @@ impl Trace {
 
     /// A tool that ran: by the id of its call, else for the newest reply beside it.
     fn tool(&mut self, span: &Span<'_>, parent: Option<&str>, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
-        let part = part_of(span);
+        let mut part = part_of(span);
         let called = part.calls.first().and_then(|call| self.by_call.get(&call.id)).copied();
         let around = || self.in_reply.get(parent?).copied();
         let beside = || self.by_parent.get(parent.unwrap_or_default()).copied();
-        let step = called.or_else(around).or_else(beside).or(self.last);
+        let near = [called, around(), beside(), self.last];
+        let joins = |n: &usize| draft.step(*n).is_some_and(|known| joined(known, &part, span).is_some());
+        let asked = near.into_iter().flatten().find(joins);
+        let step = asked.or_else(|| near.into_iter().flatten().next());
+        if let Some(joined) = step.and_then(|n| joined(draft.step(n)?, &part, span)) {
+            part = joined;
+        }
         let note = Span::micros(span.raw.end).map(EventNote::Until);
         draft.event(EventDraft { kind: EventKind::Inside, stage: "tool", step, note, ..*mark });
         if !step.is_some_and(|n| draft.part(n, part.clone())) {
@@ -496,6 +567,26 @@ impl Trace {
     }
 }
 
+/// The part of a tool's span that doesn't name its call, as the result of the step's first unanswered call of the same
+/// tool. `None` if the span names its call, or if the step has no such call.
+fn joined(known: &Part, part: &Part, span: &Span<'_>) -> Option<Part> {
+    let own = part.calls.first().filter(|_| span.call_id().is_none())?;
+    let is_open = |call: &&CallDraft| {
+        let answered = known.answers.iter().any(|answer| answer.call == call.id);
+        call.name == own.name && !call.id.is_empty() && !answered
+    };
+    let is_same = |call: &&CallDraft| call.args.is_empty() || own.args.is_empty() || same_args(&call.args, &own.args);
+    let call = known.calls.iter().filter(is_open).find(is_same)?;
+    let answers = part.answers.iter().map(|answer| Answer { call: call.id.clone(), ..answer.clone() });
+    Some(Part { calls: Vec::new(), answers: answers.collect(), ..part.clone() })
+}
+
+/// Whether two texts of arguments are the same JSON.
+fn same_args(one: &str, other: &str) -> bool {
+    let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    one == other || value(one).zip(value(other)).is_some_and(|(one, other)| one == other)
+}
+
 /// What a second record of a reply says beyond the first.
 fn beyond(known: &Part, more: Part) -> Part {
     fn new<T>(is_known: bool, more: T, none: T) -> T {
@@ -512,7 +603,8 @@ fn beyond(known: &Part, more: Part) -> Part {
         tokens: more.tokens.filter(|_| known.tokens.is_none()),
         tokens_estimated: more.tokens_estimated,
         cost: more.cost.filter(|_| known.cost.is_none()),
-        error: more.error.filter(|_| known.error.is_none()),
+        // A failed attempt within a request that came to something is no error of the step.
+        error: more.error.filter(|_| known.error.is_none() && known.tokens.is_none() && known.finish.is_none()),
         ..Part::default()
     }
 }
@@ -524,6 +616,7 @@ fn assembled(n: usize, records: &[String]) -> String {
         let span = Span::of(record);
         let (part, is_reply) = (part_of(&span), span.is_log() || span.sort() == Sort::Reply);
         let part = if is_reply && has_reply { beyond(&step, part) } else { part };
+        let part = joined(&step, &part, &span).unwrap_or(part);
         step.add(part);
         has_reply |= is_reply;
     }
@@ -536,12 +629,25 @@ fn seconds_between(start: Option<i64>, end: Option<i64>) -> Option<f64> {
 
 /// What the user asked for, where the span says it.
 fn asked(span: &Span<'_>) -> Option<String> {
-    let messages = span.json(&["gen_ai.input.messages", "pydantic_ai.all_messages"]);
+    let messages = span.json(&["gen_ai.input.messages", "pydantic_ai.all_messages", "langfuse.observation.input"]);
     let asked = messages.as_deref().and_then(|messages| {
         let mut users = walk::items(messages).map(Message::of).filter(|message| message.role == Some("\"user\""));
         users.find_map(|message| Some(said(&message).0).filter(|said| !said.is_empty()))
     });
-    asked.or_else(|| span.text(&["input.value", "traceloop.entity.input"]))
+    let numbered = || {
+        // Older conventions have an attribute for each message.
+        let (prompts, messages) = ("gen_ai.prompt", "llm.input_messages");
+        let content = |(at, list): (usize, &str)| {
+            let of = |key: &str| {
+                let inner = if list == messages { "message." } else { "" };
+                span.text(&[&format!("{list}.{at}.{inner}{key}")])
+            };
+            of("content").filter(|_| of("role").as_deref() == Some("user"))
+        };
+        (0..64).flat_map(|at| [(at, prompts), (at, messages)]).find_map(content)
+    };
+    let whole = || span.text(&["input.value", "traceloop.entity.input", "langfuse.observation.input"]);
+    asked.or_else(numbered).or_else(whole)
 }
 
 /// What a message says, what was thought before it, and what it asks for.
@@ -590,7 +696,12 @@ fn part_of(span: &Span<'_>) -> Part {
 
 fn reply(span: &Span<'_>, part: &mut Part) {
     part.agent = span.text(&["gen_ai.agent.name"]);
-    part.model = span.text(&["gen_ai.response.model", "gen_ai.request.model", "llm.model_name"]);
+    part.model = span.text(&[
+        "gen_ai.response.model",
+        "gen_ai.request.model",
+        "llm.model_name",
+        "langfuse.observation.model.name",
+    ]);
     let messages = span.json(&["gen_ai.output.messages"]);
     for message in messages.as_deref().into_iter().flat_map(walk::items).map(Message::of) {
         let (words, thought, calls) = said(&message);
@@ -604,6 +715,10 @@ fn reply(span: &Span<'_>, part: &mut Part) {
     }
     if part.text.is_empty() && part.calls.is_empty() {
         span.said_in_events(part);
+    }
+    // A result can only name a call that has an id.
+    for (at, call) in part.calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty()) {
+        call.id = at.to_string();
     }
     if messages.is_none() {
         // Whoever sends a trace chooses whether it holds what was said.
@@ -630,6 +745,7 @@ fn older(span: &Span<'_>, part: &mut Part) {
         ("llm.output_messages.0.message", "tool_call.function.name", "tool_call.function.arguments"),
     ] {
         part.text.extend(span.text(&[&format!("{message}.content")]));
+        part.finish = part.finish.take().or_else(|| span.text(&[&format!("{message}.finish_reason")]));
         for at in 0..64 {
             let calls = format!("{message}.tool_calls.{at}.");
             let Some(tool) = span.text(&[&format!("{calls}{name}")]) else { break };
@@ -641,20 +757,43 @@ fn older(span: &Span<'_>, part: &mut Part) {
     if part.text.is_empty() && part.calls.is_empty() {
         part.text.extend(span.text(&["output.value"]));
     }
+    if let Some(reply) = span.json(&["langfuse.observation.output"]).filter(|_| part.text.is_empty()) {
+        let (words, thought, calls) = match reply.starts_with('{') {
+            true => said(&Message::of(&reply)),
+            false => (filled(Some(&reply)).unwrap_or_default(), Vec::new(), Vec::new()),
+        };
+        part.text.extend(Some(words).filter(|words| !words.is_empty()));
+        part.thought.extend(thought);
+        if part.calls.is_empty() {
+            part.calls.extend(calls);
+        }
+    }
 }
 
 fn tool(span: &Span<'_>, part: &mut Part) {
     let name = span.text(&["gen_ai.tool.name", "tool.name", "traceloop.entity.name"]);
     let name = name.or_else(|| text(span.raw.name)).unwrap_or_default();
-    // Without the id of its call it goes by its own.
-    let id = span.text(&["gen_ai.tool.call.id"]).or_else(|| text(span.raw.id));
+    // Without the id of its call it goes by its own, until it joins a call.
+    let id = span.call_id().or_else(|| text(span.raw.id));
     let is_called = span.text(&["board.without_call"]).is_none();
     let id = id.filter(|_| is_called).unwrap_or_default();
-    let args = span.json(&["gen_ai.tool.call.arguments", "tool.parameters", "input.value", "traceloop.entity.input"]);
+    let args = span.json(&[
+        "gen_ai.tool.call.arguments",
+        "tool.parameters",
+        "input.value",
+        "traceloop.entity.input",
+        "langfuse.observation.input",
+    ]);
     if is_called {
         part.calls.push(CallDraft { id: id.clone(), name, args: args.unwrap_or_default() });
     }
-    let output = span.json(&["gen_ai.tool.call.result", "output.value", "traceloop.entity.output"]);
+    let output = span.json(&[
+        "gen_ai.tool.call.result",
+        "output.value",
+        "traceloop.entity.output",
+        "langfuse.observation.output",
+    ]);
+    let output = output.or_else(|| span.gave_in_events());
     let fault = span.fault();
     let exit = span.text(&["board.exit_code"]).and_then(|code| code.parse().ok());
     // What ended with a code of its own says no more than that.

@@ -6,12 +6,12 @@
 //! `history` of messages.
 
 use super::part::{self, quoted, text};
-use super::value::{above_zero, count, cut, filled, is_true, limit, number, reached, unpacked};
+use super::value::{above_zero, count, cut, filled, is_true, limit, number, unpacked};
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::{Json, walk};
 use crate::model::step::Usage;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome, ToolLimit};
+use crate::model::{Bound, Can, Capabilities, Certainty, Ended, EventKind, Format, Op, Outcome, ToolLimit};
 
 /// A trajectory.
 pub(super) static TRAJECTORY: Tool = Tool {
@@ -225,38 +225,26 @@ impl Trajectory {
         run.trial.get_or_insert_default().task_id.clone_from(&run.run_id);
     }
 
-    /// The limits that the run was given. What all runs of a batch cost together may not be told.
+    /// The limits that the run was given. The program compares with `<`: what equals a limit doesn't reach it.
     fn given(&self) -> Vec<ToolLimit> {
-        let [cost, total, calls] = self.stats.map(|used| used.filter(|used| *used > 0.0));
+        let [cost, total, calls] = self.stats;
         let Limits { cost: within, total_cost, calls: at_most, seconds } = self.limits;
+        // All runs of a batch together cost no less than this one.
+        let bound = if total.is_some() { Bound::Exact } else { Bound::AtLeast };
+        let total = limit("total_cost_limit", total_cost, "usd", total.or(cost)).map(|limit| limit.bounded(bound));
         let limits = [
             limit("per_instance_cost_limit", within, "usd", cost),
-            limit("total_cost_limit", total_cost.filter(|_| total.is_some()), "usd", total),
+            total,
             limit("per_instance_call_limit", at_most, "model calls", calls),
+            // The program measures more than the commands of the steps, and doesn't record how much.
             limit("total_execution_timeout", seconds.map(|seconds| seconds * 1e3), "ms", None),
         ];
-        limits.into_iter().flatten().collect()
+        limits.into_iter().flatten().map(|limit| limit.compared(Op::Above)).collect()
     }
 
-    /// The end with the limit that was reached, and what the program says of it.
+    /// The end with what the program says about it.
     fn named(&self, end: Ended) -> Ended {
-        let [cost, total_cost, calls] = self.stats;
-        let end = match cause(&end.word) {
-            "exit_cost" => {
-                let found = [
-                    ("Cost", reached(cost, self.limits.cost, "usd")),
-                    ("Model call", reached(calls, self.limits.calls, "model calls")),
-                    ("Total cost", reached(total_cost, self.limits.total_cost, "usd")),
-                ];
-                match Ended::at_limits(&end.word, &found) {
-                    Some(found) => Ended { event: end.event, ..found }.detail(end.detail),
-                    None => end,
-                }
-            }
-            // The program measures more than the commands of the steps, and doesn't record how much.
-            _ => end,
-        };
-        if end.detail.is_empty() && !self.note.is_empty() { end.detail(cut(&self.note)) } else { end }
+        if end.words().is_empty() && !self.note.is_empty() { end.detail(cut(&self.note)) } else { end }
     }
 }
 
@@ -278,7 +266,7 @@ fn ended(word: &str) -> Ended {
     let (headline, outcome) = match cause {
         "submitted" => ("Submitted", Outcome::Completed),
         "exit_cost" => ("Cost or call limit reached", Outcome::Truncated),
-        "exit_context" => ("Context window full", Outcome::Failed),
+        "exit_context" => (Ended::CONTEXT_FULL, Outcome::Failed),
         "exit_total_execution_time" => ("Time limit of the commands reached", Outcome::Truncated),
         "exit_command_timeout" => ("Too many commands timed out", Outcome::Truncated),
         "exit_format" => ("Replies without a command that could be run", Outcome::Failed),
@@ -291,10 +279,18 @@ fn ended(word: &str) -> Ended {
         _ => ("Ended for a reason that the board does not know", Outcome::Unknown),
     };
     let end = Ended::new(word, headline, outcome, Certainty::Recorded);
+    let end = match cause {
+        "exit_cost" => end.at(&[
+            ("Cost", "per_instance_cost_limit"),
+            ("Model call", "per_instance_call_limit"),
+            ("Total cost", "total_cost_limit"),
+        ]),
+        _ => end,
+    };
     match (outcome, cause == word) {
         (Outcome::Unknown, _) => end.detail(word),
         (_, true) => end,
-        (_, false) => end.detail("what was there was submitted"),
+        (_, false) => end.aside("what was there was submitted"),
     }
 }
 

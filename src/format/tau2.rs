@@ -9,13 +9,17 @@
 use super::part::{self, text};
 use super::recent::Recent;
 use super::value::{
-    above_zero, count, cut, filled, given, int, is_text, is_true, limit, member, number, short, spoken, unpacked,
+    above_zero, count, cut, filled, given, int, is_text, is_true, limit, member, number, short, spoken, total_in,
+    unpacked,
 };
 use super::watch::{begun, has_begun};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Paths, Reader, Several, Shape, Source, Tokens, Tool};
+use crate::model::index::is_same_total;
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, RunScore, Trial};
+use crate::model::{
+    Bound, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, RunScore, Trial,
+};
 
 const FORMAT: Format = Format {
     name: "tau2 simulation",
@@ -84,8 +88,6 @@ const PATHS: Paths = &[
     &["user_cost"],
 ];
 
-/// Sums of money are not the same to the last bit.
-const ROUNDED_USD: f64 = 0.000_1;
 /// At most so many scores of a simulation are kept.
 const MAX_SCORES: usize = 64;
 
@@ -138,8 +140,13 @@ struct Simulation {
     /// What the messages of the simulated user add up to, and whether one does not say.
     of_user: Option<f64>,
     lacks_user_cost: bool,
+    /// What the replies of the agent add up to, and whether one does not say.
+    spent: Option<f64>,
+    lacks_cost: bool,
     /// Replies of the agent.
     replies: u64,
+    /// Results of tools that are errors, those of the user's tools too.
+    failed: usize,
 }
 
 impl Reader for Simulation {
@@ -152,7 +159,7 @@ impl Reader for Simulation {
             3 => self.ended = draft.time(value),
             4 => self.seconds = number(value),
             5 => self.word = filled(value),
-            6 => self.cost = above_zero(value),
+            6 => self.cost = number(value),
             9 => self.tick(record.text, draft),
             10 => self.trial.task_id = filled(value).or_else(|| int(value).map(|id| id.to_string())).map(|id| cut(&id)),
             11 => self.trial.repeat = int(value),
@@ -179,14 +186,17 @@ impl Reader for Simulation {
         let reward = self.reward.as_ref().map(|(_, reward)| Reward::of(reward)).unwrap_or_default();
         let rewarded = number(reward.reward);
         let scores = scores(&reward);
-        let ended = self.word.as_deref().map(|word| self.ended(word, &info, rewarded));
+        let ended = self.word.as_deref().map(|word| self.ended(word, rewarded));
         let is_over = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.last.filter(|_| is_over).and_then(|n| draft.said(n));
         let told = self.of_user.filter(|_| !self.lacks_user_cost);
-        if let Some((total, sum)) = self.user_cost.zip(told).filter(|(total, sum)| (total - sum).abs() > ROUNDED_USD) {
+        let user = self.user_cost.zip(told).filter(|(total, sum)| !is_same_total("usd", *total, *sum));
+        if let Some((total, sum)) = user {
             let reason = format!("user_cost is {total} USD, the messages of the user add up to {sum}");
             draft.issue_of_whole(IssueKind::Count, reason);
         }
+        let took = draft.took(self.seconds, "the duration is below zero");
+        let between = draft.between(self.started, self.ended, "the simulation is said to have ended before it started");
         let run = draft.run();
         run.tool = Some("tau2".into());
         // A simulation is written when it is over.
@@ -201,17 +211,30 @@ impl Reader for Simulation {
             ..self.trial.clone()
         }));
         run.model = filled(agent.llm).map(|model| cut(&model)).or(run.model.take());
-        // What it counts is each message of either side.
+        // Each step of the simulator adds a message or more.
+        let messages = self.trial.messages.filter(|_| !self.is_spoken).map(|messages| messages as f64);
+        let failed = messages.map(|_| self.failed as f64);
         run.limits = [
-            limit("max_steps", above_zero(info.max_steps), "simulator steps", None),
-            limit("max_errors", above_zero(info.max_errors), "errors", None),
+            limit("max_steps", above_zero(info.max_steps), "simulator steps", messages)
+                .map(|limit| limit.bounded(Bound::AtMost)),
+            limit("max_errors", above_zero(info.max_errors), "errors", failed),
         ]
         .into_iter()
         .flatten()
         .collect();
         (run.started_at, run.updated_at) = (self.started, self.ended);
-        run.latency_s = self.seconds.filter(|seconds| *seconds > 0.0);
-        run.cost_usd = self.cost;
+        run.latency_s = took.filter(|seconds| *seconds > 0.0);
+        let between = between.filter(|_| run.latency_s.is_some()).map(|seconds| seconds * 1e3);
+        run.statements = between.map(|ms| total_in("ms", ms, "start_time and end_time")).into_iter().collect();
+        run.cost_usd = self.cost.filter(|cost| *cost > 0.0);
+        let spent = self.spent.filter(|spent| *spent > 0.0);
+        match self.cost {
+            // Without a known price the simulator records 0 here and in every reply.
+            Some(zero) if zero == 0.0 && spent.is_some() => run.statements.push(total_in("usd", zero, "agent_cost")),
+            None if !self.lacks_cost => run.cost_usd = spent,
+            _ => {}
+        }
+        run.conflicts = odd_product(&reward).into_iter().collect();
         run.turns = Some(self.turns).filter(|_| !self.is_spoken);
         // Nor does one say how many there were of which no message is kept.
         run.steps_untold = self.is_spoken || self.trial.messages.is_none();
@@ -232,6 +255,11 @@ impl Simulation {
             return draft.again(&mark);
         }
         *self.trial.messages.get_or_insert_default() += 1;
+        if role == "tool" {
+            let results = message.results.into_iter().flat_map(walk::items).map(Message::of);
+            let errors = results.map(|result| result.error).chain([message.error]);
+            self.failed += errors.filter(|error| is_true(*error)).count();
+        }
         if role == "user" {
             match number(message.cost) {
                 Some(cost) => self.of_user = Some(cost + self.of_user.unwrap_or_default()),
@@ -252,6 +280,8 @@ impl Simulation {
                 }
                 self.replies += 1;
                 let part = part_of(record);
+                self.spent = part.cost.map(|cost| cost + self.spent.unwrap_or_default()).or(self.spent);
+                self.lacks_cost |= part.cost.is_none();
                 self.by_call.extend(part.calls.iter().map(|call| (call.id.clone(), n)));
                 if let Some(model) = &part.model {
                     draft.run().model.get_or_insert_with(|| cut(model));
@@ -323,25 +353,19 @@ impl Simulation {
         }
     }
 
-    fn ended(&self, word: &str, info: &Info<'_>, given: Option<f64>) -> Ended {
+    fn ended(&self, word: &str, given: Option<f64>) -> Ended {
         let of = |headline, outcome| Ended::new(word, headline, outcome, Certainty::Recorded);
         let end = match word {
             "user_stop" => of("The user ended the conversation", Outcome::Completed),
             "agent_stop" => of("The agent ended the conversation", Outcome::Completed),
-            "max_steps" => of("Step limit reached", Outcome::Truncated).compare(
-                None,
-                above_zero(info.max_steps),
-                "simulator steps",
-            ),
+            "max_steps" => of("Step limit reached", Outcome::Truncated).at(&[("Step", "max_steps")]),
             "timeout" => of("Time limit reached", Outcome::Truncated).compare(
                 self.seconds.map(|seconds| seconds * 1e3),
                 None,
                 "ms",
             ),
-            "too_many_errors" => {
-                of("Too many failed calls", Outcome::Halted).compare(None, above_zero(info.max_errors), "errors")
-            }
-            "context_window_exceeded" => of("Context window full", Outcome::Failed),
+            "too_many_errors" => of("Too many failed calls", Outcome::Halted).at(&[("Error", "max_errors")]),
+            "context_window_exceeded" => of(Ended::CONTEXT_FULL, Outcome::Failed),
             "agent_error" => of("Ended by an error of the agent", Outcome::Failed),
             "user_error" => of("Ended by an error of the simulated user", Outcome::Failed),
             "infrastructure_error" => of("Ended by an error around the simulation", Outcome::Failed),
@@ -349,10 +373,10 @@ impl Simulation {
             _ => of("Ended", Outcome::Unknown),
         };
         // Beside a limit they would read as one more figure of it.
-        let has_figures = end.measured.is_some() || end.limit.is_some();
+        let has_figures = end.measured.is_some() || !end.among.is_empty();
         let reward = given.filter(|_| !has_figures).map(|reward| format!("reward {reward}"));
-        let words: Vec<String> = [self.note.clone(), reward].into_iter().flatten().collect();
-        end.detail(cut(&words.join("; ")))
+        let note = self.note.as_deref().map(cut).unwrap_or_default();
+        end.detail(note).aside(reward.unwrap_or_default())
     }
 }
 
@@ -406,6 +430,16 @@ fn scores(reward: &Reward<'_>) -> Vec<RunScore> {
     whole.into_iter().chain(parts).chain(database).chain(shares).take(MAX_SCORES).collect()
 }
 
+/// That the reward isn't the product of its parts.
+fn odd_product(reward: &Reward<'_>) -> Option<Box<str>> {
+    let given = number(reward.reward)?;
+    let parts = reward.breakdown.into_iter().flat_map(walk::members).map(|(_, part)| number(Some(part)));
+    let parts = parts.collect::<Option<Vec<f64>>>().filter(|parts| !parts.is_empty())?;
+    let product: f64 = parts.iter().product();
+    ((product - given).abs() > 1e-6)
+        .then(|| cut(&format!("The reward is {given}, and the product of its parts (reward_breakdown) is {product}")))
+}
+
 /// Checks that failed although the reward is full, as a sentence: a reward counts only some of them.
 fn failed_checks(reward: &Reward<'_>) -> Option<Box<str>> {
     let full = number(reward.reward).filter(|reward| *reward >= 1.0)?;
@@ -420,6 +454,11 @@ fn failed_checks(reward: &Reward<'_>) -> Option<Box<str>> {
     let mut failed: Vec<String> = checks(reward).into_iter().filter_map(of_list).collect();
     let database = reward.db_check.map(Check::of).is_some_and(|check| check.db_match == Some("false"));
     failed.extend(database.then(|| "the database check failed".to_owned()));
+    let parts = reward.breakdown.into_iter().flat_map(walk::members);
+    failed.extend(parts.filter_map(|(key, given)| {
+        let given = number(Some(given)).filter(|given| *given < 1.0)?;
+        Some(format!("its part {} is {given}", text(Some(key))?))
+    }));
     (!failed.is_empty()).then(|| cut(&format!("The reward is {full}, but {}.", failed.join(" and "))))
 }
 

@@ -3,8 +3,9 @@
 use crate::model::json::{Json, walk};
 use crate::model::loose::Scalar;
 use crate::model::names::capped;
+use crate::model::stated::Source;
 use crate::model::time::parse_ts;
-use crate::model::{Certainty, Ended, Outcome, Reached, ToolLimit};
+use crate::model::{Bound, Certainty, Ended, Fact, Op, Outcome, Statement, ToolLimit};
 
 use super::part::{quoted, text};
 
@@ -121,12 +122,6 @@ pub(super) fn status(value: Option<&str>) -> Option<&'static str> {
     ["success", "error", "cancelled"].into_iter().find(|known| *known == word)
 }
 
-/// What was measured and its limit, where both are known and the limit is reached.
-pub(super) fn reached(measured: Option<f64>, limit: Option<f64>, unit: &'static str) -> Option<Reached> {
-    let (measured, limit) = measured.zip(limit).filter(|(measured, limit)| measured >= limit)?;
-    Some(Reached { measured, limit, unit })
-}
-
 /// The number that a text begins with, as people write it: `4.`, `$0.05`, `1,234`.
 pub(super) fn leading(text: &str) -> Option<f64> {
     let text = text.trim_start().trim_start_matches('$');
@@ -141,7 +136,19 @@ pub(super) fn limit(
     unit: &'static str,
     used: Option<f64>,
 ) -> Option<ToolLimit> {
-    limit.map(|limit| ToolLimit { name, limit, unit, used })
+    limit.map(|limit| ToolLimit { name, limit, unit, used, bound: Bound::Exact, op: Op::AtLeast })
+}
+
+/// A total that a field states for the whole run, to be compared with the other totals in this unit.
+pub(super) fn total_in(unit: &'static str, total: f64, field: &'static str) -> Statement {
+    let source = Source { who: "the trace", file: "", line: None, field: field.into() };
+    Statement::number(Fact::Total(unit), total, source)
+}
+
+/// An answer that a field states.
+pub(super) fn answer_in(field: &'static str, answer: Box<str>) -> Statement {
+    let source = Source { who: "the trace", file: "", line: None, field: field.into() };
+    Statement::text(Fact::Answer, answer, source)
 }
 
 /// The end of a run that `board export` wrote in the words of another format: what stands there beside it.

@@ -19,7 +19,7 @@ mod reason;
 
 pub use budget::{Budget, Limit};
 pub use code::Code;
-pub use ended::{Ended, Reached};
+pub use ended::{Bound, Candidate, EndKind, Ended, Reached};
 pub use reading::{Evidence, Measured, Op, Reading};
 pub use reason::StopReason;
 

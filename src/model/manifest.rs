@@ -1,7 +1,7 @@
 //! What does a manifest say? The few fields lists and verdicts need; the file itself shows the rest.
 
 use super::Format;
-use super::end::{Budget, Ended, StopVerdict};
+use super::end::{Bound, Budget, Ended, Op, Reading, StopVerdict};
 use super::stated::Statement;
 use super::step::Usage;
 
@@ -239,6 +239,40 @@ pub struct ToolLimit {
     pub unit: &'static str,
     /// How much was used, where the trace says so; else what the board counts of it stands beside it.
     pub used: Option<f64>,
+    /// Whether `used` is the figure or a bound of it.
+    pub bound: Bound,
+    /// How the tool compares the two.
+    pub op: Op,
+}
+
+impl ToolLimit {
+    /// The same, with another comparison.
+    #[must_use]
+    pub fn compared(self, op: Op) -> Self {
+        Self { op, ..self }
+    }
+
+    /// The same; `used` is only a bound of what was used.
+    #[must_use]
+    pub fn bounded(self, bound: Bound) -> Self {
+        Self { bound, ..self }
+    }
+
+    /// Whether what was used reaches the limit; `None` if that is unknown.
+    pub fn is_reached(&self) -> Option<bool> {
+        self.is_reached_by(self.used?, self.bound)
+    }
+
+    /// Whether this much reaches the limit.
+    pub fn is_reached_by(&self, used: f64, bound: Bound) -> Option<bool> {
+        let reading = Reading::compare(used, self.op, self.limit, self.unit);
+        match (bound, self.op.holds(used, self.limit)) {
+            (Bound::AtMost, true) | (Bound::AtLeast, false) => None,
+            (_, true) => Some(true),
+            // Rounding may hide that it was reached.
+            (_, false) => reading.is_refuted().then_some(false),
+        }
+    }
 }
 
 /// One entry of the failure report.

@@ -30,8 +30,8 @@ use std::fmt;
 
 pub use call::{CallEnd, CallMark};
 pub use end::{
-    Budget, Certainty, Code, Ended, Evidence, Gate, Limit, Op, Origin, Outcome, Phase, Reached, Reading, Source,
-    StopReason, StopVerdict,
+    Bound, Budget, Candidate, Certainty, Code, EndKind, Ended, Evidence, Gate, Limit, Op, Origin, Outcome, Phase,
+    Reached, Reading, Source, StopReason, StopVerdict,
 };
 pub use event::{EventHead, EventKind, EventNote};
 pub use format::{Can, Capabilities, Format, StateRecord};

@@ -5,6 +5,7 @@
 mod claims;
 mod ends;
 mod evals;
+mod records;
 mod replayed;
 mod sessions;
 mod stored;

@@ -13,7 +13,7 @@ use crate::analysis::summary::Summary;
 use crate::analysis::verdict::RunStatus;
 use crate::analysis::why;
 use crate::model::time::day;
-use crate::model::{CallEnd, Certainty, Index, Outcome, Reading, StopReason, Trial};
+use crate::model::{CallEnd, Certainty, EndKind, Index, Outcome, Reading, StopReason, Trial};
 use crate::stop::{Counted, Counts, counts, course};
 
 /// A run as its row and those of its steps are made from it.
@@ -54,6 +54,9 @@ impl Run {
 
     /// What ended it, in one of few words that are the same for all formats.
     fn kind(&self) -> Option<&'static str> {
+        if let Some(kind) = self.told_kind().filter(|_| self.summary.verdict.mark != RunStatus::Limit) {
+            return Some(kind.as_str());
+        }
         Some(match self.summary.verdict.mark {
             RunStatus::Running | RunStatus::Quiet | RunStatus::Stalled => "running",
             RunStatus::Answered => "answered",
@@ -67,8 +70,17 @@ impl Run {
         })
     }
 
+    /// The sort of end that the trace of another tool tells.
+    fn told_kind(&self) -> Option<EndKind> {
+        let ended = self.index.manifest().get()?.ended.as_deref()?;
+        ended.kind().filter(|_| self.summary.verdict.outcome == ended.outcome)
+    }
+
     /// Which sort of limit ended it.
     fn limit(&self) -> &'static str {
+        if let Some(kind) = self.told_kind() {
+            return kind.as_str();
+        }
         let unit = self.ended_by.as_ref().map(|reading| &*reading.unit).unwrap_or_default();
         let word = self.summary.verdict.stop_reason.as_deref().unwrap_or_default();
         let code = self.index.stop().map_or(word, |stop| stop.code.as_str());

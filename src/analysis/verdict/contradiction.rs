@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::cause::{Cause, Spent, cause};
-use super::{Facts, claims, is_disputed, label, rounds, steps};
+use super::{Facts, claims, ended, is_disputed, label, rounds, steps};
 use crate::analysis::facts;
 use crate::analysis::format::count;
 use crate::analysis::life::{Life, Liveness};
@@ -64,11 +64,21 @@ fn of_the_reason(facts: &Facts<'_>, found: &mut Vec<String>) {
 /// What is said to have ended the run at a limit, against the numbers recorded with it. This is the one place where
 /// measured and limit are compared, whatever wrote the trace.
 fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
+    let ended = facts.index.manifest().get().and_then(|manifest| manifest.ended.as_deref());
+    if let Some(ended) = ended.filter(|ended| !ended.denied.is_empty()) {
+        let used = ended::each_of(&ended.denied);
+        return Some(format!(
+            "The recorded end {} says that a limit was reached, and the numbers are {used}",
+            ended.word
+        ));
+    }
     let (who, reading) = fired(facts)?;
     if !reading.is_refuted() {
         return None;
     }
     let used = super::used_of(reading.measured()?, reading.limit()?, &reading.unit);
+    let bound = ended.map_or("", |ended| ended.bound.words());
+    let used = format!("{bound}{used}");
     Some(format!("{who} says that a limit was reached, and the numbers are {used}"))
 }
 

@@ -3,7 +3,7 @@
 use super::recorded::amount;
 use super::{Facts, RunStatus};
 use crate::analysis::stated;
-use crate::model::{Certainty, Ended, Outcome, Reached};
+use crate::model::{Bound, Certainty, Ended, Outcome, Reached};
 
 /// The mark and the sentence.
 pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, String) {
@@ -27,9 +27,16 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
             let used = ended.measured.map_or_else(String::new, |used| format!(": {}", amount(used, ended.unit)));
             sentence += &format!("{used} · the records disagree on the limit ({values})");
         }
+        _ if !ended.denied.is_empty() => {
+            sentence += &format!(" · but the numbers recorded are {}", each_of(&ended.denied));
+        }
         (Some(measured), Some(limit)) if ended.reading().is_refuted() => {
             let used = super::used_of(measured, limit, ended.unit);
-            sentence += &format!(" · but the numbers recorded are {used}");
+            sentence += &format!(" · but the numbers recorded are {}{used}", ended.bound.words());
+        }
+        (Some(measured), Some(limit)) if ended.bound != Bound::Exact => {
+            let bound = ended.bound.words();
+            sentence += &format!(": {bound}{}, limit {}", amount(measured, ended.unit), amount(limit, ended.unit));
         }
         (Some(measured), Some(limit)) if measured == limit => sentence += &format!(": {}", amount(limit, ended.unit)),
         (Some(measured), Some(limit)) => {
@@ -39,8 +46,9 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
         (Some(measured), None) => sentence += &format!(": {}", amount(measured, ended.unit)),
         (None, None) => {}
     }
-    if !ended.detail.is_empty() {
-        sentence += &format!(": {}", ended.detail.trim_end_matches('.'));
+    let words = ended.words();
+    if !words.is_empty() {
+        sentence += &format!(": {}", words.trim_end_matches('.'));
     }
     if ended.certainty == Certainty::Inferred {
         sentence += &format!(" · inferred from {}", ended.word);
@@ -57,14 +65,18 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
 /// All limits that were reached at once: "Step and cost limit reached: 1 of 1 step, $0.03 of $0.02".
 fn at_once(ended: &Ended) -> Option<String> {
     let first = Reached { measured: ended.measured?, limit: ended.limit?, unit: ended.unit };
-    let all = [first].into_iter().chain(ended.also.iter().copied());
-    let each = all.map(|Reached { measured, limit, unit }| match unit {
-        "usd" => format!("{} of {}", cents(measured), cents(limit)),
-        "ms" => format!("{} of {}", amount(measured, unit), amount(limit, unit)),
-        _ => format!("{} of {}", amount(measured, ""), amount(limit, unit)),
+    let all: Vec<Reached> = [first].into_iter().chain(ended.also.iter().copied()).collect();
+    (all.len() > 1).then(|| format!("{}: {}", ended.headline, each_of(&all)))
+}
+
+/// "1 of 50 steps, $0.03 of $3.00".
+pub(super) fn each_of(limits: &[Reached]) -> String {
+    let each = limits.iter().map(|Reached { measured, limit, unit }| match *unit {
+        "usd" => format!("{} of {}", cents(*measured), cents(*limit)),
+        "ms" => format!("{} of {}", amount(*measured, unit), amount(*limit, unit)),
+        _ => format!("{} of {}", amount(*measured, ""), amount(*limit, unit)),
     });
-    let each: Vec<String> = each.collect();
-    (each.len() > 1).then(|| format!("{}: {}", ended.headline, each.join(", ")))
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// An amount of money with no more decimals than it needs, and at least two.

@@ -99,7 +99,8 @@ fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
         file => file.to_owned(),
     };
     let told = if ended.certainty == Certainty::Recorded { "says" } else { "ends with" };
-    let detail = if ended.detail.is_empty() { String::new() } else { format!(": {}", ended.detail) };
+    let words = ended.words();
+    let detail = if words.is_empty() { String::new() } else { format!(": {words}") };
     let text = match &*ended.word {
         // No record names the end. What is concluded about it is a sentence of its own.
         "" => format!("{}{detail}", ended.headline),

@@ -474,12 +474,12 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
             return end(&terminal, headline, Outcome::Cancelled);
         }
         (_, _, "refusal") => end("refusal", "The model refused", Outcome::Failed),
-        (_, "prompt_too_long" | "blocking_limit", _) => end(&terminal, "Context window full", Outcome::Failed),
+        (_, "prompt_too_long" | "blocking_limit", _) => end(&terminal, Ended::CONTEXT_FULL, Outcome::Failed),
         _ if stop == "max_tokens" || detail.contains("output token maximum") => {
             end("max_tokens", "The reply reached its token limit", Outcome::Truncated)
         }
         (_, "stop_hook_prevented" | "hook_stopped", _) => end(&terminal, "Stopped by a hook", Outcome::Halted),
-        _ if detail.starts_with("Loop detection") => end(&subtype, "Stopped by loop detection", Outcome::Halted),
+        _ if detail.starts_with("Loop detection") => end(&subtype, Ended::LOOPED, Outcome::Halted),
         (_, "api_error", _) => end(&terminal, "Ended by an API error", Outcome::Failed),
         _ if detail.contains("[API Error") => end(&subtype, "Ended by an API error", Outcome::Failed),
         ("success" | "", "completed", _) | ("success", "", _) if !is_true(line.is_error) => {

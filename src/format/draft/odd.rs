@@ -15,6 +15,7 @@ pub(super) struct Said {
     cache: bool,
     cost: bool,
     offset: bool,
+    time: bool,
 }
 
 impl Draft<'_> {
@@ -34,6 +35,22 @@ impl Draft<'_> {
             self.issue_of_whole(IssueKind::Offset, OFFSET);
         }
         Some(stamp.micros)
+    }
+}
+
+impl Draft<'_> {
+    /// A length of time, in seconds. Below zero it is unknown, and an issue says that `what` can't be.
+    pub fn took(&mut self, seconds: Option<f64>, what: &str) -> Option<f64> {
+        if seconds.is_some_and(|seconds| seconds < 0.0) && !std::mem::replace(&mut self.open.odd.time, true) {
+            self.issue_of_whole(IssueKind::Time, format!("{what}, and does not count"));
+        }
+        seconds.filter(|seconds| *seconds >= 0.0)
+    }
+
+    /// The time between two moments, in seconds. If the second comes first, an issue says that `what` can't be.
+    pub fn between(&mut self, start: Option<i64>, end: Option<i64>, what: &str) -> Option<f64> {
+        let seconds = start.zip(end).and_then(|(start, end)| end.checked_sub(start)).map(|micros| micros as f64 / 1e6);
+        self.took(seconds, what)
     }
 }
 

@@ -184,7 +184,7 @@ fn ended(line: &Line<'_>, looped: bool) -> Ended {
     let status = text(line.status).unwrap_or_default();
     let word = if class.is_empty() || class == "unknown" { &status } else { &class };
     let (headline, outcome) = match (&*status, &*class) {
-        ("success" | "error", _) if looped || message == LOOPED => ("Stopped by loop detection", Outcome::Halted),
+        ("success" | "error", _) if looped || message == LOOPED => (Ended::LOOPED, Outcome::Halted),
         ("success", _) => ("Answered", Outcome::Completed),
         (_, "FatalTurnLimitedError") => ("Turn limit reached", Outcome::Truncated),
         // Who did that is not recorded.

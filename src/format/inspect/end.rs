@@ -1,6 +1,9 @@
 //! What is known of a sample's run as a whole: what it was, under which limits, and how it ended.
 
-use super::super::value::{above_zero, cut, filled, given, int, leading, micros, number, short};
+use super::super::raised::{name_in, what_raised};
+use super::super::value::{
+    above_zero, answer_in, cut, filled, given, int, is_true, leading, limit, member, micros, number, short, total_in,
+};
 use super::part::{MAX_SCORES, graded, scores, sums};
 use crate::format::Part;
 use crate::format::part::text;
@@ -8,10 +11,10 @@ use crate::model::json::walk;
 use crate::model::step::Usage;
 use crate::model::time::parse_ts;
 use crate::model::words::grouped;
-use crate::model::{Certainty, Ended, Manifest, Outcome, RunScore, ToolLimit, Trial};
+use crate::model::{Bound, Certainty, Ended, Manifest, Op, Outcome, RunScore, Statement, ToolLimit, Trial};
 
 fields! {
-    struct Header { status, eval, plan, error, stats, results }
+    struct Header { status, eval, plan, error, stats, results, invalidated }
     struct Eval { run_id, created, task, model, solver, solver_args, model_generate_config, config, packages }
     struct Packages { inspect_ai }
     struct Plan { steps }
@@ -20,6 +23,7 @@ fields! {
     struct Error { message, traceback }
     struct Limit { reason, message, limit, kind = "type" }
     struct Score { value }
+    struct Edit { value, provenance }
     struct Invalidation { author, reason }
 }
 
@@ -31,6 +35,8 @@ pub(super) struct Facts {
     /// The final scores, and what events say of them where the sample does not.
     scores: Vec<RunScore>,
     judged: Vec<RunScore>,
+    /// Scores that a person edited: by which scorer, and a sentence about it.
+    edits: Vec<(Box<str>, Box<str>)>,
     pub(super) model: Option<Box<str>>,
     grades: Vec<f64>,
     limit: Option<(usize, String)>,
@@ -44,6 +50,8 @@ pub(super) struct Facts {
     /// Tokens of all replies, those to scorers too; and whether one does not say.
     of_replies: Option<u64>,
     lacks_reply: bool,
+    /// What all replies wrote.
+    written: Option<u64>,
     /// Who took the result back, and why.
     invalidation: Option<Box<str>>,
     /// How many attempts before this one failed, and how the last of them did.
@@ -80,6 +88,8 @@ pub(super) struct Last {
     calls: bool,
     /// One of the calls hands in the answer.
     submits: bool,
+    /// What the call named `submit` hands in.
+    submitted: Option<String>,
     event: Option<usize>,
 }
 
@@ -95,6 +105,11 @@ impl Last {
             finish: part.finish.clone().unwrap_or_default(),
             calls: !part.calls.is_empty(),
             submits: part.calls.iter().any(|call| call.name == "submit" || takes(&call.id)),
+            submitted: part
+                .calls
+                .iter()
+                .find(|call| call.name == "submit")
+                .and_then(|call| filled(member(&call.args, "answer")).map(|answer| answer.trim().to_owned())),
             event,
         }
     }
@@ -130,6 +145,7 @@ impl Facts {
                 let grades = walk::members(value).filter_map(|(_, score)| graded(Score::of(score).value?));
                 self.grades = grades.collect();
                 self.scores = scores(value);
+                self.edits = walk::members(value).filter_map(|(name, score)| edited(name, score)).collect();
             }
             "limit" => self.limit = said,
             "error" => self.error = said,
@@ -175,6 +191,8 @@ impl Facts {
 
     /// Takes in what a reply took, the agent's or a scorer's.
     pub(super) fn asked(&mut self, part: &Part) {
+        let wrote = part.tokens.and_then(|tokens| tokens.output);
+        self.written = self.written.into_iter().chain(wrote).reduce(u64::saturating_add);
         match part.tokens.and_then(|tokens| Some(tokens.input?.saturating_add(tokens.output?))) {
             Some(more) => self.of_replies = Some(self.of_replies.unwrap_or_default().saturating_add(more)),
             None => self.lacks_reply = true,
@@ -211,6 +229,8 @@ impl Facts {
             Some(id.into_iter().flatten().collect::<Vec<_>>().join("/")).filter(|id| !id.is_empty())
         };
         run.invalidation = self.invalidation.take();
+        let is_invalidated = is_true(header.invalidated) && run.invalidation.is_none();
+        run.notes.extend(is_invalidated.then(|| "The log is marked as invalidated, and this sample is not.".into()));
         run.notes.extend(self.retried());
         run.run_id = self.uuid.take().or_else(|| of_log().map(|id| cut(&id)));
         run.model = short(eval.model).or(self.model.take());
@@ -233,10 +253,13 @@ impl Facts {
         let (tokens, usage, cost) = self.used();
         // What the sample was given stands in events too, without the names of those who gave it.
         let judged = std::mem::take(&mut self.judged);
+        self.compare_scores(&judged);
+        run.notes.extend(std::mem::take(&mut self.edits).into_iter().map(|(_, words)| words));
         run.scores = if self.scores.is_empty() { judged } else { std::mem::take(&mut self.scores) };
         run.tokens = tokens.filter(|tokens| *tokens > 0);
         run.usage = usage;
         run.cost_usd = cost.filter(|cost| *cost > 0.0);
+        run.statements = self.totals();
         run.limits = self.limits_of(eval.config, tokens, cost);
         run.started_at = self.started;
         run.latency_s = self.total_seconds.filter(|seconds| *seconds >= 0.0);
@@ -251,11 +274,37 @@ impl Facts {
         run.updated_at = self.completed.or(latest).filter(|_| run.ended.is_some());
         // What the sample gives as its completion is the last reply, whatever that was.
         let is_answer = run.ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
-        run.final_result = self.answer.take().or(last.said).filter(|_| is_answer);
+        let answer = self.answer.take();
+        let submitted = last.submitted.as_deref().map(cut).filter(|_| is_answer);
+        // A program may put more around it.
+        let is_other =
+            answer.as_ref().zip(submitted.as_ref()).is_some_and(|(a, b)| !a.contains(&**b) && !b.contains(&**a));
+        run.final_result = if is_other { None } else { answer.clone().or(last.said).filter(|_| is_answer) };
+        if let Some((answer, submitted)) = answer.zip(submitted).filter(|_| is_other) {
+            run.statements.extend([answer_in("output.completion", answer), answer_in("the call of submit", submitted)]);
+        }
         let grades = std::mem::take(&mut self.grades);
         // Of grades between the two, nobody says which are good.
         let clear = !grades.is_empty() && grades.iter().all(|grade| *grade == 0.0 || *grade == 1.0);
         run.success = (clear && run.invalidation.is_none()).then(|| grades.iter().all(|grade| *grade == 1.0));
+    }
+
+    /// Compares the scores of the sample with what the events say. Events of older versions name no scorer.
+    fn compare_scores(&mut self, judged: &[RunScore]) {
+        let says = |given: &RunScore| {
+            given.score.map(|score| score.to_string()).or_else(|| given.grade.as_deref().map(str::to_owned))
+        };
+        let only = |scores: &[RunScore]| if let [only] = scores { says(only) } else { None };
+        let mut found: Vec<String> = Vec::new();
+        for given in &self.scores {
+            let named = judged.iter().find(|event| event.name == given.name).and_then(says);
+            let event = named.or_else(|| only(judged).filter(|_| self.scores.len() == 1));
+            let is_edited = self.edits.iter().any(|(name, _)| *name == given.name);
+            if let Some((own, event)) = says(given).zip(event).filter(|(own, event)| own != event && !is_edited) {
+                found.push(format!("The sample has the score {own} by {}, the score event says {event}", given.name));
+            }
+        }
+        self.conflicts.extend(found.into_iter().map(|words| cut(&words)));
     }
 
     /// How often the sample was tried before, and why it was tried again.
@@ -276,6 +325,26 @@ impl Facts {
             (tokens, one.1.plus(more.1), one.2.zip(more.2).map(|(one, more)| one + more))
         };
         each.reduce(both).unwrap_or_default()
+    }
+
+    /// What the sample and its replies state about the same figures. The usage of a sample has what scorers used and what
+    /// failed attempts took, too.
+    fn totals(&self) -> Vec<Statement> {
+        if self.was_scored || self.retries > 0 {
+            return Vec::new();
+        }
+        let (_, usage, cost) = self.recorded();
+        let (_, replies) = self.of_steps;
+        let pair = |unit, recorded: Option<f64>, replies: Option<f64>| {
+            let pair = recorded.zip(replies).filter(|(recorded, replies)| *recorded > 0.0 || *replies > 0.0);
+            let stated = move |(recorded, replies)| {
+                [total_in(unit, recorded, "model_usage"), total_in(unit, replies, "the sum of the replies")]
+            };
+            pair.into_iter().flat_map(stated)
+        };
+        let wrote = |tokens: Option<u64>| tokens.map(|tokens| tokens as f64);
+        let cost = pair("usd", cost, replies.filter(|_| !self.lacks_cost));
+        cost.chain(pair("tokens_out", wrote(usage.output), wrote(self.written.filter(|_| !self.lacks_reply)))).collect()
     }
 
     /// Where the totals of the sample differ from what its replies add up to.
@@ -314,22 +383,53 @@ impl Facts {
     }
 
     fn limits_of(&self, config: Option<&str>, tokens: Option<u64>, cost: Option<f64>) -> Vec<ToolLimit> {
-        let of_log = |name: &str| config.and_then(|config| above_zero(super::super::value::member(config, name)));
+        let of_log = |name: &str| config.and_then(|config| above_zero(member(config, name)));
         let named = |(name, unit, scale): &(&'static str, &'static str, f64)| {
             let own = self.limits.iter().find(|(known, _)| known == name).map(|(_, limit)| *limit);
-            let used = match *name {
-                "token_limit" => tokens.map(|tokens| tokens as f64),
-                "time_limit" => self.total_seconds,
-                "working_limit" => self.working_seconds,
-                "cost_limit" => cost,
-                "turn_limit" => self.turns,
-                "message_limit" => self.counted_messages().map(|count| count as f64),
-                _ => None,
-            };
-            let limit = own.or_else(|| of_log(name))? * scale;
-            Some(ToolLimit { name, limit, unit, used: used.map(|used| used * scale) })
+            // What ended the sample may be in no configuration.
+            let own = own.or_else(|| of_log(name)).or_else(|| self.limit_of_end(name))?;
+            let used = self.used_of(name, tokens, cost).map(|used| used * scale);
+            let limit = limit(name, Some(own * scale), unit, used)?;
+            // Of a sample that a model scored, the steps are all that is known to be the agent's.
+            let is_part = self.was_scored && matches!(*unit, "tokens" | "usd");
+            let limit = limit.bounded(if is_part { Bound::AtLeast } else { Bound::Exact });
+            Some(if *name == "token_limit" { limit.compared(Op::Above) } else { limit })
         };
         LIMITS.iter().filter_map(named).collect()
+    }
+
+    /// Times of the sample that can't be, each with why.
+    pub(super) fn odd_times(&self) -> [(Option<f64>, &'static str); 4] {
+        let between = self.started.zip(self.completed).and_then(|(started, completed)| completed.checked_sub(started));
+        let idle = self.total_seconds.zip(self.working_seconds).map(|(total, working)| total - working);
+        [
+            (self.total_seconds, "total_time is below zero"),
+            (self.working_seconds, "working_time is below zero"),
+            (between.map(|micros| micros as f64 / 1e6), "the sample is said to have completed before it started"),
+            // Both are rounded.
+            (idle.map(|idle| idle + 0.1), "working_time is longer than total_time"),
+        ]
+    }
+
+    /// How much of a limit the sample used.
+    fn used_of(&self, name: &str, tokens: Option<u64>, cost: Option<f64>) -> Option<f64> {
+        match name {
+            "token_limit" => tokens.map(|tokens| tokens as f64),
+            "time_limit" => self.total_seconds,
+            "working_limit" => self.working_seconds,
+            "cost_limit" => cost,
+            "turn_limit" => self.turns,
+            "message_limit" => self.counted_messages().map(|count| count as f64),
+            _ => None,
+        }
+    }
+
+    /// The limit of this name that is recorded as what ended the sample.
+    fn limit_of_end(&self, name: &str) -> Option<f64> {
+        let (_, record) = self.limit.as_ref().or(self.limit_event.as_ref())?;
+        let of = Limit::of(record);
+        let is_own = text(of.kind).is_some_and(|kind| name.strip_suffix("_limit") == Some(&*kind));
+        above_zero(of.limit).filter(|_| is_own)
     }
 
     /// The messages, where the log holds those of a sample that is over.
@@ -338,23 +438,34 @@ impl Facts {
     }
 
     fn ended(&mut self, last: &Last, is_success: bool) -> Option<Ended> {
-        if let Some((at, error)) = &self.error {
-            let error = Error::of(error);
-            let message = filled(error.message).unwrap_or_default();
-            let cancelled = message.starts_with("CancelledError");
-            let (word, headline, outcome) = if cancelled {
-                ("cancelled", "Cancelled", Outcome::Cancelled)
-            } else {
-                ("error", "Ended by an error", Outcome::Failed)
-            };
-            let end = Ended::new(word, headline, outcome, Certainty::Recorded).told_by(*at);
-            return Some(if cancelled { end } else { end.detail(cut(message.trim())) });
+        let mut told: Vec<(&str, Ended)> = Vec::new();
+        told.extend(self.failed().map(|end| ("sample.error", end)));
+        if let Some((at, limit)) = self.limit.clone() {
+            told.push(("sample.limit", self.stopped(&limit).told_by(at)));
         }
-        if let Some((at, limit)) = self.limit.clone().or_else(|| self.limit_event.clone()) {
-            return Some(self.stopped(&limit).told_by(at));
+        // A program may catch what a limit raised and continue: alone, the event counts if nothing else ended the sample.
+        if let Some((at, event)) = self.limit_event.clone().filter(|_| self.limit.is_some() || told.is_empty()) {
+            told.push(("the sample_limit event", self.stopped(&event).told_by(at)));
+        }
+        if let Some((end, conflict)) = Ended::agreed(told) {
+            self.conflicts.extend(conflict);
+            return Some(end);
         }
         // It is written when it is over.
         self.is_whole.then(|| self.concluded(last, is_success))
+    }
+
+    /// The error that ended the sample.
+    fn failed(&self) -> Option<Ended> {
+        let (at, error) = self.error.as_ref()?;
+        let message = filled(Error::of(error).message).unwrap_or_default();
+        let (word, headline, outcome) = match what_raised(name_in(message.trim())) {
+            Some((headline, outcome @ Outcome::Cancelled)) => ("cancelled", headline, outcome),
+            Some((headline, outcome)) => ("error", headline, outcome),
+            None => ("error", "Ended by an error", Outcome::Failed),
+        };
+        let end = Ended::new(word, headline, outcome, Certainty::Recorded).told_by(*at);
+        Some(if outcome == Outcome::Cancelled { end } else { end.detail(cut(message.trim())) })
     }
 
     /// The end of a sample that nothing broke off. No record says how it came out.
@@ -366,7 +477,7 @@ impl Facts {
         };
         match &*last.finish {
             "max_tokens" if !last.submits => of("The reply reached its token limit", Outcome::Truncated),
-            "model_length" if !last.submits => of("Context window full", Outcome::Failed),
+            "model_length" if !last.submits => of(Ended::CONTEXT_FULL, Outcome::Failed),
             "content_filter" if !last.submits => of("The model refused", Outcome::Failed),
             _ if last.calls && !last.submits => none("a last reply with calls"),
             _ if last.event.is_none() && self.answer.is_none() => none("a sample without a reply"),
@@ -391,24 +502,41 @@ impl Facts {
             "working" => ("Working time limit reached", Outcome::Truncated),
             "cost" => ("Cost limit reached", Outcome::Truncated),
             "turn" => ("Turn limit reached", Outcome::Truncated),
-            "context" => ("Context window full", Outcome::Failed),
+            "context" => (Ended::CONTEXT_FULL, Outcome::Failed),
             "operator" => ("Stopped by the operator", Outcome::Cancelled),
             _ => ("Stopped by a limit", Outcome::Truncated),
         };
         let end = Ended::new(&kind, headline, outcome, Certainty::Recorded).detail(cut(&reason));
         let name = format!("{kind}_limit");
-        let Some((_, unit, scale)) = LIMITS.iter().find(|(known, ..)| *known == name) else { return end };
+        let Some((name, unit, scale)) = LIMITS.iter().find(|(known, ..)| *known == name) else { return end };
         let in_words = |word: &str| leading(reason.split_once(word)?.1).map(|n| n * scale);
-        let counted = || self.counted_messages().map(|count| count as f64).filter(|_| kind == "message");
-        let measured = in_words("value:").or_else(|| in_words("count:")).or_else(counted);
+        let measured = in_words("value:").or_else(|| in_words("count:"));
+        let end = end.at(&[("", name)]);
         let (limit, worded) = (number(of.limit).map(|n| n * scale), in_words("limit:"));
         if let Some((limit, worded)) = limit.zip(worded).filter(|(limit, worded)| limit != worded) {
             let words = format!("limit.limit records a limit of {limit} {unit}, limit.reason one of {worded}");
-            self.conflicts.push(words.as_str().into());
+            if !self.conflicts.iter().any(|known| **known == words) {
+                self.conflicts.push(words.as_str().into());
+            }
             return end.detail(words).compare(measured, None, unit);
         }
         end.compare(measured, limit.or(worded), unit)
     }
+}
+
+/// Whose score was edited, with a sentence about who did it and why: the newest edit counts.
+fn edited(name: &str, score: &str) -> Option<(Box<str>, Box<str>)> {
+    let edits = member(score, "history").into_iter().flat_map(walk::items).map(Edit::of);
+    let (before, last) = edits.fold((None, None), |(_, last), edit| (last, Some(edit)));
+    let (before, last): (Option<Edit<'_>>, Edit<'_>) = (before, last?);
+    let by = Invalidation::of(last.provenance.filter(|by| by.starts_with('{'))?);
+    let name = text(Some(name)).unwrap_or_default();
+    let who = filled(by.author).map_or_else(String::new, |author| format!(" by {author}"));
+    let why = filled(by.reason).map_or_else(String::new, |reason| format!(": {}", reason.trim_end_matches('.')));
+    let word = |value: &str| text(Some(value)).unwrap_or_else(|| value.to_owned());
+    let change = before.and_then(|before| before.value).zip(last.value);
+    let change = change.map_or_else(String::new, |(a, b)| format!(" from {} to {}", word(a), word(b)));
+    Some((cut(&name), cut(&format!("The score of {name} was edited{change}{who}{why}."))))
 }
 
 /// Who took the result of a sample back, and why.

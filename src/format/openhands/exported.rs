@@ -7,7 +7,9 @@
 
 use super::super::part::{self, quoted, text};
 use super::super::recent::Recent;
-use super::super::value::{above_zero, count, cut, filled, int, is_text, is_true, leading, member, spoken, unpacked};
+use super::super::value::{
+    above_zero, count, cut, filled, int, is_text, is_true, leading, member, spoken, total_in, unpacked,
+};
 use super::super::watch::begun;
 use super::super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use super::arguments;
@@ -157,6 +159,17 @@ impl Reader for Trajectory {
             (None, Some(_)) if !self.due => Some(Ended::answered(Ended::NO_CALLS)),
             _ => None,
         });
+        let finish = self.answer.is_some().then(|| {
+            ("the last action", Ended::new("finish", "The agent finished", Outcome::Completed, Certainty::Recorded))
+        });
+        // Whoever closes a conversation stops it.
+        let state = self.end.clone().filter(|end| end.outcome != Outcome::Cancelled);
+        let state = state.map(|end| ("the state of the agent", end));
+        let both = finish.zip(state).and_then(|(finish, state)| Ended::agreed(vec![finish, state]));
+        let (ended, conflict) = match both {
+            Some((disputed, Some(conflict))) => (Some(disputed), Some(conflict)),
+            _ => (ended, None),
+        };
         let is_answer = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.answer.clone().or_else(|| draft.said(replied?)).filter(|_| is_answer);
         let at = draft.latest();
@@ -167,6 +180,7 @@ impl Reader for Trajectory {
         run.awaits_user = self.waits && self.end.is_none();
         run.updated_at = at.filter(|_| ended.is_some());
         run.ended = ended.map(Box::new);
+        run.conflicts = conflict.into_iter().collect();
         run.final_result = answer;
         run.turns = Some(self.turns);
     }
@@ -218,8 +232,8 @@ impl Trajectory {
 }
 
 /// What the conversation took so far.
-pub(super) fn total(metrics: &str, draft: &mut Draft<'_>) {
-    let metrics = Metrics::of(metrics);
+pub(super) fn total(text: &str, draft: &mut Draft<'_>) {
+    let metrics = Metrics::of(text);
     let total = metrics.tokens.map(Total::of).unwrap_or_default();
     let (read, wrote) = (count(total.prompt_tokens), count(total.completion_tokens));
     let sum = read.zip(wrote).map(|(read, wrote)| read.saturating_add(wrote)).filter(|tokens| *tokens > 0);
@@ -228,7 +242,12 @@ pub(super) fn total(metrics: &str, draft: &mut Draft<'_>) {
     if cost.is_some() || sum.is_some() {
         draft.totals();
     }
+    let each = [super::Metrics::of(text)];
+    let listed = super::listed_cost(&each).filter(|_| cost.is_some());
+    let listed_tokens = super::listed_tokens(&each).filter(|_| sum.is_some()).map(|tokens| tokens as f64);
     let run = draft.run();
+    run.statements = listed.map(|cost| total_in("usd", cost, "the sum of costs")).into_iter().collect();
+    run.statements.extend(listed_tokens.map(|tokens| total_in("tokens", tokens, "the sum of token_usages")));
     (run.cost_usd, run.tokens) = (cost, sum);
     run.usage = Usage { input: read, cached: count(total.cache_read_tokens), output: wrote, reasoning: None };
 }
@@ -256,8 +275,8 @@ pub(super) fn standing(state: &str, reason: &str) -> Option<Ended> {
             let (measured, limit) = figures("budget");
             return of("Cost budget used up", Outcome::Truncated).map(|end| end.compare(measured, limit, "usd"));
         }
-        "error" if reason.contains("AgentStuckInLoopError") => of("Stopped by loop detection", Outcome::Halted),
-        "error" if reason.contains("ContextWindow") => of("Context window full", Outcome::Failed),
+        "error" if reason.contains("AgentStuckInLoopError") => of(Ended::LOOPED, Outcome::Halted),
+        "error" if reason.contains("ContextWindow") => of(Ended::CONTEXT_FULL, Outcome::Failed),
         "error" => of("Ended by an error", Outcome::Failed),
         "awaiting_user_confirmation" => of("Waits for the user to confirm", Outcome::Unknown),
         _ => None,

@@ -124,6 +124,7 @@ impl Reader for Instance {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let totals = (draft.run().tokens, draft.run().usage, draft.run().cost_usd);
+        let stated = draft.run().statements.clone();
         if let Some(history) = &mut self.history {
             history.look(draft);
         }
@@ -139,6 +140,9 @@ impl Reader for Instance {
         let (tokens, usage, cost) = totals;
         if tokens.is_some() {
             (run.tokens, run.usage) = (tokens, usage);
+        }
+        if tokens.is_some() || cost.is_some() {
+            run.statements = stated;
         }
         run.cost_usd = cost.or(run.cost_usd);
         run.tool = Some("OpenHands".into());

@@ -2,6 +2,7 @@
 //! else its last reply tells.
 
 use crate::format::part::{Part, is_at_limit, is_refusal};
+use crate::format::raised::what_raised;
 use crate::format::value::{cut, leading};
 use crate::model::{Certainty, Ended, Outcome};
 
@@ -10,6 +11,8 @@ pub(super) fn raised(kind: &str, words: &str) -> Ended {
     let of = |headline, outcome| Ended::new(kind, headline, outcome, Certainty::Recorded).detail(cut(words));
     // "would exceed the request_limit of 4"
     let limit = words.split("limit of ").nth(1).and_then(leading);
+    // "Max turns (10) exceeded"
+    let turns = || words.split_once("turns (").and_then(|(_, rest)| leading(rest));
     match kind {
         "UsageLimitExceeded" if words.contains("request_limit") => {
             of("Request limit reached", Outcome::Truncated).compare(None, limit, "requests")
@@ -22,8 +25,8 @@ pub(super) fn raised(kind: &str, words: &str) -> Ended {
         }
         "UsageLimitExceeded" => of("Usage limit reached", Outcome::Truncated),
         "GraphRecursionError" => of("Step limit reached", Outcome::Truncated).compare(None, limit, "steps"),
-        "MaxTurnsExceeded" => of("Turn limit reached", Outcome::Truncated),
-        "CancelledError" | "KeyboardInterrupt" => of("Cancelled", Outcome::Cancelled),
+        "MaxTurnsExceeded" => of("Turn limit reached", Outcome::Truncated).compare(None, limit.or_else(turns), "turns"),
+        kind if let Some((headline, outcome)) = what_raised(kind) => of(headline, outcome),
         "" => Ended::new("error", "Ended by an error", Outcome::Failed, Certainty::Recorded).detail(cut(words)),
         _ => of("Ended by an error", Outcome::Failed),
     }
@@ -33,7 +36,7 @@ pub(super) fn raised(kind: &str, words: &str) -> Ended {
 pub(super) fn quiet(last: Option<&Part>, has_answer: bool) -> Ended {
     let word = last.and_then(|part| part.finish.as_deref()).unwrap_or(Ended::NO_CALLS);
     match last.filter(|part| part.calls.is_empty()) {
-        Some(_) if fills_window(word) => Ended::new(word, "Context window full", Outcome::Failed, Certainty::Inferred),
+        Some(_) if fills_window(word) => Ended::new(word, Ended::CONTEXT_FULL, Outcome::Failed, Certainty::Inferred),
         Some(_) if is_at_limit(word) => Ended::cut_reply(word),
         Some(_) if is_refusal(word) => Ended::refused(word),
         Some(part) if !part.text.is_empty() => Ended::answered(word),

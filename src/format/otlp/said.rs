@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::super::value::{filled, is_text, unpacked};
+use super::super::value::{filled, is_text, member, unpacked};
 use super::{Choice, Message, Raw, Span, SpanEvent, attributes, plain, said};
 use crate::format::Part;
 use crate::format::part::text;
@@ -120,6 +120,14 @@ impl Span<'_> {
     /// Adds the text of its reply from its events.
     pub(super) fn said_in_events(&self, part: &mut Part) {
         self.events().for_each(|event| event.add_to(part));
+    }
+
+    /// What a tool gave, as JSON, where an event of its span says it.
+    pub(super) fn gave_in_events(&self) -> Option<String> {
+        self.events().filter(|event| event.name == "gen_ai.tool.message").find_map(|event| {
+            let content = event.content();
+            member(&content, "content").filter(|content| *content != "null").map(str::to_owned)
+        })
     }
 
     /// What the user asked for, where an event says it.

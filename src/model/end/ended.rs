@@ -3,6 +3,8 @@
 use serde_json::Number;
 
 use super::{Certainty, Op, Outcome, Reading};
+use crate::model::ToolLimit;
+use crate::model::words::words;
 
 /// The end of a run, or of the last turn of a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +20,8 @@ pub struct Ended {
     pub certainty: Certainty,
     /// What the tool says besides: the text of an error, the reason of a refusal.
     pub detail: Box<str>,
+    /// What is known besides and is no reason: a reward, that what was there was submitted.
+    pub aside: Box<str>,
     /// Whether that is the whole sentence.
     pub is_sentence: bool,
     /// What was measured against which limit, where either is recorded.
@@ -26,8 +30,16 @@ pub struct Ended {
     pub limit: Option<f64>,
     /// The unit of both, in the plural: `turns`, `usd`, `tokens`, `ms`.
     pub unit: &'static str,
+    /// How the tool compares both.
+    pub op: Op,
+    /// Whether `measured` is the figure or a bound of it.
+    pub bound: Bound,
+    /// The limits, one of which ended the run. The records tell which one it was.
+    pub among: Vec<Candidate>,
     /// Further limits that were reached at the same moment.
     pub also: Vec<Reached>,
+    /// All limits that can have ended the run, if the records show that none of them was reached.
+    pub denied: Vec<Reached>,
     /// The name of the file that tells of it, where that is another one than the records'; else empty.
     pub file: &'static str,
     /// The event that tells of it, by number.
@@ -37,7 +49,66 @@ pub struct Ended {
     pub later: Box<str>,
 }
 
-/// What was measured against a limit that it reached.
+/// A limit that can have ended a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// The subject of a headline: `Step`, `Cost`.
+    pub subject: &'static str,
+    /// The name in the list of limits: [`ToolLimit::name`](crate::model::ToolLimit::name).
+    pub limit: &'static str,
+}
+
+words! {
+    /// What sort of limit or condition ended a run, in words that are the same for all tools.
+    pub enum EndKind {
+        /// A number of steps, turns, messages or requests.
+        Steps = "steps",
+        /// Tokens.
+        Tokens = "tokens",
+        /// Money.
+        Cost = "cost",
+        /// Time.
+        Time = "time",
+        /// The context window.
+        Context = "context",
+        /// The run repeated itself.
+        Loop = "loop",
+    }
+}
+
+/// The headline of a run whose records disagree on its end.
+const DISAGREE: &str = "The records disagree on the end";
+
+/// Whether two records tell one end.
+enum Likeness {
+    Same,
+    Other,
+}
+
+/// What a measured figure says about the real one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Bound {
+    /// It is the real one.
+    #[default]
+    Exact,
+    /// The real one is equal or greater.
+    AtLeast,
+    /// The real one is equal or less.
+    AtMost,
+}
+
+impl Bound {
+    /// "at least ", "at most ", or nothing, before a figure.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Exact => "",
+            Self::AtLeast => "at least ",
+            Self::AtMost => "at most ",
+        }
+    }
+}
+
+/// What was measured against a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reached {
     /// What was measured.
@@ -57,11 +128,16 @@ impl Ended {
             outcome,
             certainty,
             detail: Box::default(),
+            aside: Box::default(),
             is_sentence: false,
             measured: None,
             limit: None,
             unit: "",
+            op: Op::AtLeast,
+            bound: Bound::Exact,
+            among: Vec::new(),
             also: Vec::new(),
+            denied: Vec::new(),
             file: "",
             event: None,
             later: Box::default(),
@@ -91,6 +167,41 @@ impl Ended {
         Self { is_sentence: true, ..end.detail(sentence) }
     }
 
+    /// The headline of a run whose context window was full.
+    pub const CONTEXT_FULL: &str = "Context window full";
+
+    /// The headline of a run that was stopped because it repeated itself.
+    pub const LOOPED: &str = "Stopped by loop detection";
+
+    /// The sort of limit or condition that ended it; `None` for all other ends.
+    pub fn kind(&self) -> Option<EndKind> {
+        match &*self.headline {
+            Self::CONTEXT_FULL => return Some(EndKind::Context),
+            Self::LOOPED => return Some(EndKind::Loop),
+            _ if self.outcome != Outcome::Truncated => return None,
+            _ => {}
+        }
+        let by_unit = match self.unit {
+            "steps" | "turns" | "rounds" | "messages" | "iterations" | "simulator steps" | "requests"
+            | "model calls" => Some(EndKind::Steps),
+            "tokens" => Some(EndKind::Tokens),
+            "usd" => Some(EndKind::Cost),
+            "ms" => Some(EndKind::Time),
+            _ => None,
+        };
+        // Where no figure has a unit, the headline names what is limited.
+        let begins = |words: &[&str]| words.iter().any(|word| self.headline.starts_with(word));
+        by_unit.or_else(|| {
+            let by_headline = [
+                (["Step limit", "Turn limit", "Request limit", "Message limit"].as_slice(), EndKind::Steps),
+                (&["Token"], EndKind::Tokens),
+                (&["Cost limit", "Cost budget"], EndKind::Cost),
+                (&["Time limit", "Working time limit"], EndKind::Time),
+            ];
+            by_headline.into_iter().find(|(words, _)| begins(words)).map(|(_, kind)| kind)
+        })
+    }
+
     /// Whether the last records show that the model answered, and none says that the run ended with that.
     pub fn is_inferred_answer(&self) -> bool {
         self.outcome == Outcome::Completed && self.certainty == Certainty::Inferred
@@ -104,15 +215,64 @@ impl Ended {
     /// What shows that a model answered where the trace holds no finish reason.
     pub const NO_CALLS: &str = "a reply without calls";
 
-    /// What was measured against which limit. A limit ends a run that reaches it.
+    /// What was measured against which limit.
     pub fn reading(&self) -> Reading {
         Reading {
             measured: self.measured.and_then(Number::from_f64),
             limit: self.limit.and_then(Number::from_f64),
-            op: self.limit.map(|_| Op::AtLeast),
+            op: self.limit.map(|_| self.op),
             unit: self.unit.into(),
             ..Reading::default()
         }
+    }
+
+    /// The end by all records that tell it, each with who tells it as the subject of a sentence, the weightiest first. If
+    /// they disagree, a sentence without a full stop says so, and if they don't even agree on the outcome, the end is
+    /// unknown.
+    pub fn agreed(told: Vec<(&str, Self)>) -> Option<(Self, Option<Box<str>>)> {
+        let mut told = told.into_iter();
+        let (mut who, mut end) = told.next()?;
+        let mut conflict: Option<String> = None;
+        for (other_who, other) in told {
+            match end.compared_with(&other) {
+                Likeness::Same if other.weight() > end.weight() => (who, end) = (other_who, other),
+                Likeness::Same => {}
+                Likeness::Other => {
+                    let words = format!("{who} says {}, {other_who} says {}", end.name(), other.name());
+                    if end.outcome != other.outcome {
+                        let disputed = Self::new("", DISAGREE, Outcome::Unknown, Certainty::Unknown);
+                        let event = end.event.or(other.event);
+                        end = Self { event, ..disputed.detail(words.clone()) };
+                    }
+                    conflict.get_or_insert(words);
+                }
+            }
+        }
+        Some((end, conflict.map(Into::into)))
+    }
+
+    /// Whether two records tell one end.
+    fn compared_with(&self, other: &Self) -> Likeness {
+        let is_disputed = |end: &Self| &*end.headline == DISAGREE;
+        let kinds = self.kind().zip(other.kind()).is_none_or(|(one, other)| one == other);
+        // With its exit code, a program reports any end but a good one.
+        let is_plain = |end: &Self| &*end.word == "NonZeroAgentExitCodeError";
+        let is_bad = |end: &Self| !matches!(end.outcome, Outcome::Completed | Outcome::Unknown | Outcome::Running);
+        let is_one = self.outcome == other.outcome && kinds;
+        let is_report = is_plain(self) && is_bad(other) || is_plain(other) && is_bad(self);
+        if is_disputed(self) || is_disputed(other) || is_one || is_report { Likeness::Same } else { Likeness::Other }
+    }
+
+    /// How much it tells: a cause more than an exit code, and figures more than none.
+    fn weight(&self) -> usize {
+        let is_cause = &*self.word != "NonZeroAgentExitCodeError";
+        let has_figures = self.measured.is_some() || self.limit.is_some() || !self.among.is_empty();
+        usize::from(is_cause) * 4 + usize::from(has_figures) * 2 + usize::from(!self.detail.is_empty())
+    }
+
+    /// The tool's word for it, or the headline.
+    fn name(&self) -> &str {
+        if self.word.is_empty() { &self.headline } else { &self.word }
     }
 
     /// The same, told of by an event.
@@ -127,32 +287,110 @@ impl Ended {
         Self { detail: detail.into(), ..self }
     }
 
+    /// The same, with what is known besides.
+    #[must_use]
+    pub fn aside(self, aside: impl Into<Box<str>>) -> Self {
+        Self { aside: aside.into(), ..self }
+    }
+
+    /// Both the tool's words and what is known besides.
+    pub fn words(&self) -> String {
+        let both = [&self.detail, &self.aside].into_iter().filter(|words| !words.is_empty());
+        both.map(|words| &**words).collect::<Vec<_>>().join("; ")
+    }
+
     /// The same, with what was measured and the limit.
     #[must_use]
     pub fn compare(self, measured: Option<f64>, limit: Option<f64>, unit: &'static str) -> Self {
         Self { measured, limit, unit, ..self }
     }
 
-    /// An end by the limits that were reached, each with its name as a subject: `Step`, `Cost`. `None` where none was.
-    pub fn at_limits(word: &str, reached: &[(&str, Option<Reached>)]) -> Option<Self> {
-        let all: Vec<(&str, Reached)> =
-            reached.iter().filter_map(|(name, reached)| Some((*name, (*reached)?))).collect();
-        let (_, first) = *all.first()?;
-        let names: Vec<String> = all
+    /// The same, by one of these limits: the subject of a headline and the name of the limit of each.
+    #[must_use]
+    pub fn at(self, limits: &[(&'static str, &'static str)]) -> Self {
+        let among = limits.iter().map(|(subject, limit)| Candidate { subject, limit });
+        Self { among: among.collect(), ..self }
+    }
+
+    /// Completes the end of a run under these limits: a limit without a measure gets the one from the records. `spent` is
+    /// what the records say that the run used in a unit.
+    pub fn settle(&mut self, limits: &[ToolLimit], spent: impl Fn(&str) -> Option<f64>) {
+        let limits: Vec<(&'static str, ToolLimit)> = self.candidates(limits);
+        let limits = limits.into_iter().map(|(subject, limit)| {
+            let used = limit.used.or_else(|| spent(limit.unit));
+            (subject, ToolLimit { used, ..limit })
+        });
+        let limits: Vec<(&'static str, ToolLimit)> = limits.collect();
+        let [(_, only)] = limits.as_slice() else { return self.settle_among(&limits) };
+        self.op = only.op;
+        let limit = self.limit.unwrap_or(only.limit);
+        let is_bound_of_use = |used: &f64| match only.bound {
+            Bound::Exact => true,
+            Bound::AtLeast => only.op.holds(*used, limit),
+            Bound::AtMost => !only.op.holds(*used, limit),
+        };
+        if self.measured.is_none()
+            && let Some(used) = only.used.filter(is_bound_of_use)
+        {
+            (self.measured, self.bound) = (Some(used), only.bound);
+        }
+        // A total never shrinks: one below the limit denies what is said to have been measured before.
+        let is_total = matches!(only.unit, "tokens" | "usd");
+        if let (Some(measured), Some(used), true) = (self.measured, only.used, is_total && only.unit == self.unit)
+            && only.op.holds(measured, limit)
+            && Reading::compare(used, only.op, limit, only.unit).is_refuted()
+            && only.bound != Bound::AtLeast
+        {
+            self.denied = vec![Reached { measured: used, limit, unit: only.unit }];
+        }
+        // A limit on which the records disagree is not in the end.
+        if !self.among.is_empty() && self.unit.is_empty() {
+            (self.limit, self.unit) = (Some(limit), only.unit);
+        }
+    }
+
+    /// Names the limits that were reached; if the records show that none was, it keeps them all as denied.
+    fn settle_among(&mut self, limits: &[(&'static str, ToolLimit)]) {
+        let pair =
+            |limit: &ToolLimit| limit.used.map(|measured| Reached { measured, limit: limit.limit, unit: limit.unit });
+        let held = limits.iter().filter(|(_, limit)| limit.is_reached() == Some(true));
+        let held: Vec<&(&str, ToolLimit)> = held.collect();
+        if held.is_empty() {
+            let all_below = limits.iter().all(|(_, limit)| limit.is_reached() == Some(false));
+            self.denied = limits.iter().filter(|_| all_below).filter_map(|(_, limit)| pair(limit)).collect();
+            return;
+        }
+        let names: Vec<String> = held
             .iter()
             .enumerate()
-            .map(|(at, (name, _))| match at {
-                0 => (*name).to_owned(),
-                _ => name.to_lowercase(),
-            })
+            .map(|(at, (name, _))| if at == 0 { (*name).to_owned() } else { name.to_lowercase() })
             .collect();
-        let headline = match names.as_slice() {
-            [name] => format!("{name} limit reached"),
-            [names @ .., last] => format!("{} and {last} limit reached", names.join(", ")),
-            [] => return None,
-        };
-        let end = Self::new(word, &headline, Outcome::Truncated, Certainty::Recorded);
-        let also = all.into_iter().skip(1).map(|(_, reached)| reached).collect();
-        Some(Self { also, ..end.compare(Some(first.measured), Some(first.limit), first.unit) })
+        self.headline = match names.as_slice() {
+            [names @ .., last] if !names.is_empty() => format!("{} and {last} limit reached", names.join(", ")),
+            _ => format!("{} limit reached", names.concat()),
+        }
+        .into();
+        if let Some((_, first)) = held.first() {
+            (self.measured, self.limit, self.unit) = (first.used, Some(first.limit), first.unit);
+            (self.op, self.bound) = (first.op, first.bound);
+        }
+        self.also = held.iter().skip(1).filter_map(|(_, limit)| pair(limit)).collect();
+    }
+
+    /// The limits that can have ended the run. Without names, it is the only one with the unit of the end.
+    fn candidates(&self, limits: &[ToolLimit]) -> Vec<(&'static str, ToolLimit)> {
+        if !self.among.is_empty() {
+            let named = |candidate: &Candidate| {
+                let limit = limits.iter().find(|limit| limit.name == candidate.limit)?;
+                Some((candidate.subject, limit.clone()))
+            };
+            return self.among.iter().filter_map(named).collect();
+        }
+        let is_own = |limit: &&ToolLimit| self.limit.is_some() && limit.unit == self.unit;
+        let own: Vec<&ToolLimit> = limits.iter().filter(is_own).collect();
+        match own.as_slice() {
+            [only] => vec![("", (*only).clone())],
+            _ => Vec::new(),
+        }
     }
 }

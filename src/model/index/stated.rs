@@ -15,9 +15,9 @@ use crate::model::{Code, Manifest, Origin, Reading, StopReason, StopVerdict};
 /// A manifest is finished within this long of its run's last event; microseconds.
 const LATE_MICROS: i64 = 1_000_000;
 
-/// Writers round costs to cents, and add up what steps cost in another order.
-const ROUNDED_USD: f64 = 0.005;
-const ROUNDED_PART: f64 = 0.001;
+/// Writers round costs, to cents at the coarsest, and add up what steps cost in another order.
+const MOST_DECIMALS_USD: i32 = 2;
+const ROUNDED_PART: f64 = 0.005;
 /// Two clocks of one run differ by at most this, in milliseconds, and by at most half of the longer time. Of a long run
 /// they may differ by a tenth, and of the shortest by the time that a slow disk takes to write the last record.
 const CLOCK_MS: f64 = 1_000.0;
@@ -94,10 +94,21 @@ pub fn is_same_reason(a: &str, b: &str) -> bool {
 pub fn is_same_total(unit: &str, a: f64, b: f64) -> bool {
     let (apart, most) = ((a - b).abs(), a.abs().max(b.abs()));
     match unit {
-        "usd" => apart <= ROUNDED_USD.max(most * ROUNDED_PART),
+        "usd" => apart <= rounding(a).max(rounding(b)) + most * ROUNDED_PART,
         "ms" => apart <= CLOCK_MS.min(most / 2.0).max(most * CLOCK_PART).max(WRITING_MS),
         _ => apart < 0.5,
     }
+}
+
+/// How far a figure in US dollars may be from what it was rounded from, by the decimals that it has.
+fn rounding(value: f64) -> f64 {
+    if value == 0.0 {
+        return 0.0;
+    }
+    let written = value.to_string();
+    let decimals = written.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let decimals = i32::try_from(decimals).unwrap_or(i32::MAX).max(MOST_DECIMALS_USD);
+    0.5 * 0.1_f64.powi(decimals.min(18))
 }
 
 impl Index {

@@ -11,7 +11,7 @@ use super::{assert_says, board, board_json};
 use crate::board::BINARY;
 
 /// Writes files below a new directory.
-fn written(files: &[(&str, &str)]) -> TempDir {
+pub(super) fn written(files: &[(&str, &str)]) -> TempDir {
     let temp = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = temp.path().join(name);
@@ -22,7 +22,7 @@ fn written(files: &[(&str, &str)]) -> TempDir {
 }
 
 /// Runs `board ARGS --json` in a directory and parses its stdout.
-fn json_in(dir: &Path, args: &[&str]) -> Value {
+pub(super) fn json_in(dir: &Path, args: &[&str]) -> Value {
     let output = Command::new(BINARY).current_dir(dir).args(args).arg("--json").output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("board {args:?}: {error}\n{}", String::from_utf8_lossy(&output.stderr));
@@ -38,7 +38,7 @@ fn rows(dir: &Path) -> Vec<Value> {
 
 /// The only run below a directory.
 #[track_caller]
-fn row(dir: &Path) -> Value {
+pub(super) fn row(dir: &Path) -> Value {
     let rows = rows(dir);
     assert_eq!(rows.len(), 1, "{rows:?}");
     rows[0].clone()
@@ -53,7 +53,7 @@ fn case(name: &str) -> Value {
 }
 
 /// A case's file, changed.
-fn changed(name: &str, change: impl FnOnce(&mut Value)) -> TempDir {
+pub(super) fn changed(name: &str, change: impl FnOnce(&mut Value)) -> TempDir {
     let path = super::cases().join(name);
     let mut value: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     change(&mut value);
@@ -423,6 +423,50 @@ mod otlp {
         assert_eq!(row["verdict"], "Answered at step 0 · inferred from stop");
         let shown = json_in(temp.path(), &["show", row["key"].as_str().unwrap(), "--step", "0"]);
         assert!(shown.to_string().contains("Under the log."), "{shown}");
+    }
+
+    #[test]
+    fn the_span_of_a_tool_that_names_no_call_answers_the_open_call_of_the_same_tool() {
+        let asks = |id: &str, second: u64, query: u64| {
+            let call = "llm.output_messages.0.message.tool_calls.0.tool_call";
+            span(
+                id,
+                "r",
+                "chat",
+                (second, second + 1),
+                &[
+                    (&format!("{call}.id"), json!(format!("c{query}"))),
+                    (&format!("{call}.function.name"), json!("look")),
+                    (&format!("{call}.function.arguments"), json!(format!("{{\"q\": {query}}}"))),
+                ],
+            )
+        };
+        let tool = |id: &str, second: u64, query: u64| {
+            let more = [("tool.name", json!("look")), ("input.value", json!(format!("{{\"q\":{query}}}")))];
+            span(id, "r", "execute_tool", (second, second + 1), &more)
+        };
+        let root = span("r", "", "invoke_agent", (0, 9), &[]);
+        let spans = [root, asks("a", 1, 0), tool("b", 3, 0), asks("c", 5, 1), tool("d", 7, 1)];
+        let temp = written(&[("traces.jsonl", &trace(&spans))]);
+        let row = row(temp.path());
+        let counted = ["steps", "tool_calls", "tool_errors"].map(|key| row[key].clone());
+        assert_eq!(counted, [2, 2, 0].map(|n| json!(n)), "{row}");
+        let shown = json_in(temp.path(), &["show", row["key"].as_str().unwrap(), "--step", "0"]).to_string();
+        assert!(!shown.contains("no answer"), "{shown}");
+    }
+
+    #[test]
+    fn a_span_whose_parent_is_in_another_file_says_so() {
+        let temp = written(&[("traces.jsonl", &trace(&[span("a", "gone", "chat", (1, 2), &[])]))]);
+        assert!(row(temp.path())["issues"].as_u64().unwrap() > 0);
+    }
+
+    #[test]
+    fn the_usage_of_a_root_without_replies_is_the_runs_and_its_steps_are_unknown() {
+        let used = [("gen_ai.usage.input_tokens", json!(300)), ("gen_ai.usage.output_tokens", json!(30))];
+        let temp = written(&[("traces.jsonl", &trace(&[span("r", "", "invoke_agent", (0, 9), &used)]))]);
+        let row = row(temp.path());
+        assert_eq!((&row["tokens"], &row["steps"]), (&json!(330), &Value::Null));
     }
 
     #[test]

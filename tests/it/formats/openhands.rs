@@ -321,11 +321,11 @@ fn what_is_read_of_conversations_at_hand_is_what_stands_in_them() {
 }
 
 #[test]
-fn the_limit_that_it_was_given_is_told() {
+fn the_limit_that_it_was_given_is_told_with_its_iterations() {
     let run = read(&conversation(1));
     let limits = run.index.manifest().get().map(|run| run.limits.clone()).unwrap_or_default();
     let told: Vec<_> = limits.iter().map(|limit| (limit.name, limit.limit, limit.unit, limit.used)).collect();
-    assert_eq!(told, [("max_iterations", 500.0, "iterations", None)]);
+    assert_eq!(told, [("max_iterations", 500.0, "iterations", Some(7.0))]);
 }
 
 #[test]

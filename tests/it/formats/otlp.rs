@@ -185,9 +185,9 @@ fn what_some_replies_cost_is_not_what_the_trace_cost_and_a_span_without_an_id_is
     let at = 1_789_380_000;
     for nobody in [Value::Null, "".into()] {
         let of_nobody = [span(nobody.clone(), Some(0.25), at), span(nobody, Some(0.5), at + 1)];
-        assert_eq!(of(&of_nobody), (2, Some(0.75), 0));
+        assert_eq!(of(&of_nobody), (2, Some(0.75), 1), "their parent is not there");
     }
-    assert_eq!(of(&[span("01".into(), Some(0.25), at), span("02".into(), None, at + 1)]), (2, None, 0));
+    assert_eq!(of(&[span("01".into(), Some(0.25), at), span("02".into(), None, at + 1)]), (2, None, 1));
 }
 
 #[test]

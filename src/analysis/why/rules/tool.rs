@@ -6,7 +6,7 @@ use serde_json::Number;
 use super::{RuleStatus, Standing};
 use crate::analysis::stated;
 use crate::analysis::summary::{Cost, Summary};
-use crate::model::{Certainty, Ended, Index, Manifest, Op, Outcome, Reading};
+use crate::model::{Bound, Certainty, Ended, Index, Manifest, Op, Outcome, Reading};
 
 /// The rules of the run, the one that ended it first.
 pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
@@ -20,7 +20,8 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     for limit in &manifest.limits {
         let mut also = manifest.ended.iter().flat_map(|ended| &ended.also);
         if let Some(also) = also.find(|also| also.unit == limit.unit && also.limit == limit.limit) {
-            let row = row(limit.name, Some(also.measured), Some(also.limit), limit.unit, Standing::Held, "");
+            let compared = (Some(also.measured), limit.op, Some(also.limit));
+            let row = row(limit.name, compared, limit.unit, Standing::Held, "");
             rules.push(RuleStatus { also: true, ..row });
             continue;
         }
@@ -29,18 +30,23 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             continue;
         }
         let used = limit.used.or_else(|| spent(limit.unit));
-        let below = used.is_some_and(|used| used < limit.limit);
+        let bound = if limit.used.is_some() { limit.bound } else { Bound::Exact };
+        let is_reached = used.and_then(|used| limit.is_reached_by(used, bound));
+        let below = used.is_some_and(|used| bound != Bound::AtLeast && !limit.op.holds(used, limit.limit));
         // Of two limits that were reached at once a trace names one.
-        let also = is_limit && limit.unit != told && used.is_some() && !below;
+        let also = is_limit && limit.unit != told && is_reached == Some(true);
         let result = if below || also { Standing::Held } else { Standing::Unknown };
         let note = match used {
             Some(_) if limit.used.is_none() && is_estimate(summary, limit.unit) => BY_PRICES,
             // The records of the end may disagree on their limit.
+            Some(_) if bound == Bound::AtMost => "it may be less",
+            Some(_) if bound == Bound::AtLeast => "it may be more",
             Some(_) if below || also || limit.unit == told => "",
             Some(_) => "it was reached, and something else is said to have ended the run",
             None => "how much of it was used is not recorded",
         };
-        rules.push(RuleStatus { also, ..row(limit.name, used, Some(limit.limit), limit.unit, result, note) });
+        let compared = (used, limit.op, Some(limit.limit));
+        rules.push(RuleStatus { also, ..row(limit.name, compared, limit.unit, result, note) });
     }
     let usual = [("step limit", "steps"), ("token limit", "tokens"), ("cost limit", "usd"), ("time limit", "ms")];
     for (name, unit) in usual {
@@ -51,7 +57,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
                 "steps" if summary.steps_untold => "how many there were is not recorded, nor a limit",
                 _ => "no limit is recorded",
             };
-            rules.push(row(name, spent(unit), None, unit, Standing::Unknown, note));
+            rules.push(row(name, (spent(unit), Op::AtLeast, None), unit, Standing::Unknown, note));
         }
     }
     rules
@@ -81,16 +87,27 @@ fn spent(summary: &Summary, manifest: &Manifest, unit: &str) -> Option<f64> {
 
 fn end(ended: &Ended, index: &Index) -> RuleStatus {
     let limit = index.limit(ended.unit);
-    let note = if ended.detail.is_empty() { &ended.headline } else { &ended.detail };
+    let mut note = Some(ended.words()).filter(|words| !words.is_empty()).unwrap_or_else(|| ended.headline.to_string());
+    let limits = index.manifest().get().map(|manifest| manifest.limits.as_slice()).unwrap_or_default();
+    // A bound below the limit shows nothing, and is worth knowing.
+    let own = limits.iter().find(|limit| limit.unit == ended.unit && Some(limit.limit) == ended.limit);
+    let bound = own.filter(|limit| ended.measured.is_none() && limit.bound == Bound::AtLeast).and_then(|own| own.used);
+    if let Some(used) = bound {
+        note = format!("{note}; at least {} of it is recorded", stated::amount(used, ended.unit));
+    }
     let disputed = limit.disputed().map(|stated| stated::values(stated, ended.unit));
     let agreed = limit.agreed().copied().filter(|_| ended.limit.is_some());
     let word = if ended.word.is_empty() { &ended.headline } else { &ended.word };
     let is_inferred = ended.certainty == Certainty::Inferred;
     let is_recorded = ended.certainty == Certainty::Recorded;
-    let rule = row(word, ended.measured, agreed, ended.unit, Standing::Fired, note);
-    let is_refuted = rule.reading.is_refuted();
+    let rule = row(word, (ended.measured, ended.op, agreed), ended.unit, Standing::Fired, &note);
+    let is_denied = !ended.denied.is_empty();
+    let is_refuted = rule.reading.is_refuted() || is_denied;
     let note = match disputed {
         Some(values) => format!("the records disagree on the limit: {values}"),
+        None if is_denied => {
+            "it is recorded as what ended the run, and the numbers are below all its limits".to_owned()
+        }
         None if is_refuted => "it is recorded as what ended the run, and the numbers are below the limit".to_owned(),
         None => rule.note.clone(),
     };
@@ -100,8 +117,7 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
 
 fn row(
     name: &str,
-    measured: Option<f64>,
-    limit: Option<f64>,
+    (measured, op, limit): (Option<f64>, Op, Option<f64>),
     unit: &'static str,
     result: Standing,
     note: &str,
@@ -109,7 +125,7 @@ fn row(
     let reading = Reading {
         measured: measured.and_then(Number::from_f64),
         limit: limit.and_then(Number::from_f64),
-        op: limit.map(|_| Op::AtLeast),
+        op: limit.map(|_| op),
         unit: unit.into(),
         ..Reading::default()
     };
