@@ -2,7 +2,7 @@
 
 use super::format::{self, count as thousands, counted};
 use crate::model::index::{FileState, Why};
-use crate::model::{Can, Index, Issue, IssueKind, ManifestState, StepHead, StopVerdict, TraceFile};
+use crate::model::{Can, Index, Issue, IssueKind, ManifestState, StepHead, StopVerdict, Total, TraceFile};
 
 /// All issues of a run: those met while reading, those that hold now, and those that only the whole shows.
 pub fn issues(index: &Index) -> Vec<Issue> {
@@ -133,15 +133,36 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
 /// A recorded total of tokens that the steps don't add up to.
 fn total(index: &Index) -> Option<Issue> {
     let manifest = index.manifest().get().filter(|_| !index.is_partial())?;
-    let (total, summed) = manifest.total.as_ref().zip(manifest.tokens_summed)?;
-    let is_explained = total.has_children && total.tokens > summed;
-    if total.tokens == summed || is_explained {
-        return None;
-    }
-    let [recorded, summed] = [total.tokens, summed].map(format::count);
+    let total = manifest.total.as_ref()?;
     let aside = if total.aside.is_empty() { String::new() } else { format!(" ({})", total.aside) };
-    let reason = format!("the {} records {recorded} tokens, the steps add up to {summed}{aside}", total.record);
+    let reason = match (manifest.tokens_summed, total.read) {
+        (Some(summed), _) => differs(total, summed, manifest.cached_summed)?,
+        (None, Some((recorded, read))) if recorded != read => {
+            let [recorded, read] = [recorded, read].map(format::count);
+            format!("the {} records {recorded} tokens read, the replies add up to {read}", total.record)
+        }
+        (None, _) => return None,
+    };
+    let reason = format!("{reason}{aside}");
     Some(Issue { kind: IssueKind::Count, file: TraceFile::Events, line: None, offset: None, reason })
+}
+
+/// How a total differs from what the steps took together, and the child runs where that is recorded.
+fn differs(total: &Total, summed: u64, cached: Option<u64>) -> Option<String> {
+    let record = total.record;
+    let children = total.children.filter(|_| total.has_children);
+    let expected = summed.saturating_add(children.unwrap_or_default());
+    let is_explained = total.has_children && children.is_none() && total.tokens > summed;
+    if total.tokens != expected && !is_explained {
+        let [recorded, summed] = [total.tokens, summed].map(format::count);
+        let children = children.map(|children| format!(", the child runs to {}", format::count(children)));
+        let children = children.unwrap_or_default();
+        return Some(format!("the {record} records {recorded} tokens, the steps add up to {summed}{children}"));
+    }
+    let (recorded, cached) = total.cached.zip(cached).filter(|_| !total.has_children)?;
+    let [recorded, summed] = [recorded, cached].map(format::count);
+    (recorded != summed)
+        .then(|| format!("the {record} records {recorded} tokens from the cache, the steps add up to {summed}"))
 }
 
 /// The first event that is older than the one before it, and how many there are.

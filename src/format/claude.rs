@@ -15,7 +15,7 @@ use lines::Lines;
 use super::part::{self, quoted, text};
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
-use super::value::{count, cut, filled, is_text, is_true, micros, number, objects, short, spoken};
+use super::value::{count, cut, filled, is_text, is_true, micros, number, objects, short, spoken, stage_beside};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
@@ -224,14 +224,16 @@ impl Reader for Session {
         run.final_result = answer;
         run.turns = Some(turns);
         run.children = Some(children);
+        run.child_ids = self.children.listed();
         run.cost_usd = cost;
         // Where a session goes on or is copied, the program counts what it took before.
         let is_whole = !self.has_copies && self.costs.len() == 1;
         run.total = self.total.filter(|_| is_whole).map(|tokens| Total {
             tokens,
             record: "cost-state",
-            aside: Box::default(),
             has_children: children > 0,
+            counts_children: true,
+            ..Total::default()
         });
     }
 }
@@ -345,13 +347,10 @@ impl Session {
         if !steps.is_empty() || lost > 0 {
             let part = part_of(record);
             let failed = part.has_failed();
-            draft.event(EventDraft {
-                kind: EventKind::Inside,
-                stage: "result",
-                step: steps.first().copied(),
-                failed,
-                ..mark
-            });
+            let is_stopped = is_interruption(&words);
+            let stage = if is_stopped { "interrupted" } else { stage_beside(&words, "result") };
+            let step = steps.first().copied();
+            let at = draft.event(EventDraft { kind: EventKind::Inside, stage, step, failed, ..mark });
             odd_results(message, draft);
             // A run is never its own child.
             let child = line.result.map(Result::of).and_then(|result| text(result.agent));
@@ -367,6 +366,10 @@ impl Session {
                 draft.orphan(&part);
             }
             self.due |= !is_nested(line, draft);
+            if is_stopped && !is_nested(line, draft) {
+                let end = Ended::new(&words, "Interrupted by the user", Outcome::Cancelled, Certainty::Recorded);
+                self.end = Some(end.told_by(at));
+            }
             return;
         }
         if is_nested(line, draft) {
@@ -376,6 +379,12 @@ impl Session {
             return;
         }
         if is_interruption(&words) || line.interrupted.is_some() {
+            // What follows the end of a turn is of another turn, though no prompt began it. A record that names the message
+            // which was interrupted says that the turn was not over.
+            if self.finish.is_some() && line.interrupted.is_none() && self.ended(draft).is_some() {
+                let (end, answer) = self.settled(draft);
+                self.ends.begin(self.last.map_or(0, |last| last + 1), end, answer, None);
+            }
             let at = draft.event(EventDraft { stage: "interrupted", ..mark });
             let end = Ended::new(&words, "Interrupted by the user", Outcome::Cancelled, Certainty::Recorded);
             self.end = Some(end.told_by(at));

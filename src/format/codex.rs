@@ -7,15 +7,17 @@
 
 mod copies;
 pub(super) mod exec;
+mod goal;
 mod item;
 
 use copies::Copies;
-use item::{odd_flag, part_of, project_of};
+use goal::Goal;
+use item::{is_aborted, odd_flag, part_of, project_of};
 
 use super::part::{self, text};
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
-use super::value::{count, cut, member, number, objects, short, spoken};
+use super::value::{USER_TEXT, count, cut, member, number, objects, short, spoken};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome, Total};
@@ -56,6 +58,7 @@ fields! {
         version = "cli_version", parent = "parent_thread_id", source, history = "subagent_history_start_ordinal",
         code = "codex_error_info", child = "new_thread_id", forked = "forked_from_id", base = "history_base",
 
+        passed = "internal_chat_message_metadata_passthrough",
         turn = "turn_id", dropped = "num_turns", attribution = "turn_attribution", ms = "duration_ms", exit_code, duration, changes, success, stderr, result, invocation,
     }
     struct Item {
@@ -107,6 +110,7 @@ struct Rollout {
     /// The end and the answer before the newest turn.
     before: (Option<Ended>, Option<Box<str>>),
     ends: Turns,
+    goal: Goal,
     /// How long the newest turn took in milliseconds, where that is recorded.
     took_ms: Option<f64>,
     /// A person's prompt came in the newest turn, and a record says that the user stopped it.
@@ -207,8 +211,7 @@ impl Reader for Rollout {
             self.replies_in_total == Some(self.replies) && !self.copies.is_any() && draft.run().continues.is_none();
         let total = self.total.filter(|_| is_whole);
         let run = draft.run();
-        run.total =
-            total.map(|tokens| Total { tokens, record: "token_count", aside: Box::default(), has_children: false });
+        run.total = total.map(|tokens| Total { tokens, record: "token_count", ..Total::default() });
         let may_go_on = match self.is_manned {
             Some(is_manned) => is_manned && (asks.is_some() || ended.is_some()),
             None => asks.is_some() || ended.as_ref().is_some_and(Ended::is_inferred_answer),
@@ -220,6 +223,8 @@ impl Reader for Rollout {
         run.final_result = answer;
         run.turns = Some(turns);
         run.children = Some(children);
+        run.child_ids = self.children.listed();
+        run.limits = self.goal.limit().into_iter().collect();
     }
 }
 
@@ -281,6 +286,7 @@ impl Rollout {
             _ => {
                 (self.replying, self.due) = (false, true);
                 let said = spoken(payload.content);
+                self.goal.told(&said);
                 // The program writes the same where it stops a turn that no prompt started.
                 self.is_stopped_by_user |= !self.ends.is_triggered() && said.starts_with(STOPPED_BY_USER);
                 // What an agent is told by another one is its task, where no user speaks to it.
@@ -289,7 +295,9 @@ impl Rollout {
                 if (is_task || is_prompt) && !draft.has_task() {
                     self.prompt(&said, &mark, draft);
                 } else {
-                    draft.event(mark);
+                    // Some versions tell of it in no other record.
+                    let is_users = text(payload.role).as_deref() == Some("user") && is_of_user(payload);
+                    draft.event(EventDraft { stage: if is_users { USER_TEXT } else { mark.stage }, ..mark });
                 }
                 if is_prompt {
                     self.turns += 1;
@@ -348,9 +356,12 @@ impl Rollout {
             draft.event(mark);
             return;
         };
+        self.goal.given(payload);
         let part = part_of(record, None);
         let is_stopped = |answer: &Answer| answer.status == Some("cancelled");
-        self.is_stopped_by_user |= part.answers.iter().any(is_stopped);
+        // A call that the user declined is over, and the turn goes on.
+        let is_aborted = |answer: &Answer| is_stopped(answer) && answer.error.as_deref().is_some_and(is_aborted);
+        self.is_stopped_by_user |= part.answers.iter().any(is_aborted);
         let failed = part.has_failed() || part.answers.iter().any(is_stopped);
         let call = self.calls.get_mut(&*id).filter(|(_, waits)| *waits);
         let n = call.map(|(n, waits)| {
@@ -503,6 +514,13 @@ impl Rollout {
             }
         }
     }
+}
+
+/// Whether a message in the place of the user says that the user wrote it.
+fn is_of_user(payload: &Payload<'_>) -> bool {
+    let told = payload.passed.and_then(|told| member(told, "content_item_metadata")).into_iter().flat_map(walk::items);
+    let whose = told.filter_map(|item| member(item, "provenance")).filter_map(|from| text(member(from, "type")));
+    whose.into_iter().any(|whose| whose == "user")
 }
 
 /// An error that ends a turn: its class is a word, or an object with one key.

@@ -483,6 +483,11 @@ impl<'a> Draft<'a> {
     /// Another session begins here: what it takes, and what the one before took, is told apart.
     pub fn other_session(&mut self) {
         self.issue(IssueKind::Join, OTHER_SESSION);
+        self.other_program();
+    }
+
+    /// Another program begins here, which counts only what it takes itself.
+    pub fn other_program(&mut self) {
         self.open.is_partly_told |= self.open.covered.unwrap_or_default() < self.open.next_step;
     }
 
@@ -568,6 +573,7 @@ impl<'a> Draft<'a> {
         let Self { open, delta, .. } = self;
         let mut manifest = open.manifest.clone();
         manifest.tokens_summed = open.sums.tokens_of_all(open.next_step);
+        manifest.cached_summed = open.sums.cached();
         manifest.latency_s = manifest.latency_s.filter(|seconds| *seconds >= 0.0);
         if manifest.parent == manifest.run_id {
             manifest.parent = None;
@@ -576,6 +582,7 @@ impl<'a> Draft<'a> {
         if open.is_partly_told || open.covered.is_some_and(|covered| covered < open.next_step) {
             (manifest.tokens, manifest.usage) = (None, Usage::default());
             (manifest.cost_usd, manifest.latency_s, manifest.total) = (None, None, None);
+            manifest.totals_with_children = false;
         }
         // Nothing takes less than no time: how long it took is unknown.
         manifest.latency_s = manifest.latency_s.filter(|seconds| *seconds >= 0.0);

@@ -10,7 +10,9 @@ pub(super) mod stream;
 use super::part::{self, text};
 use super::recent::{Recent, RecentSet};
 use super::turns::Turns;
-use super::value::{below, count, cut, is_text, member, micros, objects, short, spoken, status};
+use super::value::{
+    USER_TEXT, below, count, cut, is_text, member, micros, objects, short, spoken, stage_beside, status,
+};
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
@@ -186,6 +188,7 @@ impl Reader for Session {
         run.ended = ended.map(Box::new);
         run.turns = Some(self.turns);
         run.children = Some(self.children.len() as u64);
+        run.child_ids = self.children.listed();
     }
 }
 
@@ -244,7 +247,15 @@ impl Session {
         self.due = true;
         if let Some(given) = given {
             let step = text(member(given, "id")).and_then(|id| self.calls.get(&*id).copied());
-            draft.event(EventDraft { kind: EventKind::Inside, stage: "result", step, ..mark });
+            let said = spoken(line.content);
+            let stage = stage_beside(&said, "result");
+            draft.event(EventDraft { kind: EventKind::Inside, stage, step, ..mark });
+            return;
+        }
+        // What the program tells the model of its surroundings is in the shape of a prompt.
+        if is_surroundings(line) {
+            self.end = before;
+            draft.event(mark);
             return;
         }
         self.turns += 1;
@@ -280,12 +291,8 @@ impl Session {
     /// a reply is the step of its place among the replies, so that it is found there again.
     fn set(&mut self, line: &Line<'_>, record: &str, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
         let messages: Vec<(&str, Line<'_>)> = messages(line).map(|message| (message, Line::of(message))).collect();
-        let is_prompt = |message: &Line<'_>| {
-            // What the program tells the model of its surroundings is in the shape of a prompt.
-            message.kind == Some("\"user\"")
-                && !is_given(message)
-                && !spoken(message.content).starts_with("<session_context>")
-        };
+        let is_prompt =
+            |message: &Line<'_>| message.kind == Some("\"user\"") && !is_given(message) && !is_surroundings(message);
         let steps = Self::steps;
         let known = |session: &Self, reply: &Line<'_>| text(reply.id).and_then(|id| session.replies.get(&*id).copied());
         let replies = || messages.iter().filter(|(_, message)| message.kind == Some("\"gemini\"")).enumerate();
@@ -294,7 +301,9 @@ impl Session {
         let task = messages.iter().find(|(_, message)| is_prompt(message)).filter(|_| !draft.has_task());
         let note = task.map(|(_, message)| draft.task(Some(&spoken(message.content))));
         let kind = if begins { EventKind::StepStart } else { mark.kind };
-        let at = draft.event(EventDraft { kind, note, step: begins.then(|| steps(self)), ..*mark });
+        let asks = messages.iter().any(|(_, message)| is_prompt(message));
+        let stage = if asks { USER_TEXT } else { mark.stage };
+        let at = draft.event(EventDraft { kind, note, stage, step: begins.then(|| steps(self)), ..*mark });
         // As long as the list tells the course of the steps.
         let (mut place, mut unknown, mut agrees) = (0, 0, true);
         for (text_of, message) in &messages {
@@ -350,6 +359,11 @@ impl Session {
 /// The messages of a list of all of them.
 fn messages<'a>(line: &Line<'a>) -> impl Iterator<Item = &'a str> {
     line.set.and_then(|set| member(set, "messages")).into_iter().flat_map(walk::items)
+}
+
+/// Whether a message in the shape of the user's is what the program tells the model of its surroundings.
+fn is_surroundings(line: &Line<'_>) -> bool {
+    spoken(line.content).starts_with("<session_context>")
 }
 
 /// Whether a message in the shape of the user's is what a tool gave.

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::num::NonZeroU8;
 
 use crate::model::json::walk;
-use crate::model::step::{NO_ANSWER, NOT_RECORDED};
+use crate::model::step::{DECLINED, FAILED, NO_ANSWER, NOT_RECORDED};
 
 /// So many calls, answers, and other things of one sort are read of a step; later ones are counted. No known model asks
 /// for a tenth of this in one reply.
@@ -294,6 +294,11 @@ impl Part {
         let beside = self.beside.iter().zip(calls_of).filter(|(_, of)| **of == Some(at));
         beside.for_each(|(beside, _)| told.sharpen(beside.clone()));
         told.sharpen(answer.clone());
+        let is_untold = matches!(told.error.as_deref(), Some(FAILED | DECLINED));
+        // What the model was given says more than the program's word for it.
+        if let Some(words) = text(Some(&told.output)).filter(|words| is_untold && !words.is_empty()) {
+            told.error = Some(words);
+        }
         Some(told)
     }
 

@@ -9,7 +9,7 @@ use super::gemini::{changes, given_for};
 use super::part::{self, text};
 use super::recent::Recent;
 use super::turns::Turns;
-use super::value::{count, cut, filled, int, is_text, is_true, member, number, objects, short, status};
+use super::value::{count, cut, filled, int, is_text, is_true, member, number, objects, short, stage_beside, status};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
@@ -164,7 +164,9 @@ impl Session {
         let mut steps: Vec<usize> = part.answers.iter().filter_map(|answer| self.calls.remove(&*answer.call)).collect();
         steps.dedup();
         let failed = part.has_failed();
-        draft.event(EventDraft { kind: EventKind::Inside, step: steps.first().copied(), failed, ..mark });
+        let said = said(&Line::of(record));
+        let (stage, step) = (stage_beside(&said, mark.stage), steps.first().copied());
+        draft.event(EventDraft { kind: EventKind::Inside, stage, step, failed, ..mark });
         if steps.iter().filter(|n| draft.part(**n, part.clone())).count() == 0 {
             draft.orphan(&part);
         }

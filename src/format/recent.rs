@@ -117,6 +117,11 @@ impl<K: Eq + Hash + Held, V> Recent<K, V> {
         !self.has_forgotten
     }
 
+    /// The keys that are remembered, in no order.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &K> {
+        self.newer.keys().chain(self.older.keys())
+    }
+
     /// The values, in no order.
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
         self.newer.values().chain(self.older.values())
@@ -177,6 +182,18 @@ impl<K: Eq + Hash + Held> RecentSet<K> {
     /// Forgets everything.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
+    }
+}
+
+/// At most this many members of a set are listed.
+const MAX_LISTED: usize = 1_000;
+
+impl RecentSet<Box<str>> {
+    /// The remembered members in their order, the first of them.
+    pub(super) fn listed(&self) -> Vec<Box<str>> {
+        let mut members: Vec<&Box<str>> = self.known.keys().collect();
+        members.sort_unstable();
+        members.into_iter().take(MAX_LISTED).cloned().collect()
     }
 }
 

@@ -19,6 +19,17 @@ pub(super) fn short(value: Option<&str>) -> Option<Box<str>> {
     text(value).map(|text| cut(&text))
 }
 
+/// What a reader calls a record in which the user says something and that begins no turn: beside what tools gave, or in a list
+/// of messages.
+pub(super) const USER_TEXT: &str = "user_text";
+
+/// The stage of a record that gives results and may hold words of the user beside them: `stage`, or [`USER_TEXT`] where it
+/// does. What programs write there stands in tags.
+pub(super) fn stage_beside<'a>(words: &str, stage: &'a str) -> &'a str {
+    let words = words.trim_start();
+    if words.is_empty() || words.starts_with('<') { stage } else { USER_TEXT }
+}
+
 /// A text, cut for the index.
 pub(super) fn cut(text: &str) -> Box<str> {
     capped(text, MAX_TEXT_BYTES)

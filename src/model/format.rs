@@ -4,6 +4,9 @@
 
 use super::TraceFile;
 
+/// What a file is called that holds what a program printed.
+pub const CAPTURED: &str = "captured stream";
+
 /// A way in which a tool writes its traces.
 #[derive(Debug, Clone, Copy)]
 pub struct Format {
@@ -44,6 +47,11 @@ impl Format {
     /// Whether a run of it is one file, whose records are its events.
     pub fn is_one_file(&self) -> bool {
         !self.file.is_empty()
+    }
+
+    /// Whether it is what a program printed, and has no times. Only what such a run asks for tells its steps apart.
+    pub fn is_untimed_stream(&self) -> bool {
+        self.file == CAPTURED && self.can.times == Can::No
     }
 
     /// Whether a step that tells of no change of the state changed nothing. Where only some tools of an agent tell what they

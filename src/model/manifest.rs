@@ -112,6 +112,10 @@ pub struct Manifest {
     pub turns: Option<u64>,
     /// Runs that this one started.
     pub children: Option<u64>,
+    /// The ids of those, as far as this run's own records name them.
+    pub child_ids: Vec<Box<str>>,
+    /// What the run records that it took as a whole is with all that its child runs took.
+    pub totals_with_children: bool,
     /// The tokens apart, where that is said of the run as a whole.
     pub usage: Usage,
     /// Replies of the model, by the run's own count.
@@ -124,6 +128,8 @@ pub struct Manifest {
     pub tokens_of_thread: bool,
     /// The sum of the steps, where each of them records its tokens.
     pub tokens_summed: Option<u64>,
+    /// The sum of what caches held, where each step records it.
+    pub cached_summed: Option<u64>,
     /// The run of whose thread this one is a later segment, in a file of its own.
     pub continues: Option<Box<str>>,
     /// Where the conversation was compacted.
@@ -196,7 +202,7 @@ impl RunScore {
 }
 
 /// A total of tokens that a record states.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Total {
     /// The tokens.
     pub tokens: u64,
@@ -206,6 +212,14 @@ pub struct Total {
     pub aside: Box<str>,
     /// Whether child runs, whose replies stand elsewhere, are in it.
     pub has_children: bool,
+    /// Whether it would be with child runs, if there are any.
+    pub counts_children: bool,
+    /// What the child runs took, where that is recorded of all of them.
+    pub children: Option<u64>,
+    /// Of the tokens, those from a cache.
+    pub cached: Option<u64>,
+    /// What was read by the record and by the replies, where replies don't say what they wrote.
+    pub read: Option<(u64, u64)>,
 }
 
 /// A place where the conversation was compacted: the model no longer sees what stands before it.

@@ -34,7 +34,7 @@ pub use end::{
     Reached, Reading, Source, StopReason, StopVerdict,
 };
 pub use event::{EventHead, EventKind, EventNote};
-pub use format::{Can, Capabilities, Format, StateRecord};
+pub use format::{CAPTURED, Can, Capabilities, Format, StateRecord};
 pub use head::{CANCELLED, CriticMark, Fate, NO_REPLY, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};

@@ -106,6 +106,11 @@ impl Usage {
         }
     }
 
+    /// What nothing took.
+    pub fn of_nothing() -> Self {
+        Self { input: Some(0), cached: Some(0), output: Some(0), reasoning: Some(0) }
+    }
+
     /// These and those of a reply of which only the sums are known.
     #[must_use]
     pub fn with_reply(self, input: u64, output: u64) -> Self {
@@ -152,6 +157,10 @@ pub struct Decision<'a> {
 
 /// What is said of a failure of which no words are recorded.
 pub(crate) const NO_WORDS: &str = "failed without a message";
+/// Error of a call of which a program says only that it failed, beside what the model was given.
+pub(crate) const FAILED: &str = "failed";
+/// Error of a call that its user declined, where no record has words for that.
+pub(crate) const DECLINED: &str = "declined";
 
 /// A call of a tool.
 #[derive(Debug, Clone)]

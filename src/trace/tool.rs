@@ -135,6 +135,9 @@ impl ToolFile {
         let run = draft.run();
         let beside = children::count(dir, run.run_id.as_deref());
         run.children = run.children.max(Some(beside).filter(|beside| *beside > 0));
+        if let Some(total) = run.total.as_mut().filter(|total| total.counts_children) {
+            total.has_children |= beside > 0;
+        }
         draft.end();
         delta.issues.append(&mut issues);
         if look.is_err() {

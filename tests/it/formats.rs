@@ -9,6 +9,7 @@ use trace_board::analysis::summary::{Summary, summary};
 use trace_board::model::{Index, RunKey, TraceFile};
 use trace_board::trace::{RunDir, read_index};
 
+mod agents;
 mod at_hand;
 mod atif;
 mod branches;

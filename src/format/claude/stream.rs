@@ -9,11 +9,11 @@ use super::{Message, blocks, changes, is_interruption, odd_results, others, spok
 use crate::format::part::{self, text};
 use crate::format::recent::{Recent, RecentSet};
 use crate::format::turns::Turns;
-use crate::format::value::{count, cut, is_text, is_true, number, objects, short};
+use crate::format::value::{count, cut, is_text, is_true, number, objects, short, stage_beside};
 use crate::format::{Answer, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::Usage as Whole;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, Total};
+use crate::model::{CAPTURED, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, Total};
 
 const CAN: Capabilities = Capabilities {
     state: Can::Partly,
@@ -28,7 +28,7 @@ pub(in crate::format) static CLAUDE: Tool = Tool {
     format: Format {
         name: "Claude Code stream",
         can: CAN,
-        file: "captured stream",
+        file: CAPTURED,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record, false)))),
         ..Format::UNKNOWN
     },
@@ -42,7 +42,7 @@ pub(in crate::format) static QWEN: Tool = Tool {
     format: Format {
         name: "Qwen Code stream",
         can: Capabilities { times: Can::No, cost: Can::No, ..CAN },
-        file: "captured stream",
+        file: CAPTURED,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record, true)))),
         ..Format::UNKNOWN
     },
@@ -55,19 +55,31 @@ fields! {
     struct Line {
         kind = "type", subtype, session = "session_id", parent = "parent_tool_use_id", agent = "agent_id", timestamp,
         message, result = "tool_use_result", said = "result", model, cwd, claude = "claude_code_version",
-        qwen = "qwen_code_version", is_synthetic = "isSynthetic", is_error, terminal = "terminal_reason", stop_reason,
+        qwen = "qwen_code_version", is_synthetic = "isSynthetic", is_replay = "isReplay", is_error, terminal = "terminal_reason", stop_reason,
         errors, error, cost = "total_cost_usd", usage, models = "modelUsage",
-        since = "model_usage_since_last_result", duration_ms, event, uuid,
+        since = "model_usage_since_last_result", duration_ms, event, uuid, data,
     }
     struct Usage {
         input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens,
         input = "inputTokens", created = "cacheCreationInputTokens", read = "cacheReadInputTokens", output = "outputTokens",
         cost = "costUSD",
     }
+    struct Task { id = "task_id", usage }
+    struct Counted { total = "total_tokens" }
     struct Event { kind = "type", usage, delta }
     struct Delta { stop_reason }
     struct Fault { message }
 }
+
+/// The words of `terminal_reason` for faults of the program or of the model.
+const FAULTS: [&str; 6] = [
+    "model_error",
+    "image_error",
+    "malformed_tool_use_exhausted",
+    "turn_setup_failed",
+    "rapid_refill_breaker",
+    "structured_output_retry_exhausted",
+];
 
 /// What differs by less is the same sum of money.
 const LEAST_USD: f64 = 1e-6;
@@ -88,6 +100,15 @@ struct Stream {
     /// The newest step of each agent, and whether its reply goes on with the next message.
     newest: Recent<Box<str>, (usize, bool)>,
     children: RecentSet<Box<str>>,
+    /// The ids of sub-agents.
+    agents: RecentSet<Box<str>>,
+    /// What sub-agents took that are done, by their ids.
+    tasks: Recent<Box<str>, u64>,
+    /// The models of replies, and what they read for others than the reply.
+    models: RecentSet<Box<str>>,
+    read_aside: u64,
+    /// The conversation was compacted, which its program asked a model for.
+    is_compacted: bool,
     last: Option<usize>,
     turns: u64,
     end: Option<Ended>,
@@ -95,8 +116,9 @@ struct Stream {
     ends: Turns,
     /// A line says that the user stopped the newest turn.
     is_stopped_by_user: bool,
-    /// No line with a time came since the last result.
+    /// No line with a time came since the last result, and no reply.
     is_idle: bool,
+    is_between: bool,
     /// What the model read in each step, as far as that is told.
     inputs: Recent<usize, u64>,
     /// What the run took by its results, where they tell it apart from what its session took before, and the cost.
@@ -125,6 +147,7 @@ impl Reader for Stream {
             return draft.again(&mark);
         }
         self.children.extend(text(line.parent).map(Box::from));
+        self.agents.extend(text(line.agent).filter(|_| is_text(line.parent)).map(Box::from));
         self.is_idle = kind == "result" || self.is_idle && ts.is_none();
         match (&*kind, &*stage) {
             ("system", "init") => {
@@ -147,6 +170,13 @@ impl Reader for Stream {
             }
             ("system", _) => {
                 self.retries += u64::from(matches!(&*stage, "retry" | "api_retry"));
+                self.is_compacted |= stage == "compact_boundary";
+                let task = line.data.filter(|_| stage == "task_notification").map(Task::of).unwrap_or_default();
+                if let Some(id) = text(task.id) {
+                    self.agents.insert((*id).into());
+                    let tokens = task.usage.map(Counted::of).and_then(|usage| count(usage.total));
+                    self.tasks.extend(tokens.map(|tokens| (id.into(), tokens)));
+                }
                 draft.event(EventDraft { failed: stage == "api_retry", ..mark });
             }
             ("assistant", _) if is_own(&message, self.is_qwen) => {
@@ -158,8 +188,13 @@ impl Reader for Stream {
             ("result", _) => {
                 let end = ended(&line, self.is_stopped_by_user);
                 let at = draft.event(EventDraft { kind: EventKind::Other, failed: is_true(line.is_error), ..mark });
+                // What follows the end of a turn is of another turn, whether or not a line says that one began.
+                if self.end.is_some() {
+                    let (end, answer) = self.settled();
+                    self.ends.begin(self.steps(), end, answer, None);
+                }
                 self.answer = short(line.said).filter(|_| end.outcome == Outcome::Completed);
-                self.end = Some(end.told_by(at));
+                (self.end, self.is_between) = (Some(end.told_by(at)), true);
                 self.totals(&line, draft);
                 // Each result is of its own turn.
                 let took = number(line.duration_ms).filter(|ms| *ms >= 0.0);
@@ -186,6 +221,7 @@ impl Reader for Stream {
         run.ended = end.map(Box::new);
         run.turns = Some(self.turns);
         run.children = Some(self.children.len() as u64);
+        run.child_ids = self.agents.listed();
         // The last reply of a sub-agent is not printed, and the program counts turns and no replies.
         run.replies_untold = !self.is_qwen && !self.children.is_empty();
     }
@@ -230,10 +266,13 @@ impl Stream {
             draft.close(last);
         }
         self.by_call.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
-        (self.last, self.end) = (Some(n), None);
+        (self.last, self.end, self.is_between) = (Some(n), None, false);
         if let Some(input) = part.tokens.and_then(|tokens| tokens.input) {
             self.inputs.insert(n, input);
         }
+        self.models.extend(part.model.as_deref().map(Box::from));
+        let aside: u64 = part.others.iter().filter_map(|(_, tokens)| tokens.input).sum();
+        self.read_aside = self.read_aside.saturating_add(aside);
         if let Some(model) = &part.model {
             draft.run().model = Some(cut(model));
         }
@@ -252,13 +291,18 @@ impl Stream {
         draft: &mut Draft<'_>,
     ) {
         let part = part_of(record, self.is_qwen);
+        let words = spoken(message.content);
         if part.answers.is_empty() {
-            let words = spoken(message.content);
             if is_interruption(&words) {
                 self.is_stopped_by_user = true;
                 draft.event(EventDraft { stage: "interrupted", ..mark });
-            } else if text(line.parent).is_some() || is_true(line.is_synthetic) || self.unasked(draft) {
+            } else if text(line.parent).is_some() || is_true(line.is_synthetic) {
                 draft.event(EventDraft { stage: "note", ..mark });
+            } else if self.unasked(draft) {
+                // What follows a result is the user's, and so is what the program prints again of it. The task stays
+                // unknown: it was not printed.
+                let is_asked = self.is_between || is_true(line.is_replay);
+                draft.event(EventDraft { stage: if is_asked { "prompt" } else { "note" }, ..mark });
             } else {
                 draft.prompt(Some(&words), &mark);
             }
@@ -270,13 +314,16 @@ impl Stream {
             part.answers.iter().filter_map(|answer| self.by_call.remove(&*answer.call)).collect();
         steps.dedup();
         let failed = part.has_failed();
-        draft.event(EventDraft {
-            kind: EventKind::Inside,
-            stage: "result",
-            step: steps.first().copied(),
-            failed,
-            ..mark
-        });
+        let is_own = text(line.parent).is_none();
+        let is_stopped = is_own && is_interruption(&words);
+        self.is_stopped_by_user |= is_stopped;
+        let stage = match (is_own, is_stopped) {
+            (true, true) => "interrupted",
+            (true, false) => stage_beside(&words, "result"),
+            (false, _) => "result",
+        };
+        let step = steps.first().copied();
+        draft.event(EventDraft { kind: EventKind::Inside, stage, step, failed, ..mark });
         odd_results(message, draft);
         let taken = steps.iter().filter(|n| draft.part(**n, part.clone())).count();
         if taken == 0 {
@@ -284,8 +331,8 @@ impl Stream {
         }
     }
 
-    /// Whether what stands in the place of the user is the program's: where the task was not printed, nothing else that
-    /// the user says is.
+    /// Whether what stands in the place of the user may be the program's: where the task was not printed, nothing else that
+    /// the user says in that turn is.
     fn unasked(&self, draft: &Draft<'_>) -> bool {
         !draft.has_task() && self.last.is_some()
     }
@@ -322,13 +369,18 @@ impl Stream {
                 draft.issue(IssueKind::Copied, reason);
             }
             let run = draft.run();
-            (run.tokens, run.usage) = (sum_of(usage), usage);
+            (run.tokens, run.usage, run.totals_with_children) = (sum_of(usage), usage, true);
             run.cost_usd = cost;
             run.total = sum_of(usage).map(|tokens| self.total(tokens));
             return;
         }
         let sum = each(line.models).into_iter().reduce(plus).map(|(usage, _)| usage);
         let own = self.exceeded(line, draft.run().model.as_deref());
+        let read = self.read_by_models(line);
+        // The program asks other models for titles and the like, and prints nothing of it.
+        let named = line.models.into_iter().flat_map(walk::members);
+        let named = named.filter(|(name, _)| text(Some(name)).is_some_and(|name| self.models.contains(&*name)));
+        let by_replies = named.map(|(_, told)| whole(Usage::of(told))).reduce(Whole::plus);
         if own.is_some() {
             let said = text(line.cost).or(line.cost.map(str::to_owned)).unwrap_or_default();
             let reason = format!(
@@ -351,7 +403,10 @@ impl Stream {
         let usage = own.or(sum).or(told);
         if let Some(usage) = usage.map(|usage| self.earlier.map_or(usage, |earlier| earlier.plus(usage))) {
             (run.tokens, run.usage) = (sum_of(usage), usage);
-            run.total = sum_of(usage).map(|tokens| self.total(tokens));
+            run.totals_with_children = own.is_none() && sum.is_some();
+            let read = read.filter(|_| own.is_none());
+            let tokens = sum_of(by_replies.filter(|_| own.is_none() && self.earlier.is_none()).unwrap_or(usage));
+            run.total = tokens.map(|tokens| Total { read, ..self.total(tokens) });
         }
         let cost = number(line.cost).map(|cost| cost + self.earlier_cost.unwrap_or_default());
         run.cost_usd = if own.is_some() { None } else { cost.or(run.cost_usd) };
@@ -360,7 +415,6 @@ impl Stream {
     /// What Qwen Code's program counted up to this result. Each program counts from its own start; where one answers
     /// several prompts, its later results include the earlier ones.
     fn counted(&mut self, line: &Line<'_>, draft: &mut Draft<'_>) {
-        fields! { struct Counted { total = "total_tokens" } }
         let Some(usage) = line.usage else { return };
         let told = Usage::of(usage);
         let [input, output, cached] = [told.input_tokens, told.output_tokens, told.cache_read_input_tokens].map(count);
@@ -378,8 +432,8 @@ impl Stream {
         let all = self.earlier.map_or(whole, |earlier| earlier.plus(whole));
         let total = sum_of(all).unwrap_or(tokens);
         let run = draft.run();
-        (run.tokens, run.usage) = (Some(total), all);
-        run.total = Some(self.total(total));
+        (run.tokens, run.usage, run.totals_with_children) = (Some(total), all, true);
+        run.total = Some(Total { cached: all.cached, ..self.total(total) });
     }
 
     /// A total that a result records.
@@ -389,7 +443,37 @@ impl Stream {
             1 => "1 retry is recorded".to_owned(),
             retries => format!("{retries} retries are recorded"),
         };
-        Total { tokens, record: "result", aside: aside.into(), has_children: !self.children.is_empty() }
+        let has_children = !self.children.is_empty() || !self.tasks.is_empty();
+        let children = self.tasks.values().fold(0, |sum: u64, tokens| sum.saturating_add(*tokens));
+        // Each child is told of once it is done.
+        let is_all = self.tasks.len() >= self.children.len() && self.tasks.is_whole();
+        Total {
+            tokens,
+            record: "result",
+            aside: aside.into(),
+            has_children,
+            children: Some(children).filter(|_| is_all && self.is_qwen),
+            ..Total::default()
+        }
+    }
+
+    /// What the models of the replies read, by the result and by the replies. `None` where either isn't known, or where
+    /// the models read for something that isn't printed.
+    fn read_by_models(&self, line: &Line<'_>) -> Option<(u64, u64)> {
+        let is_alone = self.turns <= 1 && self.children.is_empty() && self.earlier.is_none() && self.inputs.is_whole();
+        let is_told = self.inputs.len() == self.steps() && is_alone && self.read_aside == 0;
+        let models = line.models.filter(|_| is_told).into_iter().flat_map(walk::members);
+        let is_known = |name: &str| text(Some(name)).is_some_and(|name| self.models.contains(&*name));
+        let told = models.filter(|(name, _)| is_known(name)).map(|(_, usage)| Usage::of(usage));
+        let read = |usage: Usage<'_>| {
+            let beside = [usage.created, usage.read].map(count).into_iter().flatten();
+            count(usage.input).map(|input| beside.fold(input, u64::saturating_add))
+        };
+        let recorded = told.map(read).reduce(|sum, more| Some(sum?.saturating_add(more?)))??;
+        let replies = self.inputs.values().fold(0, |sum: u64, input| sum.saturating_add(*input));
+        // A program that retries, or that compacts the conversation, asks for more than it prints.
+        let is_explained = recorded > replies && (self.retries > 0 || self.is_compacted);
+        (!is_explained).then_some((recorded, replies))
     }
 
     /// What the run itself took, where its totals are of more than that: of one whose model wrote for nobody else, and
@@ -459,6 +543,12 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
         Ended::new(if word.is_empty() { "result" } else { word }, headline, outcome, Certainty::Recorded)
     };
     let interrupted = terminal.starts_with("aborted");
+    // No failure is called a success.
+    let failure = match (&*subtype, &*terminal) {
+        ("success" | "", "" | "completed") => "error",
+        ("success" | "", terminal) => terminal,
+        (subtype, _) => subtype,
+    };
     let ended = match (&*subtype, &*terminal, &*stop) {
         ("error_max_turns", ..) | (_, "max_turns", _) => {
             // The program counts the turn that it did not begin.
@@ -481,12 +571,13 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
         (_, "stop_hook_prevented" | "hook_stopped", _) => end(&terminal, "Stopped by a hook", Outcome::Halted),
         _ if detail.starts_with("Loop detection") => end(&subtype, Ended::LOOPED, Outcome::Halted),
         (_, "api_error", _) => end(&terminal, "Ended by an API error", Outcome::Failed),
-        _ if detail.contains("[API Error") => end(&subtype, "Ended by an API error", Outcome::Failed),
+        _ if detail.contains("[API Error") => end(failure, "Ended by an API error", Outcome::Failed),
         ("success" | "", "completed", _) | ("success", "", _) if !is_true(line.is_error) => {
             end(&subtype, "Answered", Outcome::Completed)
         }
+        (_, terminal, _) if FAULTS.contains(&terminal) => end(terminal, "Ended by an error", Outcome::Failed),
         _ if is_true(line.is_error) || subtype.starts_with("error") => {
-            end(&subtype, "Ended by an error", Outcome::Failed)
+            end(failure, "Ended by an error", Outcome::Failed)
         }
         // A word that is not known says no more than that it ended.
         _ => end(if terminal.is_empty() { &subtype } else { &terminal }, "Ended its turn", Outcome::Unknown),

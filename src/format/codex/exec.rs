@@ -12,15 +12,15 @@ use crate::format::turns::Turns;
 use crate::format::value::{count, int, is_text, member, objects, short};
 use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
-use crate::model::step::{NO_WORDS, Usage};
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+use crate::model::step::{DECLINED, NO_WORDS, Usage};
+use crate::model::{CAPTURED, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
 
 /// What the program prints.
 pub(in crate::format) static STREAM: Tool = Tool {
     format: Format {
         name: "Codex exec stream",
         can: Capabilities { state: Can::Partly, tokens: Can::Partly, ..Capabilities::NONE },
-        file: "captured stream",
+        file: CAPTURED,
         tells_replies: false,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
         ..Format::UNKNOWN
@@ -111,6 +111,7 @@ impl Reader for Stream {
                 (self.replying, self.end) = (false, None);
             }
             ("turn.completed", _) => {
+                self.follow(draft);
                 let at = draft.event(mark);
                 let end = Ended::new(&kind, "Answered", Outcome::Completed, Certainty::Recorded);
                 self.end = Some(end.told_by(at));
@@ -130,6 +131,7 @@ impl Reader for Stream {
                 run.tokens = run.usage.input.zip(run.usage.output).map(|(read, wrote)| read.saturating_add(wrote));
             }
             ("turn.failed", _) => {
+                self.follow(draft);
                 let at = draft.event(EventDraft { failed: true, ..mark });
                 let end = failure(None, line.error.and_then(|error| member(error, "message")));
                 self.end = Some(Ended { word: kind.as_str().into(), event: Some(at), ..end });
@@ -155,6 +157,7 @@ impl Reader for Stream {
         run.turns = Some(self.turns);
         // Not every version tells of those that it started.
         run.children = Some(self.children.len() as u64).filter(|children| *children > 0);
+        run.child_ids = self.children.listed();
     }
 }
 
@@ -164,6 +167,14 @@ impl Stream {
         let is_answer = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
         self.ends.settle(self.end.clone(), answer, self.last.map_or(0, |last| last + 1), None)
+    }
+
+    /// What follows the end of a turn is of another turn, whether or not a line says that one began.
+    fn follow(&mut self, draft: &Draft<'_>) {
+        if self.end.is_some() {
+            let (end, answer) = self.settled(draft);
+            self.ends.begin(self.last.map_or(0, |last| last + 1), end, answer, None);
+        }
     }
 
     /// A piece of a reply, or what a call gave.
@@ -246,18 +257,21 @@ fn answer(id: &str, item: &Item<'_>) -> Answer {
     let is_served = item.kind == Some("\"mcp_tool_call\"");
     let (answered, told) = if is_served { served(item.result, item.error) } else { (None, None) };
     let status = match text(item.status).as_deref() {
-        Some("failed" | "declined") => Some("error"),
+        // The user said no: the call never ran.
+        Some("declined") => Some("cancelled"),
+        Some("failed") => Some("error"),
         _ if exit.is_some_and(|exit| exit != 0) || answered == Some("error") => Some("error"),
         Some("completed") => Some("success"),
         _ => None,
     };
-    let bad = status == Some("error");
+    let bad = matches!(status, Some("error" | "cancelled"));
+    let untold = || if status == Some("cancelled") { DECLINED } else { NO_WORDS }.to_owned();
     let message = item.error.and_then(|error| text(member(error, "message")).or_else(|| text(Some(error))));
     let error = || message.or(told).or_else(|| text(item.output).filter(|text| !text.is_empty()));
     Answer {
         call: id.to_owned(),
         status,
-        error: if bad { error().or_else(|| Some(NO_WORDS.to_owned())) } else { None },
+        error: if bad { error().or_else(|| Some(untold())) } else { None },
         output: item.output.or(item.result).filter(|_| !bad).unwrap_or("null").to_owned(),
         exit,
         ms: None,

@@ -5,7 +5,7 @@ use crate::format::part::{quoted, text};
 use crate::format::value::{below, count, filled, int, member, spoken, unpacked};
 use crate::format::{Answer, CallDraft, Part, Tokens};
 use crate::model::json::walk;
-use crate::model::step::NO_WORDS;
+use crate::model::step::{DECLINED, FAILED, NO_WORDS};
 
 /// What a line says of the step that it belongs to.
 pub(super) fn part_of(record: &str, project: Option<&str>) -> Part {
@@ -75,7 +75,7 @@ fn answer_of(payload: &Payload<'_>) -> Answer {
         || first.starts_with("Script failed")
         || first.starts_with("apply_patch verification failed")
         || first.starts_with("exec_command failed");
-    let status = if said.lines().take(3).any(|line| line == "aborted by user") {
+    let status = if is_aborted(&said) || is_rejected(&said) {
         Some("cancelled")
     } else if failed || exit.is_some_and(|exit| exit != 0) {
         Some("error")
@@ -98,6 +98,17 @@ fn answer_of(payload: &Payload<'_>) -> Answer {
         exit,
         ms: None,
     }
+}
+
+/// Whether the user stopped a call that was under way.
+pub(super) fn is_aborted(said: &str) -> bool {
+    said.lines().take(3).any(|line| line == "aborted by user")
+}
+
+/// Whether the user declined a call, by all that the model was given for it: "exec command rejected by user".
+fn is_rejected(said: &str) -> bool {
+    const MAX_BYTES: usize = 60;
+    said.len() <= MAX_BYTES && !said.contains('\n') && said.ends_with("rejected by user")
 }
 
 /// The exit code, where one of the first lines says it.
@@ -158,7 +169,9 @@ fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
     let is_served = item.invocation.is_some() || item.kind == Some("\"McpToolCall\"");
     let (answered, told) = if is_served { served(item.result, item.error) } else { (None, None) };
     let status = text(item.status);
-    let bad = matches!(status.as_deref(), Some("failed" | "declined")) || item.success == Some("false");
+    // The user said no: the call never ran.
+    let is_declined = status.as_deref() == Some("declined");
+    let bad = is_declined || status.as_deref() == Some("failed") || item.success == Some("false");
     let bad = bad || exit.is_some_and(|exit| exit != 0) || answered == Some("error");
     let ms = item.duration.and_then(|duration| {
         let of = |key: &str, unit: f64| Some(count(member(duration, key))? as f64 * unit);
@@ -170,11 +183,18 @@ fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
         let error = || match exit {
             Some(exit) => format!("a command ended with exit code {exit}"),
             None if told.is_some() => told.clone().unwrap_or_default(),
-            None => text(item.stderr).filter(|text| !text.is_empty()).unwrap_or_else(|| "failed".to_owned()),
+            None => {
+                let said = text(item.stderr).filter(|text| !text.is_empty());
+                said.unwrap_or_else(|| if is_declined { DECLINED } else { FAILED }.to_owned())
+            }
         };
         part.beside.push(Answer {
             call: text(item.id).unwrap_or_default(),
-            status: if bad { Some("error") } else { answered },
+            status: match (is_declined, bad) {
+                (true, _) => Some("cancelled"),
+                (false, true) => Some("error"),
+                (false, false) => answered,
+            },
             error: bad.then(error),
             exit,
             ms,

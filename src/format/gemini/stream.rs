@@ -9,14 +9,14 @@ use crate::format::turns::Turns;
 use crate::format::value::{count, cut, is_text, number, objects, short, spoken, status};
 use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::step::{NO_WORDS, Usage};
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
+use crate::model::{CAPTURED, Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
 
 /// What the program prints.
 pub(in crate::format) static STREAM: Tool = Tool {
     format: Format {
         name: "Gemini CLI stream",
         can: Capabilities { times: Can::Yes, tokens: Can::Partly, ..Capabilities::NONE },
-        file: "captured stream",
+        file: CAPTURED,
         is_in_order: true,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
         ..Format::UNKNOWN
@@ -60,7 +60,8 @@ struct Stream {
     repeats: bool,
     end: Option<Ended>,
     ends: Turns,
-    /// What sessions took that stand before this one in the stream.
+    /// What the program took by its newest result, and what programs took that stand before it in the stream.
+    counted: Option<(u64, Usage)>,
     earlier: Option<(u64, Usage)>,
 }
 
@@ -84,14 +85,14 @@ impl Reader for Stream {
                 let run = draft.run();
                 let before = std::mem::replace(&mut run.run_id, short(line.session));
                 let is_other = before.is_some() && before != run.run_id;
-                if is_other {
-                    // Of a session without a word of it, the draft knows that it is missing.
-                    self.earlier = run.tokens.map(|tokens| (tokens, run.usage));
-                }
                 run.model = short(line.model);
                 run.tool = Some("Gemini CLI".into());
+                // Each program counts from its own start. Of one without a word of it, the draft knows that it is missing.
+                self.next_program();
                 if is_other {
                     draft.other_session();
+                } else {
+                    draft.other_program();
                 }
             }
             ("message", "assistant") | ("tool_use", _) => self.reply(record.text, &mark, before, draft),
@@ -105,21 +106,30 @@ impl Reader for Stream {
             ("tool_result", _) => self.result(&line, record.text, mark, draft),
             ("result", _) => {
                 let at = draft.event(EventDraft { failed: line.status == Some("\"error\""), ..mark });
+                // What follows the end of a turn is of another turn.
+                if self.end.is_some() {
+                    let (end, answer) = self.settled(draft);
+                    self.ends.begin(self.last.map_or(0, |last| last + 1), end, answer, None);
+                }
                 self.end = Some(ended(&line, self.looped).told_by(at));
                 let stats = line.stats.map(Stats::of).unwrap_or_default();
-                let told = count(stats.total_tokens);
-                let tokens = told.filter(|tokens| *tokens > 0);
-                if tokens.is_some() {
+                // A program that counts nothing says nothing of what was taken before.
+                if let Some(tokens) = count(stats.total_tokens).filter(|tokens| *tokens > 0) {
                     draft.totals();
+                    let (input, cached) = (count(stats.input_tokens), count(stats.cached));
+                    // Its own count of what was written lacks the thoughts.
+                    let output = input.and_then(|input| tokens.checked_sub(input));
+                    let usage = Usage { input: input.filter(|_| output.is_some()), cached, output, reasoning: None };
+                    if self.counted.is_some_and(|(before, _)| tokens < before) {
+                        self.next_program();
+                    }
+                    self.counted = Some((tokens, usage));
                 }
+                let all = [self.earlier, self.counted].into_iter().flatten();
+                let all = all.reduce(|(tokens, usage), (more, and)| (tokens.saturating_add(more), usage.plus(and)));
                 let run = draft.run();
-                let (input, cached) = (count(stats.input_tokens), count(stats.cached));
-                // Its own count of what was written lacks the thoughts.
-                let output = tokens.zip(input).and_then(|(tokens, input)| tokens.checked_sub(input));
-                let usage = Usage { input: input.filter(|_| output.is_some()), cached, output, reasoning: None };
-                let (before, usage) = self.earlier.map_or((0, usage), |(tokens, before)| (tokens, before.plus(usage)));
-                run.tokens = told.map(|told| told.saturating_add(before)).filter(|tokens| *tokens > 0);
-                run.usage = usage;
+                (run.tokens, run.usage) = all.map_or_else(Default::default, |(tokens, usage)| (Some(tokens), usage));
+                run.totals_with_children = true;
                 // Each result is of its own program.
                 let took = number(stats.duration_ms).filter(|ms| *ms > 0.0).map(|ms| ms / 1e3);
                 run.latency_s = took.map(|took| took + run.latency_s.unwrap_or_default()).or(run.latency_s);
@@ -148,6 +158,12 @@ impl Stream {
         let is_answer = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
         self.ends.settle(self.end.clone(), answer, self.last.map_or(0, |last| last + 1), None)
+    }
+
+    /// What the newest program took is that of an earlier one.
+    fn next_program(&mut self) {
+        let both = self.earlier.into_iter().chain(self.counted.take());
+        self.earlier = both.reduce(|(tokens, usage), (more, and)| (tokens.saturating_add(more), usage.plus(and)));
     }
 
     /// A piece of a reply of the model.
@@ -186,7 +202,10 @@ fn ended(line: &Line<'_>, looped: bool) -> Ended {
     let (headline, outcome) = match (&*status, &*class) {
         ("success" | "error", _) if looped || message == LOOPED => (Ended::LOOPED, Outcome::Halted),
         ("success", _) => ("Answered", Outcome::Completed),
-        (_, "FatalTurnLimitedError") => ("Turn limit reached", Outcome::Truncated),
+        (_, "FatalTurnLimitedError") => {
+            let end = Ended::new(word, "Turn limit reached", Outcome::Truncated, Certainty::Recorded);
+            return end.compare(None, None, "turns").detail(cut(&message));
+        }
         // Who did that is not recorded.
         (_, "FatalCancellationError") => ("Interrupted", Outcome::Cancelled),
         _ if message.contains("[API Error") => ("Ended by an API error", Outcome::Failed),

@@ -303,11 +303,15 @@ impl Index {
         (before, own)
     }
 
-    /// A hash that step `n` shares with its copies alone: what it asks for, and when. `None` where its time is unknown.
+    /// A hash that step `n` shares with its copies alone: what it asks for, and when. `None` where its time is unknown. Steps
+    /// of a format without times have a hash of what they ask for.
     pub fn identity_of(&self, n: usize) -> Option<u64> {
         let step = self.steps.get(n)?;
         if self.format().is_one_file() {
             let event = self.events.get(usize::try_from(*step.parts.first()?).ok()?)?;
+            if self.format().is_untimed_stream() {
+                return Some(hash(&step.asked_hash));
+            }
             return Some(hash(&(event.ts?, step.asked_hash)));
         }
         Some(hash(&(step.step_id, step.asked_hash, step.result_hash, step.state_hash)))

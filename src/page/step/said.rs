@@ -146,18 +146,57 @@ pub(crate) fn prompts_before(lens: &Lens<'_>, n: usize) -> Vec<Prompted> {
     let before = n.checked_sub(1).and_then(|before| parts(lens, before).next());
     let start = before.map_or(0, |first| first + 1);
     let end = parts(lens, n).next().unwrap_or(lens.index.events().len());
-    let mut found = Vec::new();
+    let last = (end + 1).min(lens.index.events().len());
+    let mut found: Vec<(usize, Prompted)> = Vec::new();
     let mut known: Vec<String> = Vec::new();
-    for event in lens.index.events().range(start.min(end)..end) {
-        if !matches!(lens.index.name(event.stage), "prompt" | QUEUED) {
-            continue;
+    // The same words may stand in a prompt and in another record of it: of the two the prompt counts.
+    for is_prompt in [true, false] {
+        // A record of several messages may hold the reply and what was said before it.
+        for (at, event) in lens.index.events().range(start.min(end)..last).enumerate() {
+            let stage = lens.index.name(event.stage);
+            if matches!(stage, "prompt" | QUEUED) != is_prompt || !is_prompt && stage != USER_TEXT {
+                continue;
+            }
+            let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else { continue };
+            let Some(json) = Json::parse(&record.text) else { continue };
+            let is_reply = start.min(end) + at == end;
+            let words = match messages(&json) {
+                Some(list) => listed_before(list, n),
+                None if is_reply => Vec::new(),
+                None => prompted(&json).into_iter().collect(),
+            };
+            for words in words.into_iter().filter(|words| !words.is_empty()) {
+                if !known.contains(&words) {
+                    known.push(words.clone());
+                    found.push((at, Prompted { ts: event.ts, words }));
+                }
+            }
         }
-        let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else { continue };
-        let Some(json) = Json::parse(&record.text) else { continue };
-        let Some(words) = prompted(&json).filter(|words| !words.is_empty()) else { continue };
-        if !known.contains(&words) {
-            known.push(words.clone());
-            found.push(Prompted { ts: event.ts, words });
+    }
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, prompt)| prompt).collect()
+}
+
+/// The messages of a record that lists all of them.
+fn messages<'v, 'a>(record: &'v Json<'a>) -> Option<&'v [Json<'a>]> {
+    match record.get("$set")?.get("messages")? {
+        Json::Array(messages) => Some(messages),
+        _ => None,
+    }
+}
+
+/// What the user says in a list of messages between the reply before step `n` and that step.
+fn listed_before(messages: &[Json<'_>], n: usize) -> Vec<String> {
+    let is_kind = |message: &Json<'_>, kind: &str| message.get("type").and_then(Json::as_str) == Some(kind);
+    let mut replies = 0;
+    let mut found = Vec::new();
+    for message in messages {
+        replies += usize::from(is_kind(message, "gemini"));
+        let given = |part: &Json<'_>| part.get("functionResponse").is_some();
+        let is_given = matches!(message.get("content"), Some(Json::Array(parts)) if parts.iter().any(given));
+        if replies == n && is_kind(message, "user") && !is_given {
+            let words = text_of(message);
+            found.extend(Some(words).filter(|words| !words.starts_with("<session_context>")));
         }
     }
     found
@@ -165,6 +204,8 @@ pub(crate) fn prompts_before(lens: &Lens<'_>, n: usize) -> Vec<Prompted> {
 
 /// How readers call what the user typed while a tool ran.
 const QUEUED: &str = "queued_command";
+/// How they call words of the user that begin no turn.
+const USER_TEXT: &str = "user_text";
 
 /// The words of a record that is a prompt.
 fn prompted(record: &Json<'_>) -> Option<String> {
