@@ -5,6 +5,9 @@
 //! run has a [`Fingerprint`] of a few words, and only runs that share one are compared step by step. Which copy counts depends
 //! on what the files hold, never on the order in which they were found.
 
+mod family;
+mod says;
+
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -12,15 +15,21 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use family::Apart;
+pub use says::CopySays;
+
 use super::format::counted;
 use super::kin::nearest;
 use super::summary::Summary;
 use crate::model::{Index, RunKey};
+use family::Families;
 
 /// At most this many copies of a run are named.
 pub const MAX_NAMED: usize = 20;
-/// At most this many copies that say something else of the end are quoted in a row.
+/// At most this many sentences of copies that say something else are quoted in a row.
 const MAX_TOLD: usize = 2;
+/// At most this many of them are kept.
+const MAX_SAID: usize = 100;
 
 /// What a run shares with its copies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,6 +42,8 @@ pub struct Fingerprint {
     pub steps: u32,
     /// A hash of all of them.
     pub chain: u64,
+    /// Its records have no times: `run` is of the id of its session alone.
+    pub is_untimed: bool,
 }
 
 impl Fingerprint {
@@ -48,12 +59,15 @@ impl Fingerprint {
         // with the same call at the same recorded time.
         let is_session = is_timed && index.format().is_session;
         let first = index.identity_of(0).filter(|_| is_session).map(|first| hash(&(agent, first)));
+        let is_untimed = index.format().is_untimed_stream();
+        // The id of a directory is a name that its writer chose: it need not be the only one of that name.
+        let timed = || id.zip(index.first_ts()).filter(|_| is_timed).map(|run| hash(&run));
         Self {
             first,
-            // The id of a directory is a name that its writer chose: it need not be the only one of that name.
-            run: id.zip(index.first_ts()).filter(|_| is_timed).map(|run| hash(&run)),
+            run: if is_untimed { id.map(|id| hash(&(index.format().name, id))) } else { timed() },
             steps: u32::try_from(index.steps().len()).unwrap_or(u32::MAX),
             chain: index.tally().chain,
+            is_untimed,
         }
     }
 }
@@ -78,13 +92,27 @@ pub struct Relation {
     pub also_at: Vec<String>,
     /// How many copies there are.
     pub copies: usize,
-    /// What copies say of the end that is something else, by their keys.
-    pub verdicts: Vec<(String, String)>,
+    /// What copies say that is something else, by their keys.
+    pub says: Vec<CopySays>,
+    /// The same in sentences without a full stop, the first of them.
+    pub copies_say: Vec<String>,
     /// What it cost, where only the captured output of its program records that.
     pub cost_usd: Option<f64>,
+    /// How many runs it started, by its own records and by theirs, where that is more or less than its own records say.
+    pub children: Option<u64>,
+    /// The id of the run that started it, where another run's records name one that is nearer than the one it names itself.
+    pub parent: Option<String>,
+    /// What of it counts in the rows of its children.
+    pub apart: Option<Apart>,
 }
 
 impl Relation {
+    /// The same of a run that is looked at alone: all of its steps are its own, and it counts.
+    #[must_use]
+    pub fn beside(self) -> Self {
+        Self { duplicate_of: None, copied: None, apart: None, cost_usd: None, ..self }
+    }
+
     /// What is said of it beside a verdict: where else the run is stored, and what that says of its end.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let duplicate = self.duplicate_of.as_ref().map(|key| format!("duplicate of {key}, where it counts"));
@@ -97,8 +125,15 @@ impl Relation {
             ([one], _) => Some(format!("also at {one}")),
             ([first, ..], copies) => Some(format!("also at {first} and {} more", copies - 1)),
         };
-        let verdicts = self.verdicts.iter().take(MAX_TOLD).map(|(key, verdict)| format!("{key} says: {verdict}"));
-        [duplicate, copied, also].into_iter().flatten().chain(verdicts.collect::<Vec<_>>())
+        let apart = self.apart.as_ref().map(|apart| {
+            let runs = counted(apart.ids.len(), "sub-agent");
+            format!(
+                "what {runs} took counts in {}",
+                if apart.ids.len() == 1 { "its own row" } else { "their own rows" }
+            )
+        });
+        let says = self.copies_say.iter().take(MAX_TOLD).cloned();
+        [duplicate, copied, also, apart].into_iter().flatten().chain(says.collect::<Vec<_>>())
     }
 }
 
@@ -113,13 +148,15 @@ pub struct CopiedPart {
     pub events: usize,
 }
 
-/// What runs that may hold the same records share: how they begin, when they began, and the id of their session.
-pub type Keys = [Option<u64>; 3];
+/// What runs that may hold the same records share: how they begin, when they began, and the id of their session. A child
+/// shares the id of its parent's session with its parent.
+pub type Keys = [Option<u64>; 4];
 
 /// Returns those of a run.
 pub fn keys(run: &Summary) -> Keys {
-    let session = run.run_id.as_deref().map(|id| hash(&("session", id)));
-    [run.fingerprint.first, run.fingerprint.run, session]
+    let session = |id: &String| hash(&("session", id));
+    let (own, parent) = (run.run_id.as_ref().map(session), run.parent.as_ref().map(session));
+    [run.fingerprint.first, run.fingerprint.run, own, parent]
 }
 
 /// Returns the places of those runs that may hold the same records, a list for each group.
@@ -174,6 +211,13 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
     group.captured();
     let mut relations = vec![Relation::default(); runs.len()];
     let key = |at: usize| runs.get(at).map(|run| run.key.clone());
+    let families = Families::of(runs, &|at| group.counted(at) == at);
+    for (at, relation) in relations.iter_mut().enumerate().filter(|(at, _)| group.counted(*at) == *at) {
+        let children = families.count(runs, at);
+        relation.children = children.filter(|_| runs.get(at).is_some_and(|run| run.children != children));
+        relation.parent = families.parent(at);
+        relation.apart = families.apart(runs, at);
+    }
     for at in 0..runs.len() {
         let counted = group.counted(at);
         if counted != at {
@@ -184,9 +228,7 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
             let key = copy.key.as_str().to_owned();
             if let Some(relation) = relations.get_mut(counted) {
                 relation.copies += 1;
-                if copy.verdict.outcome != run.verdict.outcome {
-                    relation.verdicts.push((key.clone(), copy.verdict.sentence.clone()));
-                }
+                relation.says.extend(CopySays::of(copy, run, families.tokens_below(runs, counted)));
                 relation.also_at.push(key);
             }
         }
@@ -199,8 +241,9 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
     for (at, relation) in relations.iter_mut().enumerate() {
         relation.also_at.sort_unstable();
         relation.also_at.truncate(MAX_NAMED);
-        relation.verdicts.sort_unstable();
-        relation.verdicts.truncate(MAX_NAMED);
+        relation.says.sort_by(|a, b| a.key.cmp(&b.key));
+        relation.says.truncate(MAX_NAMED);
+        relation.copies_say = relation.says.iter().flat_map(CopySays::words).take(MAX_SAID).collect();
         relation.cost_usd = group.cost_of_output(at);
     }
     relations
@@ -280,7 +323,9 @@ impl<'a> Group<'a, '_> {
             let begins: Vec<u64> = [print.run, print.first].into_iter().flatten().filter(|_| id.is_some()).collect();
             let others = begins.iter().filter_map(|begin| alike.get(&(id, *begin))).flatten().copied();
             let others: Vec<usize> = others.collect();
-            let other = others.into_iter().find(|other| self.shared(*other, at) == self.steps(at));
+            let other = others
+                .into_iter()
+                .find(|other| self.shared(*other, at) == self.steps(at) && self.may_be_copies(*other, at));
             match (other, self.counts_as.get_mut(at)) {
                 (Some(other), Some(counts_as)) => *counts_as = other,
                 _ => {
@@ -290,6 +335,20 @@ impl<'a> Group<'a, '_> {
             }
         }
         kept
+    }
+
+    /// Whether the run at `at`, whose steps another one has too, may be a copy of it. Without times, runs of one thread that
+    /// were given the same steps are told apart by what they took.
+    fn may_be_copies(&self, other: usize, at: usize) -> bool {
+        let (Some(other), Some(run)) = (self.run(other), self.run(at)) else { return false };
+        let is_alike = (run.tokens, run.usage) == (other.tokens, other.usage);
+        let is_whole = run.steps == other.steps && run.events == other.events;
+        match (run.fingerprint.is_untimed, run.fingerprint.steps) {
+            (false, _) => true,
+            (true, 0) => is_alike && is_whole,
+            // One that was cut off says nothing of what it took as a whole.
+            (true, _) => is_alike || run.tokens.is_none() || run.total.is_none() && !run.tokens_of_thread,
+        }
     }
 
     /// What decides between equal copies: an archived one is not the one that people look at.

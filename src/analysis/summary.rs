@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::copies::{CopiedPart, Fingerprint, Relation};
+use super::copies::{Apart, CopiedPart, Fingerprint, Relation};
 use super::format;
 use super::life::{Life, Outside, life};
 use super::stated::{cost_usd, tokens};
@@ -12,7 +12,7 @@ use super::verdict::{RunStatus, Verdict, verdict};
 use super::{
     facts, health,
     life::Liveness,
-    newest::{copied, is_untold, kept_answer, own_least_ms, own_ms},
+    newest::{copied, is_untold, kept_answer, newest_run, own_least_ms, own_ms},
 };
 use crate::model::index::{Distinct, RunTally};
 use crate::model::price::Prices;
@@ -128,6 +128,22 @@ pub struct Summary {
     pub turns: Option<u64>,
     /// How many runs it started.
     pub children: Option<u64>,
+    /// The ids of those, as far as its own records name them.
+    pub child_ids: Vec<String>,
+    /// Whether each of its steps is one reply of the model.
+    pub steps_are_replies: bool,
+    /// Its recorded totals are with all that its child runs took.
+    pub totals_with_children: bool,
+    /// The total that a record of another tool states for the whole run.
+    pub total: Option<u64>,
+    /// Whether such a record says what may explain a difference to the steps.
+    pub total_explained: bool,
+    /// The scores that it was given as a whole, by who gave them.
+    pub scores: Vec<GivenScore>,
+    /// Whether it succeeded, where that is recorded.
+    pub success: Option<bool>,
+    /// Who took back what it came to, and why.
+    pub invalidation: Option<String>,
     /// The tokens apart, as far as that is known.
     pub usage: Usage,
     /// Replies of the model.
@@ -160,6 +176,27 @@ pub struct Summary {
     #[serde(skip)]
     pub relation: Relation,
 }
+
+/// A score that a run was given as a whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GivenScore {
+    /// Who or what gave it.
+    pub name: String,
+    /// The number, or the grade in words, as it is shown; `None` where neither is recorded.
+    pub value: Option<String>,
+}
+
+impl GivenScore {
+    fn of(given: &RunScore) -> Self {
+        let grade = || given.grade.as_deref().map(str::to_owned);
+        Self { name: given.name.to_string(), value: given.score.map(format::score).or_else(grade) }
+    }
+}
+
+/// At most this many contradictions between copies are added to a run's own.
+const MAX_DENIED: usize = 20;
+/// At most this many scores of a run are kept.
+const MAX_SCORES: usize = 100;
 
 /// What steps of one model took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -270,12 +307,57 @@ impl Summary {
     #[must_use]
     pub fn related<I: std::ops::Deref<Target = Index>>(self, relation: Relation, index: impl FnOnce() -> I) -> Self {
         let copied = relation.copied.as_ref().map(|(_, steps)| *steps).filter(|_| self.copied.is_none());
-        let own = match copied {
-            Some(steps) => self.without_copied(&index(), steps),
-            None => self,
+        let own = match (copied, &relation.apart) {
+            (Some(steps), _) => self.without_copied(&index(), steps),
+            (None, Some(apart)) => self.without_children(&index(), apart),
+            (None, None) => self,
         };
         let cost_usd = own.cost_usd.or(relation.cost_usd.filter(|_| copied.is_none()));
-        Self { relation, cost_usd, ..own }
+        let (children, parent) = (relation.children.or(own.children), relation.parent.clone().or(own.parent.clone()));
+        let mut run = Self { cost_usd, children, parent, ..own };
+        for contradiction in relation.says.iter().flat_map(|says| &says.contradictions).take(MAX_DENIED) {
+            run.verdict.contradictions.push(contradiction.clone());
+            if run.verdict.certainty == Certainty::Recorded {
+                run.verdict.certainty = Certainty::Inferred;
+            }
+        }
+        Self { relation, ..run }
+    }
+
+    /// The same run without what counts in the rows of its children.
+    fn without_children(mut self, index: &Index, apart: &Apart) -> Self {
+        let (mut tokens, mut usage) = (Some(0_u64), Usage::of_nothing());
+        for n in apart.steps(index) {
+            let Some(step) = index.steps().get(n) else { continue };
+            self.steps = self.steps.saturating_sub(1);
+            self.steps_nested = self.steps_nested.saturating_sub(1);
+            self.errors = self.errors.saturating_sub(usize::from(!step.is_ok() || index.error_of(n).is_some()));
+            self.model_calls = self.model_calls.map(|calls| calls.saturating_sub(1));
+            self.tool_calls = self.tool_calls.map(|calls| calls.saturating_sub(u64::from(step.actions)));
+            self.tool_errors = self.tool_errors.map(|errors| errors.saturating_sub(u64::from(step.failed_calls)));
+            if step.tokens.is_none() {
+                self.steps_without_tokens = self.steps_without_tokens.saturating_sub(1);
+                self.tokens_untold = self.tokens_untold.saturating_sub(1);
+            }
+            tokens = tokens.zip(step.tokens).map(|(sum, tokens)| sum.saturating_add(tokens));
+            usage = usage.plus(step.usage.get());
+        }
+        let (tokens, usage) = if self.totals_with_children { (apart.tokens, apart.usage) } else { (tokens, usage) };
+        let less = |all: Option<u64>, part: Option<u64>| all?.checked_sub(part?);
+        let own = newest_run(index).filter(|(_, step)| !step.is_nested);
+        let read: u64 = own.filter_map(|(_, step)| step.usage.get().input).fold(0, u64::saturating_add);
+        // What its own steps read is at least in what it took: else the total is without its children.
+        let is_without = less(self.usage.input, usage.input).is_some_and(|input| input < read);
+        if !is_without {
+            self.tokens = less(self.tokens, tokens);
+            self.usage = Usage {
+                input: less(self.usage.input, usage.input),
+                cached: less(self.usage.cached, usage.cached),
+                output: less(self.usage.output, usage.output),
+                reasoning: less(self.usage.reasoning, usage.reasoning),
+            };
+        }
+        self
     }
 
     /// The same run without what its first `copied` steps took: that counts in the run that they were copied from.
@@ -604,7 +686,7 @@ pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: 
         duration_at_least_ms: if took.is_none() { own_least_ms(index) } else { None },
         last_score: given(run_scores.clone()).or(run.last_score.filter(|_| !index.has_disordered_steps())),
         spark: run.lows.as_slice().to_vec(),
-        critics: run_scores.map(|given| given.name.to_string()).fold(names(&run.critics), distinct),
+        critics: run_scores.clone().map(|given| given.name.to_string()).fold(names(&run.critics), distinct),
         tools: names(&run.tools),
         models: models(index),
         agents: names(&run.agents)
@@ -627,6 +709,14 @@ pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: 
         project: text(manifest.and_then(|manifest| manifest.project.as_ref())),
         turns: manifest.and_then(|manifest| manifest.turns).filter(|turns| *turns > 0 || !nothing_told),
         children: manifest.and_then(|manifest| manifest.children),
+        steps_are_replies: index.format().tells_replies,
+        child_ids: manifest.iter().flat_map(|manifest| &manifest.child_ids).map(|id| id.to_string()).collect(),
+        totals_with_children: manifest.is_some_and(|manifest| manifest.totals_with_children),
+        total: manifest.and_then(|manifest| manifest.total.as_ref()).map(|total| total.tokens),
+        total_explained: manifest.and_then(|manifest| manifest.total.as_ref()).is_some_and(|it| !it.aside.is_empty()),
+        scores: run_scores.take(MAX_SCORES).map(GivenScore::of).collect(),
+        success: manifest.and_then(|manifest| manifest.success),
+        invalidation: text(manifest.and_then(|manifest| manifest.invalidation.as_ref())),
         usage: match broken_off {
             Some(more) => usage(index).with_reply(more.input, more.output),
             None => usage(index),

@@ -18,6 +18,7 @@ mod export;
 mod list;
 mod look;
 mod mcp;
+mod near;
 mod open;
 mod outline;
 #[cfg(feature = "llm")]

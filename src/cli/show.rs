@@ -69,7 +69,7 @@ struct Whole<'a> {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let run = Opened::open(&args.run, look.now)?.priced(&args.settings.read()?.prices);
+    let run = Opened::open(&args.run, look.now)?.with_near(&args.run, look.now).priced(&args.settings.read()?.prices);
     let json = args.json || args.format == Format::Json;
     match args.step {
         Some(n) if !json && args.format == Format::Md => {

@@ -1,6 +1,6 @@
 //! `board table`: all runs or all steps as rows for other engines.
 
-mod copies;
+pub(super) mod copies;
 mod known;
 mod out;
 #[cfg(feature = "parquet")]

@@ -62,17 +62,19 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let mut entries = Vec::new();
     let mut first_error = None;
     let mut failed = 0;
-    let mut seen: HashMap<Fingerprint, String> = HashMap::new();
+    let mut seen: HashMap<(Fingerprint, Option<u64>), String> = HashMap::new();
     for path in &args.runs {
         let shown = path.to_string_lossy().into_owned();
         match Opened::open(path, look.now) {
             Ok(run) => {
                 let run = run.priced(&prices);
                 let print = run.summary.fingerprint;
-                let duplicate_of = seen.get(&print).cloned();
+                // Without times, runs of one thread that were given the same steps are told apart by what they took.
+                let known = (print, run.summary.tokens.filter(|_| print.is_untimed));
+                let duplicate_of = seen.get(&known).cloned();
                 // Without an id or a time, runs may look alike and be others.
                 if print.run.is_some() || print.first.is_some() {
-                    seen.entry(print).or_insert_with(|| shown.clone());
+                    seen.entry(known).or_insert_with(|| shown.clone());
                 }
                 let answers = answers(&question, &run.summary, &run.index, &run);
                 if args.json {

@@ -14,6 +14,8 @@ use crate::analysis::why::{Evidence, RuleStatus, Standing, Trouble, Why, rules, 
 use crate::model::{Certainty, Index, Op};
 use crate::page::run::json_why;
 
+/// At most this many differences of copies are told.
+const MAX_TOLD: usize = 20;
 /// A longer name of a rule runs into the next column.
 const MAX_NAME: usize = 40;
 
@@ -30,7 +32,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let run = Opened::open(&args.run, look.now)?.priced(&args.settings.read()?.prices);
+    let run = Opened::open(&args.run, look.now)?.with_near(&args.run, look.now).priced(&args.settings.read()?.prices);
     if args.json {
         write_json(out, &json_why::why(&run.summary, &run.index, &run))?;
     } else {
@@ -53,6 +55,11 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
         Certainty::Recorded => "recorded",
         Certainty::Inferred if summary.life.liveness.may_grow() => "the run goes on",
         Certainty::Inferred if verdict.is_denied() => "inferred; the records contradict each other",
+        Certainty::Inferred | Certainty::Unknown
+            if summary.relation.says.iter().any(|copy| copy.records_end(summary)) =>
+        {
+            "not recorded in this file; a copy records an end"
+        }
         Certainty::Inferred => "inferred; no file says how the run ended",
         Certainty::Unknown if verdict.is_denied() => "unknown; the records contradict each other",
         Certainty::Unknown => "unknown; the files do not tell why",
@@ -70,6 +77,9 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     }
     for contradiction in &told.contradictions {
         writeln!(out, "{}  {}", look.paint(Ink::Warning, "contradiction"), visible_line(contradiction))?;
+    }
+    for words in summary.relation.copies_say.iter().take(MAX_TOLD) {
+        writeln!(out, "{}  {}", look.paint(Ink::Heading, "a copy differs"), visible_line(words))?;
     }
     writeln!(out, "{}  {}", look.paint(Ink::Heading, "trace health"), health::in_words(summary.issues))
 }

@@ -97,6 +97,8 @@ pub struct Status {
     pub first_look_done: bool,
     /// Runs of which not all bytes are in the index yet.
     pub indexing: usize,
+    /// Whether runs that may hold the same records are still to be compared.
+    pub uncompared: bool,
     /// Why no news come, if none do.
     pub stalled: Option<String>,
     /// How often the thread that looks for news failed and was started again.
@@ -242,6 +244,7 @@ impl Shared {
             mode: Mode::Poll("not watching".to_owned()),
             looked: Instant::now(),
             first_look_done: false,
+            uncompared: false,
             indexing: 0,
             stalled: None,
             restarts: 0,

@@ -433,7 +433,10 @@ impl Scanner {
     fn show(&mut self, fresh: &[Arc<Run>]) {
         self.compared.outdate();
         // Whoever sees them is to see as well that they are not read yet.
-        self.shared.set_status(|status| status.indexing = self.backlog.len());
+        self.shared.set_status(|status| {
+            status.indexing = self.backlog.len();
+            status.uncompared = true;
+        });
         self.shared.raise(|revision| {
             fresh.iter().for_each(|run| run.begin(revision));
             if let Ok(mut runs) = self.shared.runs.write() {

@@ -14,11 +14,11 @@ mod tally;
 
 use std::collections::BTreeMap;
 
-pub use assemble::Unassembled;
 use super::event::{Decided, EndNote, InitNote, SpentNote, StopNote};
 use super::{
     CriticAction, EventHead, EventNote, Format, Issue, Issues, ManifestState, Names, StepHead, StopVerdict, Symbol,
 };
+pub use assemble::Unassembled;
 use join::{Again, Laps};
 pub use list::List;
 pub use room::STEPS_AT_ONCE;

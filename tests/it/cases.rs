@@ -5,6 +5,7 @@
 mod claims;
 mod ends;
 mod evals;
+mod kin;
 mod records;
 mod replayed;
 mod sessions;

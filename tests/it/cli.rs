@@ -170,10 +170,11 @@ fn help_of_every_command() {
       cached output reasoning untold tokens_estimated model_calls calls tool_errors cost cost_recorded
       cost_estimated duration duration_at_least score critic model models title task parent
       continues format writer project turns children files started updated issues
-      problems partial duplicate_of also_at copied_from copied agent tool err state.KEY changed
+      problems partial duplicate_of also_at copies_say copied_from copied agent tool err
+      state.KEY changed
     Of these, not to be sorted by:
       path verdict verdict_second tokens_estimated critic models title task partial also_at
-      agent tool err state.KEY
+      copies_say agent tool err state.KEY
     "#);
     insta::assert_snapshot!(help(&["search", "--help"]), @r#"
     Search the text of all runs

@@ -2,6 +2,7 @@
 
 use super::Kind::{Count, Flag, List, Millis, Score, Text, Time, Usd, Word};
 use super::{Cell, Column, Cost, Kind, OfStep, Summary, Width, Words, step};
+use crate::analysis::copies::CopySays;
 use crate::analysis::verdict::RunStatus;
 use crate::model::{Outcome, RunKey};
 
@@ -25,9 +26,12 @@ pub static COLUMNS: &[Column] = &[
     // The manifest's own word; `status` is the board's.
     row("manifest_status", "status", "manifest's status", Text(|run| run.status.as_deref())),
     row("liveness", "liveness", "liveness", Word(|run| Some(run.life.liveness.word()).filter(|_| !run.partial))),
-    row("outcome", "outcome", "outcome", Word(|run| Some(run.verdict.outcome.as_str())))
-        .alias("class")
-        .also(mark_words),
+    row("outcome", "outcome", "outcome", Word(|run| Some(run.verdict.outcome.as_str()))).alias("class").also(
+        |run, out| {
+            mark_words(run, out);
+            recorded_elsewhere(run).for_each(|copy| out(copy.outcome.as_str()));
+        },
+    ),
     // A manifest that says `running` proves nothing, so its word is found only where it is none of the board's.
     row("status", "mark", "status", Word(|run| Some(status_word(run))))
         .cell(10, "status", Width::Status)
@@ -37,7 +41,9 @@ pub static COLUMNS: &[Column] = &[
             run.status.as_deref().filter(|word| !is_status_word(word)).into_iter().for_each(out);
         })
         .of_step(OfStep::Words(step::mode)),
-    row("stop", "stop_reason", "stop reason", Word(|run| run.verdict.stop_reason.as_deref())).absent(NO_STOP),
+    row("stop", "stop_reason", "stop reason", Word(|run| run.verdict.stop_reason.as_deref()))
+        .absent(NO_STOP)
+        .also(|run, out| recorded_elsewhere(run).filter_map(|copy| copy.stop_reason.as_deref()).for_each(out)),
     row("verdict", "verdict", "verdict", Text(|run| Some(&run.verdict.sentence)))
         .cell(30, "verdict", Width::Rest)
         .in_list()
@@ -138,6 +144,7 @@ pub static COLUMNS: &[Column] = &[
         Text(|run| run.relation.duplicate_of.as_ref().map(RunKey::as_str)),
     ),
     row("also_at", "also_at", "also stored at", List(|run| &run.relation.also_at)),
+    row("copies_say", "copies_say", "what copies say otherwise", List(|run| &run.relation.copies_say)),
     row("copied_from", "copied_from", "begins with steps of", Text(Summary::copied_from)),
     row("copied", "copied_steps", "copied steps", Count(|run| whole(run.copied_steps()))).sums(),
     row("agent", "", "agents", List(|run| &run.agents)).of_step(OfStep::Words(step::agent)),
@@ -240,6 +247,11 @@ fn whole(number: impl TryInto<i64>) -> Option<i64> {
 
 fn not_empty(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
+}
+
+/// The copies of a run that record an end which its own records don't.
+fn recorded_elsewhere(run: &Summary) -> impl Iterator<Item = &CopySays> {
+    run.relation.says.iter().filter(|copy| copy.records_end(run))
 }
 
 fn status_word(run: &Summary) -> &'static str {

@@ -226,6 +226,10 @@ pub static RUNS: &[Field<Run>] = &[
     field("steps_begun", Whole(|run| Some(i64::from(run.record.begun)))),
     field("tokens_of_steps", Whole(Run::tokens_of_steps)),
     shared("tokens_estimated", named("tokens_estimated")),
+    shared("children", named("children")),
+    shared("also_at", named("also_at")),
+    shared("copies_say", named("copies_say")),
+    shared("contradictions", named("contradictions")),
 ];
 
 const fn field(name: &'static str, read: Read<Run>) -> Field<Run> {

@@ -34,7 +34,9 @@ pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
     let lost = first.unwrap_or(u64::MAX);
     // Copied steps have their rows in the run that they are copied from.
     let own = run.index.newest_start() + run.summary.copied_steps();
-    newest_run(&run.index).filter(move |(n, _)| *n >= own).map(move |(n, head)| {
+    // So have those of sub-agents that have rows of their own.
+    let apart = run.summary.relation.apart.as_ref().map(|apart| apart.steps(&run.index)).unwrap_or_default();
+    newest_run(&run.index).filter(move |(n, _)| *n >= own && !apart.contains(n)).map(move |(n, head)| {
         let usage = head.usage_alone(run.index.tokens_before(n));
         // What the limits of a run had counted is not changed by a reply of a sub-agent.
         let upto = run.course.partition_point(|counted| counted.step <= n as u64);

@@ -18,7 +18,7 @@ use crate::trace::RunReader;
 const BEGINNING_BYTES: u64 = 1 << 20;
 
 /// Relates runs to those that hold the same records. `known` gives what an earlier call found of one, if that still holds.
-pub(super) fn relations(
+pub(in crate::cli) fn relations(
     runs: &[Listed],
     known: &(dyn Fn(&Listed) -> Option<Keys> + Sync),
     now: i64,

@@ -18,6 +18,8 @@ const REST: u32 = 100;
 pub(super) struct Compared {
     /// Something came since that may make a difference.
     due: bool,
+    /// The status says that nothing is due.
+    told: bool,
     not_before: Option<Instant>,
     /// The runs that were in a group, by their addresses.
     grouped: HashMap<usize, Arc<Run>>,
@@ -31,7 +33,7 @@ fn address(run: &Arc<Run>) -> usize {
 impl Compared {
     /// Runs came or went, or one of them is another than it was.
     pub(super) fn outdate(&mut self) {
-        self.due = true;
+        (self.due, self.told) = (true, false);
     }
 
     /// The same, where the run was `before`.
@@ -39,7 +41,11 @@ impl Compared {
         let now = run.alone();
         let is_same = (keys(&now), now.partial) == (keys(before), before.partial);
         let is_like = || {
-            let row = |run: &Summary| (run.fingerprint, run.events, run.verdict.outcome);
+            let row = |run: &Summary| {
+                let ends = (run.verdict.outcome, run.verdict.contradictions.len());
+                let sums = (run.tokens, run.cost_usd.map(f64::to_bits), run.children);
+                (run.fingerprint, run.events, ends, sums)
+            };
             row(&now) == row(before) || !self.grouped.contains_key(&address(run))
         };
         self.due |= !(is_same && is_like());
@@ -63,6 +69,9 @@ impl Scanner {
     pub(super) fn compare_copies(&mut self) {
         let start = Instant::now();
         if !self.compared.due || self.compared.not_before.is_some_and(|due| due > start) {
+            if !self.compared.due && !std::mem::replace(&mut self.compared.told, true) {
+                self.shared.set_status(|status| status.uncompared = false);
+            }
             return;
         }
         self.compared.due = false;
@@ -101,5 +110,7 @@ impl Scanner {
         }
         let took = start.elapsed();
         self.compared.not_before = Some(Instant::now() + (took * REST).min(Duration::from_secs(60)));
+        self.shared.set_status(|status| status.uncompared = false);
+        self.compared.told = true;
     }
 }

@@ -147,9 +147,17 @@ impl<'a> RunHead<'a> {
         let behind = relation.copies.saturating_sub(relation.also_at.len());
         let stored = if behind > 0 { stored.text(format!(" and {} more", count(behind as u64))) } else { stored };
         add("also at", (relation.copies > 0).then_some(stored));
-        for (key, verdict) in relation.verdicts.iter().take(MAX_CHILDREN) {
-            add("a copy differs", Some(Phrase::new().link(key.as_str(), href::run(key)).text(format!(": {verdict}"))));
+        for copy in relation.says.iter().take(MAX_CHILDREN) {
+            let verdict = copy.is_other_end.then_some(&copy.verdict);
+            let words = verdict.into_iter().chain(&copy.differs).map(String::as_str).collect::<Vec<_>>().join("; ");
+            let link = Phrase::new().link(copy.key.as_str(), href::run(&copy.key));
+            add("a copy differs", Some(link.text(format!(": {words}"))));
         }
+        let apart = relation.apart.as_ref().map(|apart| format::counted(apart.ids.len(), "sub-agent"));
+        add(
+            "sub-agents",
+            apart.map(|runs| Phrase::from(format!("{runs}; what they took counts in rows of their own"))),
+        );
         // One that is not on the board has its id alone.
         let relation = if summary.branched_after.is_some() { "branched from" } else { "part of" };
         add(relation, parent.or_else(|| summary.parent.as_deref().map(Phrase::from)));

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::json_why::CopyJson;
 use crate::analysis::health;
 use crate::analysis::summary::Summary;
+use crate::format::uncut;
 use crate::model::Index;
 use crate::page::json::time;
 use crate::page::runs::json::RunRow;
@@ -32,8 +34,12 @@ pub(crate) struct Issue {
 pub(crate) struct Run<'a> {
     #[serde(flatten)]
     row: RunRow<'a>,
-    /// The answer.
+    /// The answer, at most about 400 characters of it.
     final_result: Option<&'a str>,
+    /// Whether `final_result` is only the beginning of the answer; null where there is none.
+    final_result_cut: Option<bool>,
+    /// What copies of the run say that is something else.
+    copies: Vec<CopyJson>,
     /// The manifest where it is JSON, perhaps after a repair.
     manifest: Option<Line<'a>>,
     manifest_repaired: bool,
@@ -67,6 +73,8 @@ pub(crate) fn run<'a>(summary: &'a Summary, index: &Index, manifest: Option<&'a 
     Run {
         row: RunRow(summary),
         final_result: summary.answer.as_deref(),
+        final_result_cut: summary.answer.as_deref().map(|answer| !uncut(answer).1),
+        copies: CopyJson::all(summary),
         manifest,
         manifest_repaired: repaired,
         manifest_text,

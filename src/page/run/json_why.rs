@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Number;
 
+use crate::analysis::copies::CopySays;
 use crate::analysis::summary::Summary;
 use crate::analysis::verdict::LimitFrom;
 use crate::analysis::why::{self, Evidence, Standing, Trouble, why as explain};
@@ -30,8 +31,45 @@ pub(crate) struct Why<'a> {
     pace: Option<String>,
     /// Where the files contradict each other, a sentence each.
     contradictions: Vec<String>,
+    /// What copies of the run say that is something else.
+    copies: Vec<CopyJson>,
     first_trouble: Option<Trouble>,
     liveness: &'static str,
+}
+
+/// What a copy of a run says that is something else than what the run says which counts.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CopyJson {
+    /// The copy.
+    key: String,
+    /// Its answer to why the run stopped, without a full stop.
+    verdict: String,
+    outcome: &'static str,
+    /// As the copy records it.
+    stop_reason: Option<String>,
+    /// `recorded`, `inferred` from the last records, or `unknown`.
+    certainty: &'static str,
+    /// Whether it tells of another end.
+    other_end: bool,
+    /// What else differs, such as its tokens, its cost or a score.
+    differs: Vec<String>,
+}
+
+impl CopyJson {
+    /// Those of a run.
+    pub(crate) fn all(summary: &Summary) -> Vec<Self> {
+        let copies = summary.relation.says.iter();
+        let copy = |copy: &CopySays| Self {
+            key: copy.key.clone(),
+            verdict: copy.verdict.clone(),
+            outcome: copy.outcome.as_str(),
+            stop_reason: copy.stop_reason.clone(),
+            certainty: copy.certainty.as_str(),
+            other_end: copy.is_other_end,
+            differs: copy.differs.clone(),
+        };
+        copies.map(copy).collect()
+    }
 }
 
 /// A rule: how it stood, and what is recorded of its verdict. It is true where `measured op limit`.
@@ -79,6 +117,7 @@ pub(crate) fn why<'a>(summary: &'a Summary, index: &Index, lines: &dyn Lines) ->
         rules: why.rules.into_iter().map(rule).collect::<Vec<_>>(),
         pace: why.pace,
         contradictions: why.contradictions,
+        copies: CopyJson::all(summary),
         first_trouble: why.first_trouble,
         liveness: summary.life.liveness.word(),
     }

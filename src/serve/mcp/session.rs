@@ -42,7 +42,7 @@ impl Session {
         loop {
             let status = self.state.library.status();
             let unknown = if status.first_look_done { status.indexing } else { status.indexing.max(1) };
-            if unknown == 0 || Instant::now() >= self.settled_by {
+            if unknown == 0 && !status.uncompared || Instant::now() >= self.settled_by {
                 return unknown;
             }
             // Not every end of a look is news.

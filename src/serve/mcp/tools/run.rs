@@ -19,7 +19,7 @@ const STEPS: usize = 50;
 /// So many rows before the parting of two runs are given, and after it.
 const AROUND: usize = 5;
 /// What a list says of each run; `why` and the others tell the rest.
-const FIELDS: [&str; 32] = [
+const FIELDS: [&str; 33] = [
     "key",
     "verdict",
     "outcome",
@@ -50,6 +50,7 @@ const FIELDS: [&str; 32] = [
     "contradictions",
     "partial",
     "also_at",
+    "copies_say",
     "copied_from",
     "copied_steps",
 ];

@@ -1,0 +1,179 @@
+//! Which runs started which? A parent may name its children, a child may name its parent, and each counts once.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::super::kin::nearest;
+use super::super::newest::newest_run;
+use super::super::summary::Summary;
+use crate::model::Index;
+use crate::model::step::Usage;
+
+/// Children below children are looked for so deep.
+const MAX_DEPTH: usize = 20;
+/// A child that began this long before its parent's first record, or after its last, is another run's; microseconds.
+const SLACK_MICROS: i64 = 2_000_000;
+
+/// The tokens of children that have their own rows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Apart {
+    /// Their ids.
+    pub ids: Vec<String>,
+    /// Their tokens; `None` where the tokens of one of them are unknown.
+    pub tokens: Option<u64>,
+    /// The same by sort.
+    pub usage: Usage,
+}
+
+impl Apart {
+    /// The steps in the parent's file that are theirs, by ordinal.
+    pub fn steps(&self, index: &Index) -> BTreeSet<usize> {
+        let nested = || newest_run(index).filter(|(_, step)| step.is_nested);
+        let agents: BTreeSet<&str> = nested().map(|(_, step)| index.name(step.agent)).collect();
+        let is_of = |agent: &str| !agent.is_empty() && self.ids.iter().any(|id| id.ends_with(agent));
+        // Where steps have other names for their agents than the agents have for themselves, all of them have rows if there
+        // are as many.
+        let is_any = agents.iter().any(|agent| is_of(agent)) || self.ids.len() < agents.len();
+        nested().filter(|(_, step)| !is_any || is_of(index.name(step.agent))).map(|(n, _)| n).collect()
+    }
+}
+
+/// The children of the runs of a group.
+#[derive(Debug, Default)]
+pub(super) struct Families {
+    /// By run its children.
+    children: BTreeMap<usize, Vec<usize>>,
+    /// By run the id of the run that started it, where that isn't the one which its own records name.
+    nearer: BTreeMap<usize, String>,
+    /// By run the ids of runs that name it as their parent and were started by one of its children.
+    moved: BTreeMap<usize, HashSet<String>>,
+}
+
+impl Families {
+    /// Finds them among the runs for which `counts` is true.
+    pub(super) fn of(runs: &[Arc<Summary>], counts: &dyn Fn(usize) -> bool) -> Self {
+        let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut named_by: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, run) in runs.iter().enumerate().filter(|(at, _)| counts(*at)) {
+            run.run_id.iter().for_each(|id| by_id.entry(id).or_default().push(at));
+            run.child_ids.iter().for_each(|id| named_by.entry(id).or_default().push(at));
+        }
+        let mut found = Self::default();
+        for (at, run) in runs.iter().enumerate().filter(|(at, run)| counts(*at) && run.branched_after.is_none()) {
+            let Some(parent) = run.parent.as_deref() else { continue };
+            let own = run.run_id.as_deref();
+            // A child of the same parent that names this one is nearer.
+            let names = own.and_then(|id| named_by.get(id)).into_iter().flatten().copied();
+            let is_nearer = |other: &usize| {
+                let other = runs.get(*other).filter(|_| *other != at);
+                other.is_some_and(|other| {
+                    other.parent.as_deref() == Some(parent)
+                        && other.run_id.is_some()
+                        && !run.child_ids.iter().any(|id| Some(id) == other.run_id.as_ref())
+                })
+            };
+            let nearer: Vec<usize> = names.filter(is_nearer).collect();
+            let up = Self::nearest(runs, at, &nearer);
+            if let Some(id) = up.and_then(|up| runs.get(up)?.run_id.clone()) {
+                found.nearer.insert(at, id);
+            }
+            let twins = by_id.get(parent).map(Vec::as_slice).unwrap_or_default();
+            let named = Self::nearest(runs, at, twins);
+            if let Some((named, id)) = named.filter(|_| up.is_some()).zip(own) {
+                found.moved.entry(named).or_default().insert(id.to_owned());
+            }
+            if let Some(parent) = up.or(named) {
+                found.children.entry(parent).or_default().push(at);
+            }
+        }
+        found
+    }
+
+    /// The nearest of several runs to the one at `at`.
+    fn nearest(runs: &[Arc<Summary>], at: usize, others: &[usize]) -> Option<usize> {
+        let others: Vec<usize> = others.iter().copied().filter(|other| *other != at).collect();
+        let keys = others.iter().filter_map(|other| Some(runs.get(*other)?.key.as_str()));
+        nearest(runs.get(at)?.key.as_str(), keys).and_then(|place| others.get(place).copied())
+    }
+
+    /// The id of the run that started the one at `at`, where its own records name one further up.
+    pub(super) fn parent(&self, at: usize) -> Option<String> {
+        self.nearer.get(&at).cloned()
+    }
+
+    /// How many runs the one at `at` started: those that it names, and those that name it.
+    pub(super) fn count(&self, runs: &[Arc<Summary>], at: usize) -> Option<u64> {
+        let run = runs.get(at)?;
+        let children = self.children.get(&at).map(Vec::as_slice).unwrap_or_default();
+        let moved = self.moved.get(&at);
+        if children.is_empty() && moved.is_none() {
+            return run.children;
+        }
+        let mut ids: HashSet<&str> = run.child_ids.iter().map(String::as_str).collect();
+        let mut unnamed = 0_u64;
+        for child in children.iter().filter_map(|child| runs.get(*child)) {
+            match child.run_id.as_deref() {
+                Some(id) => _ = ids.insert(id),
+                None => unnamed += 1,
+            }
+        }
+        moved.into_iter().flatten().for_each(|id| _ = ids.insert(id));
+        let known = (ids.len() as u64).saturating_add(unnamed);
+        let moved = moved.map_or(0, |moved| moved.len() as u64);
+        Some(run.children.unwrap_or_default().max(known).saturating_sub(moved))
+    }
+
+    /// All runs below the one at `at`.
+    fn below(&self, at: usize) -> Vec<usize> {
+        let (mut found, mut seen, mut level) = (Vec::new(), HashSet::from([at]), vec![at]);
+        for _ in 0..MAX_DEPTH {
+            let next = level.iter().filter_map(|at| self.children.get(at)).flatten().copied();
+            level = next.filter(|child| seen.insert(*child)).collect();
+            found.extend(&level);
+        }
+        found
+    }
+
+    /// What all runs below the one at `at` took; `None` where that isn't known of all.
+    pub(super) fn tokens_below(&self, runs: &[Arc<Summary>], at: usize) -> Option<u64> {
+        let run = runs.get(at)?;
+        let below = self.below(at);
+        // One that has no row took something as well.
+        let is_all = run.children.unwrap_or_default() <= below.len() as u64;
+        sum(runs, &below).0.filter(|_| is_all)
+    }
+
+    /// What of the run at `at` counts in rows of its children; `None` where nothing does.
+    pub(super) fn apart(&self, runs: &[Arc<Summary>], at: usize) -> Option<Apart> {
+        let run = runs.get(at).filter(|run| run.totals_with_children || run.steps_nested > 0)?;
+        let is_own = |child: &usize| runs.get(*child).is_some_and(|child| is_within(run, child));
+        let below: Vec<usize> = self.below(at).into_iter().filter(is_own).collect();
+        if below.is_empty() {
+            return None;
+        }
+        let ids = below.iter().filter_map(|child| runs.get(*child)?.run_id.clone()).collect();
+        let (tokens, usage) = sum(runs, &below);
+        Some(Apart { ids, tokens, usage })
+    }
+}
+
+/// Whether a child belongs to what a file tells of its parent: the parent may have been run several times, each with a file
+/// of its own.
+fn is_within(run: &Summary, child: &Summary) -> bool {
+    if !run.child_ids.is_empty() && child.run_id.as_ref().is_some_and(|id| run.child_ids.contains(id)) {
+        return true;
+    }
+    match (run.started, run.updated, child.started) {
+        (Some(from), Some(to), Some(began)) if run.duration_ms.is_some() => {
+            (from.saturating_sub(SLACK_MICROS)..=to.saturating_add(SLACK_MICROS)).contains(&began)
+        }
+        _ => run.child_ids.is_empty(),
+    }
+}
+
+/// What runs took together; `None` where one of them doesn't say it.
+fn sum(runs: &[Arc<Summary>], members: &[usize]) -> (Option<u64>, Usage) {
+    let members = || members.iter().filter_map(|at| runs.get(*at));
+    let tokens = members().map(|run| run.tokens.filter(|_| run.tokens_untold == 0)).sum::<Option<u64>>();
+    (tokens, members().fold(Usage::of_nothing(), |sum, run| sum.plus(run.usage)))
+}

@@ -1,0 +1,184 @@
+//! What does a copy say that the run which counts for it doesn't?
+
+use super::super::format;
+use super::super::summary::{GivenScore, Summary};
+use crate::model::step::Usage;
+use crate::model::{Certainty, Outcome};
+
+/// At most this many differences of one copy are listed.
+const MAX_DIFFERENCES: usize = 20;
+/// Amounts that differ by less are the same amount.
+const LEAST_USD: f64 = 1e-6;
+
+/// What a copy says that is something else than what the run says which counts for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopySays {
+    /// The key of the copy.
+    pub key: String,
+    /// The copy's verdict, without a full stop.
+    pub verdict: String,
+    /// How the run came out by the copy.
+    pub outcome: Outcome,
+    /// The stop reason that the copy records.
+    pub stop_reason: Option<String>,
+    /// What the copy's verdict rests on.
+    pub certainty: Certainty,
+    /// Whether its verdict is another one.
+    pub is_other_end: bool,
+    /// Whether it holds the run up to its end, as far as steps tell.
+    pub is_whole: bool,
+    /// What else differs: "44,553 tokens, here 34,553".
+    pub differs: Vec<String>,
+    /// Which of these can't both be true, as sentences without a full stop.
+    pub contradictions: Vec<String>,
+}
+
+impl CopySays {
+    /// Compares a copy with the run that counts for it. `children` is the sum of the children's tokens, where all are known.
+    pub(super) fn of(copy: &Summary, run: &Summary, children: Option<u64>) -> Option<Self> {
+        let key = copy.key.as_str();
+        let (own, others) = (own_steps(run), own_steps(copy));
+        // Where steps aren't replies, two files of one run have different numbers of them.
+        let are_replies = copy.steps_are_replies && run.steps_are_replies;
+        // A copy that ends earlier has no records of what came later.
+        let is_whole = others >= own || !are_replies && copy.verdict.certainty == Certainty::Recorded;
+        let mut says = Self {
+            key: key.to_owned(),
+            verdict: copy.verdict.sentence.clone(),
+            outcome: copy.verdict.outcome,
+            stop_reason: copy.verdict.stop_reason.clone(),
+            certainty: copy.verdict.certainty,
+            is_other_end: is_other_end(copy, run),
+            is_whole,
+            differs: Vec::new(),
+            contradictions: Vec::new(),
+        };
+        if others > own && are_replies {
+            let word = |steps: usize| format::counted(steps, "step");
+            says.differs.push(format!("{}, here {}", word(others), word(own)));
+        }
+        if says.is_other_end && is_whole && is_known(copy.verdict.outcome) && is_known(run.verdict.outcome) {
+            says.contradictions.push(format!("{key} says: {}", copy.verdict.sentence));
+        }
+        if others == own {
+            says.amounts(copy, run, children);
+        }
+        says.grades(copy, run);
+        says.differs.truncate(MAX_DIFFERENCES);
+        says.contradictions.truncate(MAX_DIFFERENCES);
+        (says.is_other_end || !says.differs.is_empty()).then_some(says)
+    }
+
+    /// Compares tokens and cost of runs with the same steps.
+    fn amounts(&mut self, copy: &Summary, run: &Summary, children: Option<u64>) {
+        let mut differ = |words: String| self.contradict(words);
+        let are_told = |run: &Summary| {
+            run.tokens_untold == 0 && !run.tokens_estimated && !run.tokens_of_thread && !run.total_explained
+        };
+        let below = match (copy.totals_with_children, run.totals_with_children) {
+            (true, false) => children,
+            (false, false) => Some(0),
+            (true, true) if children == Some(0) => Some(0),
+            _ => None,
+        };
+        let is_stated = copy.tokens.is_some() && copy.tokens == run.total;
+        if let Some((theirs, own)) = copy.tokens.zip(run.tokens)
+            && let Some(below) = below.filter(|_| are_told(copy) && are_told(run) && !is_stated)
+        {
+            if theirs != own.saturating_add(below) {
+                differ(format!("{}, here {}", tokens(theirs), tokens(own)));
+            } else if let Some(part) = apart(copy.usage, run.usage).filter(|_| below == 0) {
+                differ(part);
+            }
+        }
+        if let Some((theirs, own)) = copy.cost_usd.zip(run.cost_usd)
+            && (theirs - own).abs() > LEAST_USD
+        {
+            differ(format!("cost {}, here {}", format::usd(theirs), format::usd(own)));
+        }
+    }
+
+    /// Compares scores, success, invalidation and contradictions.
+    fn grades(&mut self, copy: &Summary, run: &Summary) {
+        for GivenScore { name, value } in &copy.scores {
+            let Some(value) = value else { continue };
+            match run.scores.iter().find(|score| score.name == *name).map(|score| score.value.as_ref()) {
+                Some(Some(own)) if own != value => self.contradict(format!("{name} {value}, here {own}")),
+                Some(Some(_)) => {}
+                Some(None) | None => self.differs.push(format!("{name} {value}, which is not recorded here")),
+            }
+        }
+        if copy.scores.is_empty() && run.scores.is_empty() && copy.last_score != run.last_score {
+            let words = |score: Option<f64>| score.map_or_else(|| "none".to_owned(), format::score);
+            if copy.last_score.is_some() {
+                self.differs.push(format!("score {}, here {}", words(copy.last_score), words(run.last_score)));
+            }
+        }
+        if let Some(invalidation) = copy.invalidation.as_ref().filter(|_| copy.invalidation != run.invalidation) {
+            self.differs.push(invalidation.clone());
+        }
+        if let Some((theirs, own)) = copy.success.zip(run.success).filter(|(theirs, own)| theirs != own) {
+            let word = |success: bool| if success { "success" } else { "no success" };
+            self.contradict(format!("{}, here {}", word(theirs), word(own)));
+        }
+        let others = copy.verdict.contradictions.iter();
+        for other in others.filter(|other| !run.verdict.contradictions.contains(other)) {
+            self.contradict(other.clone());
+        }
+    }
+
+    fn contradict(&mut self, words: String) {
+        self.contradictions.push(format!("{} says: {words}", self.key));
+        self.differs.push(words);
+    }
+
+    /// Whether the copy records an end that the run which counts doesn't record.
+    pub fn records_end(&self, run: &Summary) -> bool {
+        let is_recorded = self.is_other_end && self.is_whole && self.certainty == Certainty::Recorded;
+        is_recorded && run.verdict.certainty != Certainty::Recorded
+    }
+
+    /// All of it in words, a sentence each without a full stop.
+    pub fn words(&self) -> impl Iterator<Item = String> {
+        let end = self.is_other_end.then_some(&self.verdict);
+        end.into_iter().chain(&self.differs).map(|words| format!("{} says: {words}", self.key))
+    }
+}
+
+fn own_steps(run: &Summary) -> usize {
+    run.steps.saturating_sub(run.steps_nested)
+}
+
+fn is_known(outcome: Outcome) -> bool {
+    !matches!(outcome, Outcome::Unknown | Outcome::Running)
+}
+
+/// Whether a copy tells of another end. Answers are alike, whatever words their formats have for them.
+fn is_other_end(copy: &Summary, run: &Summary) -> bool {
+    let (theirs, own) = (&copy.verdict, &run.verdict);
+    let is_cut = own_steps(copy) < own_steps(run) && !is_known(theirs.outcome);
+    let are_alike = theirs.outcome == own.outcome
+        && (theirs.outcome == Outcome::Completed
+            || theirs.stop_reason == own.stop_reason
+            || theirs.certainty != Certainty::Recorded
+            || theirs.mark == own.mark);
+    !are_alike && (!is_cut || theirs.outcome != own.outcome)
+}
+
+fn tokens(tokens: u64) -> String {
+    format!("{} tokens", format::count(tokens))
+}
+
+/// Which part of the tokens differs, where the sums are equal.
+fn apart(theirs: Usage, own: Usage) -> Option<String> {
+    let parts = [
+        ("tokens read", theirs.input, own.input),
+        ("tokens from the cache", theirs.cached, own.cached),
+        ("tokens written", theirs.output, own.output),
+    ];
+    let differs = |(word, theirs, own): (&str, Option<u64>, Option<u64>)| {
+        let (theirs, own) = theirs.zip(own).filter(|(theirs, own)| theirs != own)?;
+        Some(format!("{} {word}, here {}", format::count(theirs), format::count(own)))
+    };
+    parts.into_iter().find_map(differs)
+}
