@@ -14,7 +14,7 @@ use crate::model::event::SpentNote;
 use crate::model::index::{AnswerSort, Group, STEPS_AT_ONCE, Segment};
 use crate::model::names::MAX_ANSWER_BYTES;
 use crate::model::price::Prices;
-use crate::model::{Can, EventKind, Fate, Index, Lines, RecordedFacts, Span, StepHead, TraceFile};
+use crate::model::{Can, EventKind, Index, Lines, RecordedFacts, Span, StepHead, TraceFile};
 use crate::stop::{CriticFact, Gate, LineFacts, Stats, StepFacts, StopRules, Text, Usage, Whole};
 
 mod inferred;
@@ -337,10 +337,7 @@ pub(super) fn lost(index: &Index) -> Option<Lost> {
 
 /// How many lines of the newest run hold no readable step, where lines are steps.
 pub(super) fn unread(index: &Index) -> usize {
-    let readable = index.tally().run.readable;
-    // Whatever is JSON counts there.
-    let foreign = newest_run(index).filter(|(_, step)| step.fate == Fate::Foreign).count();
-    if index.format().is_one_file() { 0 } else { (index.newest_len() + foreign).saturating_sub(readable) }
+    if index.format().is_one_file() { 0 } else { index.tally().run.unread }
 }
 
 fn first_unread(index: &Index) -> Option<usize> {

@@ -52,6 +52,8 @@ pub struct Places {
 pub struct RunTally {
     /// Lines that are JSON.
     pub readable: usize,
+    /// Lines that hold no readable step: they are no JSON, or no object.
+    pub unread: usize,
     /// The lowest score of the last step that has one.
     pub last_score: Option<f64>,
     /// The lowest scores, thinned.
@@ -218,6 +220,7 @@ impl Places {
 impl RunTally {
     fn add(&mut self, step: &StepHead) {
         self.readable += usize::from(step.fate != Fate::Unreadable);
+        self.unread += usize::from(!step.fate.is_readable());
         if let Some(score) = step.lowest_score() {
             self.last_score = Some(score);
             self.lows.push(score);
@@ -243,6 +246,7 @@ impl RunTally {
 
     fn add_void(&mut self, void: Void) {
         self.readable += void.readable;
+        self.unread += void.count - void.readable;
         self.without_count += void.readable;
         self.untold_tokens += void.readable;
         self.untold_calls |= void.count > 0;
