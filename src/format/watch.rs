@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn a_byte_order_mark_before_the_document_is_passed_over() {
         let marked = [BYTE_ORDER_MARK, TEXT.as_bytes()].concat();
-        let (seen, values) = values(&[marked.as_slice()]);
+        let (seen, values) = values(&[&marked]);
         assert!(values.is_whole() && seen.len() == self::values(&[TEXT.as_bytes()]).0.len());
         assert_eq!(seen[0].1.offset, self::values(&[TEXT.as_bytes()]).0[0].1.offset + 3);
     }
