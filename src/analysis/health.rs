@@ -90,6 +90,9 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
     if missing(events, TraceFile::Events) {
         add(IssueKind::Missing, TraceFile::Events, "there is no such file".to_owned());
     }
+    if let Some(reason) = super::verdict::other_run(index) {
+        add(IssueKind::Renamed, TraceFile::Manifest, reason);
+    }
     let runs = index.segments().iter().enumerate().filter(|(at, segment)| *at == 0 || !segment.goes_on()).count();
     if runs > 1 {
         add(IssueKind::Segments, TraceFile::Events, format!("{runs} runs wrote into this directory"));

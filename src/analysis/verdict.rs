@@ -36,6 +36,7 @@ mod told;
 pub use super::run_status::RunStatus;
 pub(crate) use super::stated::tokens;
 pub use recorded::{amount, reading};
+pub(super) use rounds::other_run;
 
 /// The answer to "why did this run stop?".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

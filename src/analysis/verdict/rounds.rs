@@ -8,13 +8,12 @@ use crate::model::event::{critics_hash, names_hash};
 use crate::model::index::Group;
 use crate::model::{CriticAction, Fate, Index, StepHead};
 
-/// The contradictions between steps.jsonl and events.jsonl, and between the runs that events and manifest name.
+/// The contradictions between steps.jsonl and events.jsonl.
 pub(super) fn contradictions(index: &Index) -> Vec<String> {
     let mut found = Vec::new();
     if index.format().is_one_file() {
         return found;
     }
-    found.extend(of_the_run(index));
     found.extend(of_the_order(index));
     // Where it isn't known which events belong to which step, they contradict nothing.
     if index.is_disordered() || index.double_steps().0 > 0 || index.join_is_open() || index.is_cut() {
@@ -69,17 +68,21 @@ fn is_whole(step: &StepHead) -> bool {
     matches!(step.fate, Fate::Good | Fate::Provisional)
 }
 
-/// Compares the run that events name with the run of the manifest.
-fn of_the_run(index: &Index) -> Option<String> {
+/// Says so if the events name another run than the manifest. People rename runs in one file alone, so that this makes no
+/// conclusion doubtful.
+pub(in crate::analysis) fn other_run(index: &Index) -> Option<String> {
+    if index.format().is_one_file() {
+        return None;
+    }
     let named = index.manifest().get()?.run_id.as_deref()?;
     let segments = || index.newest_segments().iter();
     let run = segments().map(|segment| index.name(segment.run)).find(|run| !run.is_empty() && *run != named);
     if let Some(run) = run {
-        return Some(format!("The manifest is of run {named}, and the events are of run {run} (events.jsonl)"));
+        return Some(format!("speaks of run {named}, and the events are of run {run}"));
     }
     let other = segments().find_map(|segment| index.events().get(segment.of_other_run?))?;
     let (run, line) = (index.name(other.run), other.line);
-    Some(format!("The manifest is of run {named}, and line {line} of events.jsonl is of run {run}"))
+    Some(format!("speaks of run {named}, and line {line} of events.jsonl is of run {run}"))
 }
 
 fn mode(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
@@ -236,14 +239,14 @@ mod tests {
     }
 
     #[test]
-    fn events_of_another_run_than_the_manifest_are_a_contradiction() {
-        let of = |events: &[&str], run: &str| contradictions(&read(&[], events, &format!(r#"{{"run_id": "{run}"}}"#)));
-        assert_eq!(of(&[INIT, END], "r"), [""; 0]);
-        assert_eq!(of(&[INIT, END], "s"), ["The manifest is of run s, and the events are of run r (events.jsonl)"]);
+    fn events_of_another_run_than_the_manifest_are_noted() {
+        let of = |events: &[&str], run: &str| other_run(&read(&[], events, &format!(r#"{{"run_id": "{run}"}}"#)));
+        assert_eq!(of(&[INIT, END], "r"), None);
+        assert_eq!(of(&[INIT, END], "s").unwrap(), "speaks of run s, and the events are of run r");
         let other = END.replace("\"r\"", "\"t\"");
-        assert!(of(&[INIT, &other], "r")[0].contains("is of run t"));
+        assert!(of(&[INIT, &other], "r").unwrap().contains("is of run t"));
         let untold = r#"{"step_id": 0, "phase": "INIT", "payload": {}}"#;
-        assert_eq!(of(&[untold, END], "r"), [""; 0]);
+        assert_eq!(of(&[untold, END], "r"), None);
     }
 
     #[test]
