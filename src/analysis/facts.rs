@@ -204,8 +204,9 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
         });
         record.unread += usize::from(facts.is_none());
         let mut facts = facts.unwrap_or_else(|| StepFacts::unread(ordinal as u64));
-        // A step without usage asked no model, unless another record of it shows a reply.
-        if facts.usage == Some(Usage::default()) && (head.tokens > Some(0) || has_reply(index, ordinal)) {
+        // A step without usage asked no model, unless another record of it shows a reply. What critics asked for is apart.
+        let is_silent = facts.usage == Some(Usage::default()) && facts.late_usage == Usage::default();
+        if is_silent && (head.tokens > Some(0) || has_reply(index, ordinal)) {
             facts.usage = None;
         }
         record.facts.push(facts);

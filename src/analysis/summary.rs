@@ -164,7 +164,7 @@ pub struct Summary {
     pub errors: usize,
     /// Lines or events that may tell of more such steps are missing.
     pub errors_untold: bool,
-    /// The file of events is missing, or some of its lines cannot be read.
+    /// The file of events is missing.
     pub events_untold: bool,
     /// The reader has bytes before it that are not in the index yet: all counts are "at least".
     pub partial: bool,
@@ -649,8 +649,10 @@ pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: 
     let has_calls = is_counted && unread == 0 && manifest.is_none_or(|manifest| manifest.answers_without_calls == 0);
     let took = own_ms(index);
     let steps_untold = is_untold(index) || !is_counted || index.away().is_some();
-    let events_untold = !index.format().is_one_file()
-        && (!index.events_file().exists || segments.iter().any(|segment| segment.unreadable > 0));
+    let events_untold = !index.format().is_one_file() && !index.events_file().exists;
+    // An event that cannot be read may tell of an error.
+    let errors_untold =
+        steps_untold || events_untold || unread > 0 || segments.iter().any(|segment| segment.unreadable > 0);
     // Of a run none of whose steps is told nothing that steps do is counted.
     let nothing_told = run.readable == 0 && is_untold(index);
     let whole = Summary {
@@ -737,7 +739,7 @@ pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: 
         },
         issues: health::counts(index),
         errors: index.failed_steps() + failed_without_line(index),
-        errors_untold: steps_untold || events_untold || unread > 0,
+        errors_untold,
         events_untold,
         partial: index.is_partial(),
         fingerprint: Fingerprint::of(index),

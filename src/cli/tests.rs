@@ -79,7 +79,7 @@ fn list_runs() {
     2 runs
     skipped: empty: no trace file in it
     "#);
-    assert_snapshot!(board(root.path(), "list ROOT steps>0~-stop:success~nonsense:x").1, @r#"
+    assert_snapshot!(board(root.path(), "list ROOT events>0~-stop:success~nonsense:x").1, @r#"
     status    run  steps  score    updated  verdict
     answered  one      2   0.25  1 min ago  Answered at step 7 · 3 problems
     1 of 2 runs
@@ -104,6 +104,7 @@ fn show_a_run() {
     agents    fixer
     status    finished; recorded: status completed, stop reason final
     steps     2, 1 with an error
+    events    6
     took      4.0 s
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago
@@ -230,6 +231,7 @@ fn show_events() {
     agents    fixer
     status    finished; recorded: status completed, stop reason final
     steps     2, 1 with an error
+    events    6
     took      4.0 s
     started   1 Jan 1970, 00:00:01.000 UTC, 1 min ago
     updated   1 Jan 1970, 00:00:05.000 UTC, 1 min ago

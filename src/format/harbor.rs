@@ -223,8 +223,7 @@ impl Reader for Captured {
             (trial, stream) => (trial.or(stream), None),
         };
         run.ended = end.map(Box::new);
-        let is_new = |words: &Box<str>| !run.conflicts.contains(words);
-        let conflict = conflict.filter(is_new);
+        let conflict = conflict.filter(|words| !run.conflicts.contains(words));
         run.conflicts.extend(conflict);
         run.statements.retain(|statement| !matches!(statement.fact, Fact::Total(_)));
         if let Some((of_trial, of_stream)) = above_zero(used.cost_usd).zip(cost_of_stream) {

@@ -274,9 +274,10 @@ pub(super) fn unread(error: &io::Error) -> (IssueKind, String) {
     (IssueKind::Away, format!("cannot be read right now: {error}"))
 }
 
-/// Whether a line without its end holds a complete record.
+/// Whether a line without its end holds a complete record. An object inside a list or behind a colon is part of a record
+/// that is still being written.
 pub(super) fn is_record(bytes: &[u8]) -> bool {
-    Record::whole(bytes).fate.is_readable() || !split(bytes, format::is_record).is_empty()
+    Record::whole(bytes).fate.is_readable() || !split(bytes, |_| false).is_empty()
 }
 
 fn at(file: TraceFile, line: &Line<'_>, (kind, reason): Remark) -> Issue {
@@ -308,7 +309,8 @@ pub(super) fn each_record<'a>(
     if let Ok(remarks) = read(&Line { may_hold_records: true, ..line }) {
         return tell(&line, remarks);
     }
-    let pieces = split(bytes, format::is_record);
+    // A line without its end may still grow around an object that looks like a record.
+    let pieces = split(bytes, |text| !line.provisional && format::is_record(text));
     if pieces.is_empty() {
         return take(read(&line), |remarks| tell(&line, remarks));
     }

@@ -146,6 +146,9 @@ fn walked(index: &Index) -> String {
     let failed = |(n, step): &&(usize, &StepHead)| {
         !step.is_ok() || index.round_of(*n).is_some_and(|round| round.error.is_some())
     };
+    let first_round = index.newest_segments().first().map_or(0, |segment| segment.first_group);
+    let rounds = (first_round..index.groups().len()).filter(|at| index.step_of(*at).is_none());
+    let failed_rounds = rounds.filter(|at| index.groups().get(*at).is_some_and(|round| round.error.is_some())).count();
     let scores: Vec<f64> = steps.iter().filter_map(|(_, step)| step.lowest_score()).collect();
     let mut size = 1;
     while scores.len().div_ceil(size) > 48 {
@@ -163,8 +166,8 @@ fn walked(index: &Index) -> String {
         (
             steps.iter().filter(|(_, step)| step.fate != Fate::Unreadable).count(),
             index.events().iter().skip(first_event).filter(|event| event.fate != Fate::Unreadable).count(),
-            steps.iter().filter(failed).count(),
-            (scores.last(), lows),
+            steps.iter().filter(failed).count() + failed_rounds,
+            (scores.last().filter(|_| !index.has_disordered_steps()), lows),
             steps.iter().rev().find_map(|(_, step)| step.tokens_total.filter(|tokens| *tokens > 0)),
             (
                 steps.iter().map(|(_, step)| u64::from(step.actions)).sum::<u64>(),

@@ -18,7 +18,7 @@ pub(super) const MAX_THREADS: usize = 8;
 #[derive(Debug)]
 pub(super) enum Piece {
     Rows(Vec<u8>),
-    Done(Made),
+    Done(Box<Made>),
 }
 
 /// What became of a run.
@@ -63,7 +63,7 @@ pub(super) fn each<'a>(
                 let _ = runs.iter().skip(at).step_by(threads).all(|run| {
                     // After an error nobody takes any more: the channel is closed, and the next send ends the thread.
                     let made = make(run, &mut |rows| drop(sender.send(Piece::Rows(rows))));
-                    sender.send(Piece::Done(made)).is_ok()
+                    sender.send(Piece::Done(Box::new(made))).is_ok()
                 });
             });
             receiver

@@ -176,7 +176,7 @@ mod tests {
         index
     }
 
-    const STEPS: usize = 80_000;
+    const STEPS: usize = 120_000;
 
     #[test]
     fn what_is_dropped_is_counted_and_the_first_and_newest_records_stay() {
@@ -209,18 +209,18 @@ mod tests {
 
     #[test]
     fn how_files_were_cut_into_looks_makes_no_difference() {
-        let (one, other) = (run(STEPS, 60_000, SMALL, STEPS), run(STEPS, 60_000, SMALL, 6_667));
+        let (one, other) = (run(STEPS, 90_000, SMALL, STEPS), run(STEPS, 90_000, SMALL, 6_667));
         assert_eq!((one.steps(), one.events(), one.groups()), (other.steps(), other.events(), other.groups()));
         assert_eq!((one.step_skips(), one.event_skips()), (other.step_skips(), other.event_skips()));
         assert_eq!((one.segments(), one.lap_starts()), (other.segments(), other.lap_starts()));
-        assert_eq!((one.newest_len(), one.tally().run.tokens), (20_000, other.tally().run.tokens));
+        assert_eq!((one.newest_len(), one.tally().run.tokens), (30_000, other.tally().run.tokens));
     }
 
     #[test]
     fn a_run_that_begins_among_the_dropped_ones_keeps_its_sums() {
-        let whole = run(STEPS, 30_000, LARGE, 4_000);
-        let cut = run(STEPS, 30_000, SMALL, 4_000);
-        assert_eq!((cut.newest_len(), whole.newest_len()), (20_000, 20_000));
+        let whole = run(STEPS, 45_000, LARGE, 4_000);
+        let cut = run(STEPS, 45_000, SMALL, 4_000);
+        assert_eq!((cut.newest_len(), whole.newest_len()), (30_000, 30_000));
         assert_eq!(cut.failed_steps(), whole.failed_steps());
         assert_eq!(cut.tally().run.spent, whole.tally().run.spent);
     }

@@ -14,7 +14,7 @@ const KEPT_VOID: usize = 16;
 
 /// Bytes that the heads of one file may take, however small the file is. Less in unit tests, which would otherwise
 /// need hundreds of thousands of records to reach it.
-const ROOM: u64 = if cfg!(test) { 8 << 20 } else { 40 << 20 };
+const ROOM: u64 = if cfg!(test) { 12 << 20 } else { 40 << 20 };
 /// Bytes that they may take, however large the file is.
 const MAX_ROOM: u64 = 384 << 20;
 

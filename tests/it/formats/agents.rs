@@ -360,7 +360,7 @@ fn what_a_result_says_that_was_read_is_compared_with_the_replies() {
     };
     let told = |read: u64| reasons(&run(&stream(&[says("m1", "Done."), result(read)])));
     assert_eq!(told(10), [""; 0]);
-    assert_eq!(told(4), ["the result records 4 tokens read, the replies add up to 10"]);
+    assert_eq!(told(4), ["the result records 9 tokens, the steps add up to 15"]);
 }
 
 // Qwen Code.

@@ -153,7 +153,7 @@ fn a_file_whose_name_alone_is_known_becomes_what_it_says() {
     assert_eq!(keys(), ["one/events.jsonl"]);
     fs::write(temp.path().join("one/steps.jsonl"), "").expect("written");
     assert_eq!(keys(), ["one/events.jsonl"], "an empty file beside it says nothing");
-    fs::write(temp.path().join("one/steps.jsonl"), "{\"step_id\": 0}\n").expect("written");
+    fs::write(temp.path().join("one/steps.jsonl"), "{\"step_id\": 0, \"decision\": {}}\n").expect("written");
     assert_eq!(keys(), ["one"]);
 }
 
