@@ -77,7 +77,7 @@ fn a_call_that_its_user_declined_is_cancelled_and_did_not_fail() {
     );
     let aborted = rollout(5, "event_msg", &json!({"type": "turn_aborted", "reason": "interrupted"}));
     for middle in [vec![item, output.clone()], vec![output]] {
-        let lines = [&begin[..], &middle, &[aborted.clone()]].concat();
+        let lines = [&begin[..], &middle, std::slice::from_ref(&aborted)].concat();
         let (_dir, path) = written(&lines);
         let run = read(&path);
         assert_eq!((run.row.tool_calls, run.row.tool_errors), (Some(1), Some(0)), "{middle:?}");
@@ -266,7 +266,7 @@ fn an_interruption_behind_the_end_of_a_turn_is_told_and_does_not_replace_the_end
     let stop = user(&INTERRUPTED.into());
     let begin = [user(&"Go.".into()), says("m1", "Done.")];
     let run = |lines: &[Value]| super::agents::run(&session(lines));
-    let after = run(&[&begin[..], &[stop.clone()]].concat());
+    let after = run(&[&begin[..], std::slice::from_ref(&stop)].concat());
     assert_eq!(after.row.verdict.outcome, Outcome::Completed);
     assert!(after.row.verdict.sentence.contains("interrupted by the user"), "{:?}", after.row.verdict);
     // A turn that was not over is what was interrupted.
