@@ -68,8 +68,7 @@ pub struct StepHead {
     pub asked_hash: u64,
     /// A hash of what came of it: what the tools gave, however the writer wraps it.
     pub result_hash: u64,
-    /// How its calls went by its list of invocations, as [`invocations_hash`](super::event::invocations_hash); 0 where it has
-    /// none.
+    /// How its calls went by its list of invocations, as [`invocations_hash`]; 0 where it has none.
     pub invoked_hash: u64,
     /// Whether the writer cut one of these.
     pub is_cut: bool,
