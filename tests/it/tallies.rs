@@ -187,11 +187,11 @@ fn kept(told: &Summary, tally: &Tally) -> String {
     format!(
         "{:?}",
         (
-            told.steps,
+            tally.run.readable,
             told.events,
             told.errors,
             (told.last_score.as_ref(), &told.spark),
-            told.tokens,
+            told.tokens.or(tally.run.tokens),
             (told.tool_calls.unwrap_or(tally.run.calls), told.tool_errors.unwrap_or(tally.run.failed_calls)),
             &told.critics,
             &told.tools,
