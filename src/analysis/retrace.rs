@@ -311,10 +311,9 @@ fn in_brackets(reading: &Reading) -> String {
     numbers.map_or_else(String::new, |(used, limit)| format!(" ({})", used_of(used, limit, &reading.unit)))
 }
 
-/// The recorded id of the step with this ordinal.
+/// The name of the step with this ordinal.
 fn label(index: &Index, ordinal: u64) -> String {
-    let step = usize::try_from(ordinal).ok().and_then(|n| index.steps().get(n)?.step_id);
-    step.map_or_else(|| ordinal.to_string(), |id| id.to_string())
+    index.label(usize::try_from(ordinal).unwrap_or(usize::MAX))
 }
 
 /// The texts, if they have the same words and other numbers. Versions of a writer may word a sentence differently.
