@@ -192,8 +192,13 @@ impl RecentSet<Box<str>> {
     /// The remembered members in their order, the first of them.
     pub(super) fn listed(&self) -> Vec<Box<str>> {
         let mut members: Vec<&Box<str>> = self.known.keys().collect();
+        // Each look at a growing file asks for the list, and only its part is sorted.
+        if members.len() > MAX_LISTED {
+            members.select_nth_unstable(MAX_LISTED);
+            members.truncate(MAX_LISTED);
+        }
         members.sort_unstable();
-        members.into_iter().take(MAX_LISTED).cloned().collect()
+        members.into_iter().cloned().collect()
     }
 }
 
