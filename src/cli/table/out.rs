@@ -286,7 +286,9 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
                 let part = (made.count > 0).then(|| part(made.started, maker.format.extension()));
                 self.done.runs_read += 1;
                 self.done.bytes_read += made.size;
-                self.spool.name(key);
+                if part.is_some() {
+                    self.spool.name(key);
+                }
                 let hash = std::mem::replace(&mut hash, DefaultHasher::new()).finish();
                 let entry = Entry { part, stamps: made.stamps, keys: made.keys, rows: made.count, hash };
                 let before = self.before.runs.get(key);
