@@ -393,12 +393,7 @@ impl Stream {
         // Older programs print no tokens by model. `usage` leaves out sub-agents, and whether it is of this turn or of all
         // of them differs between versions.
         let is_alone = line.models.is_none() && self.turns <= 1 && self.children.is_empty();
-        let told = line.usage.filter(|_| is_alone).map(tokens).map(|usage| Whole {
-            input: usage.input,
-            cached: usage.cached,
-            output: usage.output,
-            reasoning: None,
-        });
+        let told = line.usage.filter(|_| is_alone).map(|usage| whole_of(tokens(usage)));
         let told = told.filter(|usage| sum_of(*usage).is_some());
         let usage = own.or(sum).or(told);
         if let Some(usage) = usage.map(|usage| self.earlier.map_or(usage, |earlier| earlier.plus(usage))) {
@@ -485,12 +480,7 @@ impl Stream {
         let counted = Usage::of(counted);
         let counted: u64 = [counted.input, counted.created, counted.read].map(count).into_iter().flatten().sum();
         let seen: u64 = self.inputs.values().sum();
-        (counted > usage.input?.max(seen)).then_some(Whole {
-            input: usage.input,
-            cached: usage.cached,
-            output: usage.output,
-            reasoning: None,
-        })
+        (counted > usage.input?.max(seen)).then_some(whole_of(usage))
     }
 
     /// A reply on its way; the last such line of it has its final usage.
@@ -506,6 +496,11 @@ impl Stream {
             draft.part(n, part);
         }
     }
+}
+
+/// The tokens of a result. It doesn't tell reasoning apart.
+fn whole_of(usage: Tokens) -> Whole {
+    Whole { input: usage.input, cached: usage.cached, output: usage.output, reasoning: None }
 }
 
 /// All that was read and written, where both are known.
