@@ -327,8 +327,9 @@ impl Run {
 
     /// Compares the summary with `index`, which was read from the files as they are now. A summary may come from the cache,
     /// which anybody may have written to, and is no evidence: where it differs, the files count.
-    fn check_summary(&self, index: &Index) {
-        let known = self.summary();
+    fn check_summary(&self, index: &Arc<Index>) {
+        // What other runs say about it is in neither.
+        let known = self.alone();
         let fresh = self.summary_of(index);
         // Files that changed, a run that isn't wholly read, and time that passed explain a difference without the cache.
         let is_known =
@@ -343,7 +344,7 @@ impl Run {
         }
         // Those who follow the run hear of it at the next look.
         self.outdated.store(true, Ordering::Relaxed);
-        *self.summary.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
+        self.show(fresh, index);
     }
 
     /// How often the summary of the last board turned out wrong.

@@ -29,6 +29,27 @@ fn look(shared: &Shared, scanner: &mut scan::Scanner) -> Vec<(String, Option<u64
 }
 
 #[test]
+fn opening_a_run_that_shares_records_keeps_what_the_others_say_about_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(dir.path()).unwrap();
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(3_600);
+    for name in [SHORT, LONG] {
+        fs::copy(Path::new(CASE).join(name), root.join(name)).unwrap();
+        fs::File::options().write(true).open(root.join(name)).unwrap().set_modified(long_ago).unwrap();
+    }
+    let library = Library::load(vec![root]);
+    let copied: usize = library.runs().iter().map(|run| run.summary().copied_steps()).sum();
+    assert_eq!(copied, 2);
+    for run in library.runs() {
+        let before = run.summary();
+        assert!(run.is_parked() || run.park(true), "{}", run.key());
+        drop(run.index());
+        assert!(run.summary().is_same_but_for_time(&before), "{}", run.key());
+        assert_eq!((run.summary().relation.clone(), run.corrections()), (before.relation.clone(), 0), "{}", run.key());
+    }
+}
+
+#[test]
 fn a_copy_that_comes_grows_and_goes_changes_what_counts() {
     let dir = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(dir.path()).unwrap();
