@@ -107,6 +107,14 @@ pub struct Relation {
 }
 
 impl Relation {
+    /// Keeps the [`MAX_NAMED`] copies with the first keys.
+    fn keep_first(&mut self) {
+        self.also_at.sort_unstable();
+        self.also_at.truncate(MAX_NAMED);
+        self.says.sort_by(|a, b| a.key.cmp(&b.key));
+        self.says.truncate(MAX_NAMED);
+    }
+
     /// The same of a run that is looked at alone: all of its steps are its own, and it counts.
     #[must_use]
     pub fn beside(self) -> Self {
@@ -218,6 +226,7 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
         relation.parent = families.parent(at);
         relation.apart = families.apart(runs, at);
     }
+    let mut below: HashMap<usize, Option<u64>> = HashMap::new();
     for at in 0..runs.len() {
         let counted = group.counted(at);
         if counted != at {
@@ -228,8 +237,12 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
             let key = copy.key.as_str().to_owned();
             if let Some(relation) = relations.get_mut(counted) {
                 relation.copies += 1;
-                relation.says.extend(CopySays::of(copy, run, families.tokens_below(runs, counted)));
+                let children = *below.entry(counted).or_insert_with(|| families.tokens_below(runs, counted));
+                relation.says.extend(CopySays::of(copy, run, children));
                 relation.also_at.push(key);
+                if relation.also_at.len() > 2 * MAX_NAMED {
+                    relation.keep_first();
+                }
             }
         }
     }
@@ -239,10 +252,7 @@ pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>
         }
     }
     for (at, relation) in relations.iter_mut().enumerate() {
-        relation.also_at.sort_unstable();
-        relation.also_at.truncate(MAX_NAMED);
-        relation.says.sort_by(|a, b| a.key.cmp(&b.key));
-        relation.says.truncate(MAX_NAMED);
+        relation.keep_first();
         relation.copies_say = relation.says.iter().flat_map(CopySays::words).take(MAX_SAID).collect();
         relation.cost_usd = group.cost_of_output(at);
     }
