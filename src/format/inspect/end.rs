@@ -145,7 +145,8 @@ impl Facts {
                 let grades = walk::members(value).filter_map(|(_, score)| graded(Score::of(score).value?));
                 self.grades = grades.collect();
                 self.scores = scores(value);
-                self.edits = walk::members(value).filter_map(|(name, score)| edited(name, score)).collect();
+                self.edits =
+                    walk::members(value).take(MAX_SCORES).filter_map(|(name, score)| edited(name, score)).collect();
             }
             "limit" => self.limit = said,
             "error" => self.error = said,
