@@ -169,6 +169,12 @@ impl<K: Eq + Hash + Held> RecentSet<K> {
         self.known.contains_key(member)
     }
 
+    /// Counts the members that `other` doesn't have. `None` if one of the two has forgotten some.
+    pub(super) fn missing_in(&self, other: &Self) -> Option<usize> {
+        let is_whole = self.known.is_whole() && other.known.is_whole();
+        is_whole.then(|| self.known.keys().filter(|member| !other.contains(*member)).count())
+    }
+
     /// How many members were added.
     pub(super) fn len(&self) -> usize {
         self.count
