@@ -8,6 +8,7 @@
 mod family;
 mod says;
 
+use std::ops::{Deref, DerefMut};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -104,6 +105,44 @@ pub struct Relation {
     pub parent: Option<String>,
     /// What of it counts in the rows of its children.
     pub apart: Option<Apart>,
+}
+
+/// A run that has nothing to do with others.
+static ALONE: Relation = Relation {
+    duplicate_of: None,
+    copied: None,
+    also_at: Vec::new(),
+    copies: 0,
+    says: Vec::new(),
+    copies_say: Vec::new(),
+    cost_usd: None,
+    children: None,
+    parent: None,
+    apart: None,
+};
+
+/// How a run relates to others, in the room of a pointer: most have nothing to do with others.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Related(Option<Box<Relation>>);
+
+impl From<Relation> for Related {
+    fn from(relation: Relation) -> Self {
+        Self((relation != ALONE).then(|| Box::new(relation)))
+    }
+}
+
+impl Deref for Related {
+    type Target = Relation;
+
+    fn deref(&self) -> &Relation {
+        self.0.as_deref().unwrap_or(&ALONE)
+    }
+}
+
+impl DerefMut for Related {
+    fn deref_mut(&mut self) -> &mut Relation {
+        self.0.get_or_insert_default()
+    }
 }
 
 impl Relation {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use thin_vec::ThinVec;
 
-use super::copies::{Apart, CopiedPart, Fingerprint, Relation};
+use super::copies::{Apart, CopiedPart, Fingerprint, Related, Relation};
 use super::format;
 use super::life::{Life, Outside, life};
 use super::stated::{cost_usd, tokens};
@@ -80,7 +81,7 @@ pub struct Summary {
     /// The same where the run itself estimated it from prices of its own.
     pub cost_by_run_usd: Option<f64>,
     /// Where that is not recorded: the tokens by model, from which it can be estimated.
-    pub spent: Vec<Spent>,
+    pub spent: ThinVec<Spent>,
     /// The prices for an estimate; not written down, since a person may change them.
     #[serde(skip)]
     pub prices: Option<Arc<Prices>>,
@@ -91,23 +92,23 @@ pub struct Summary {
     /// The lowest score of the run as a whole, else of the last step that has one.
     pub last_score: Option<f64>,
     /// The lowest score of each step with one, thinned.
-    pub spark: Vec<f64>,
+    pub spark: ThinVec<f64>,
     /// The critics' names, in order of appearance.
-    pub critics: Vec<String>,
+    pub critics: ThinVec<String>,
     /// The tools' names, in order of appearance.
-    pub tools: Vec<String>,
+    pub tools: ThinVec<String>,
     /// The models that wrote its steps and its own, where there are several.
-    pub models: Vec<String>,
+    pub models: ThinVec<String>,
     /// The agents' names, in order of appearance.
-    pub agents: Vec<String>,
+    pub agents: ThinVec<String>,
     /// The state keys that steps changed.
-    pub changed: Vec<String>,
+    pub changed: ThinVec<String>,
     /// The model's name.
     pub model: Option<String>,
     /// The task in words.
     pub task: Option<String>,
     /// The titles of the session, the one that counts first.
-    pub titles: Vec<String>,
+    pub titles: ThinVec<String>,
     /// The answer.
     pub answer: Option<String>,
     /// The run that started this one, or from which it branched.
@@ -129,7 +130,7 @@ pub struct Summary {
     /// How many runs it started.
     pub children: Option<u64>,
     /// The ids of those, as far as its own records name them.
-    pub child_ids: Vec<String>,
+    pub child_ids: ThinVec<String>,
     /// Whether each of its steps is one reply of the model.
     pub steps_are_replies: bool,
     /// Its recorded totals are with all that its child runs took.
@@ -139,7 +140,7 @@ pub struct Summary {
     /// Whether such a record says what may explain a difference to the steps.
     pub total_explained: bool,
     /// The scores that it was given as a whole, by who gave them.
-    pub scores: Vec<GivenScore>,
+    pub scores: ThinVec<GivenScore>,
     /// Whether it succeeded, where that is recorded.
     pub success: Option<bool>,
     /// Who took back what it came to, and why.
@@ -174,7 +175,7 @@ pub struct Summary {
     pub copied: Option<CopiedPart>,
     /// How it relates to others that hold the same records; not written down, since that depends on them.
     #[serde(skip)]
-    pub relation: Relation,
+    pub relation: Related,
 }
 
 /// A score that a run was given as a whole.
@@ -321,7 +322,7 @@ impl Summary {
                 run.verdict.certainty = Certainty::Inferred;
             }
         }
-        Self { relation, ..run }
+        Self { relation: relation.into(), ..run }
     }
 
     /// The same run without what counts in the rows of its children.
@@ -397,7 +398,7 @@ impl Summary {
         let cut_off = self.spent.iter().map(|spent| spent.untold).sum::<usize>();
         let cut_off = cut_off.saturating_sub(before.untold_tokens + own.untold_tokens);
         if !self.spent.is_empty() {
-            self.spent = spent(index, &own, cut_off);
+            self.spent = spent(index, &own, cut_off).into();
         }
         let is_one_file = index.format().is_one_file();
         let outputs = || events().filter(|event| event.kind == EventKind::Output).count() as u64;
@@ -682,20 +683,21 @@ pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: 
         steps_without_tokens: run.untold_tokens + cut_off,
         cost_usd: cost_usd(index).filter(|_| manifest.is_none_or(|manifest| !manifest.cost_estimated)),
         cost_by_run_usd: manifest.filter(|manifest| manifest.cost_estimated).and_then(|manifest| manifest.cost_usd),
-        spent: spent(index, run, cut_off),
+        spent: spent(index, run, cut_off).into(),
         prices: None,
         duration_ms: took,
         duration_at_least_ms: if took.is_none() { own_least_ms(index) } else { None },
         last_score: given(run_scores.clone()).or(run.last_score.filter(|_| !index.has_disordered_steps())),
-        spark: run.lows.as_slice().to_vec(),
-        critics: run_scores.clone().map(|given| given.name.to_string()).fold(names(&run.critics), distinct),
-        tools: names(&run.tools),
-        models: models(index),
+        spark: run.lows.as_slice().into(),
+        critics: run_scores.clone().map(|given| given.name.to_string()).fold(names(&run.critics), distinct).into(),
+        tools: names(&run.tools).into(),
+        models: models(index).into(),
         agents: names(&run.agents)
             .into_iter()
             .chain(text(manifest.and_then(|m| m.agent.as_ref())))
-            .fold(Vec::new(), distinct),
-        changed: names(&run.changed),
+            .fold(Vec::new(), distinct)
+            .into(),
+        changed: names(&run.changed).into(),
         model: text(
             manifest.and_then(|manifest| manifest.model.as_ref()).or(init.and_then(|init| init.model.as_ref())),
         ),
@@ -744,7 +746,7 @@ pub fn summary(key: &RunKey, path: impl Into<Arc<str>>, index: &Index, outside: 
         partial: index.is_partial(),
         fingerprint: Fingerprint::of(index),
         copied: None,
-        relation: Relation::default(),
+        relation: Related::default(),
         life,
     };
     match copied(index) {

@@ -30,6 +30,8 @@ pub(super) struct Inbox {
     pub(super) lost: bool,
     /// Why the system cannot tell of all changes any more.
     pub(super) fault: Option<String>,
+    /// Something else than the system's events is to be looked at.
+    pub(super) woken: bool,
     /// The library is closing.
     pub(super) stop: bool,
 }
@@ -66,6 +68,12 @@ impl Hints {
         self.arrived.notify_one();
     }
 
+    /// Ends the scanner's wait.
+    pub(super) fn wake(&self) {
+        self.lock().woken = true;
+        self.arrived.notify_one();
+    }
+
     /// Ends the scanner.
     pub(super) fn stop(&self) {
         self.lock().stop = true;
@@ -75,7 +83,7 @@ impl Hints {
     /// Waits until something arrives, or until `due`; empties the mailbox.
     pub(super) fn wait(&self, due: Instant) -> Inbox {
         let mut inbox = self.lock();
-        while inbox.paths.is_empty() && !inbox.rescan && !inbox.stop {
+        while inbox.paths.is_empty() && !inbox.rescan && !inbox.woken && !inbox.stop {
             let left = due.saturating_duration_since(Instant::now());
             if left == Duration::ZERO {
                 break;

@@ -89,6 +89,8 @@ impl Lines for Run {
 /// The index of every run that was not read yet.
 static NOTHING_READ: LazyLock<Arc<Index>> = LazyLock::new(Arc::default);
 
+/// A run of more bytes is read alone.
+const LARGE_BYTES: u64 = 16 << 20;
 /// A larger manifest is not shown on a page; its raw text can be had.
 const MAX_MANIFEST_SHOWN: u64 = MAX_LINE_BYTES;
 
@@ -271,10 +273,21 @@ impl Run {
 
     /// The index as it is now; that of a parked run is read for this answer alone. For questions about many runs.
     pub fn index_once(&self) -> Arc<Index> {
-        self.open_index().unwrap_or_else(|| match self.hold() {
-            Ok(_files) => Arc::new(RunReader::settling(self.dir.clone(), self.settle).read_whole()),
-            Err(evicted::Evicted) => Self::nothing_here(),
-        })
+        if let Some(index) = self.open_index() {
+            return index;
+        }
+        let Ok(_files) = self.hold() else { return Self::nothing_here() };
+        let _turn = self.turn();
+        // Somebody else may have had it read meanwhile.
+        let read = || Arc::new(RunReader::settling(self.dir.clone(), self.settle).read_whole());
+        self.open_index().unwrap_or_else(read)
+    }
+
+    /// Of large runs, one is read at a time for those who ask: each takes much memory, and a client that asks for many pages
+    /// and leaves would have many read at once.
+    fn turn(&self) -> Option<MutexGuard<'static, ()>> {
+        static TURN: Mutex<()> = Mutex::new(());
+        (self.dir.bytes() > LARGE_BYTES).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The summary and the index of one moment, so that all counts of a page agree. Between two sums a run may grow; then
@@ -310,6 +323,7 @@ impl Run {
             return index;
         }
         let Ok(_files) = self.hold() else { return Self::nothing_here() };
+        let _turn = self.turn();
         #[cfg(test)]
         self.play_fault();
         self.used.store(now(), Ordering::Relaxed);
@@ -353,11 +367,12 @@ impl Run {
     }
 
     /// Lets go of the index if the run ended, its files are settled, and nobody looks at it or has a page of it open. Says
-    /// whether it did. While memory is short, it counts for nothing that somebody asked for the run a moment ago or that it
-    /// grew lately.
+    /// whether it did. While memory is short, it counts for nothing that somebody asked for the run a moment ago, that it
+    /// grew lately, or that it may go on: if it does, its files are read again.
     pub(super) fn park(&self, is_short: bool) -> bool {
         let is_used = self.used.load(Ordering::Relaxed) > now() - IN_USE_MICROS;
-        if !is_short && (is_used || self.grew_lately()) || self.is_looked_at() || self.may_change() {
+        let stays = if is_short { self.is_unsettled() } else { is_used || self.grew_lately() || self.may_change() };
+        if stays || self.is_looked_at() {
             return false;
         }
         // Whoever has the run read holds it for as long as that takes, and the scan thread waits for nobody.
@@ -395,8 +410,12 @@ impl Run {
 
     /// Whether there may be more to say of it than its summary does.
     fn may_change(&self) -> bool {
-        let summary = self.summary();
-        self.outdated.load(Ordering::Relaxed) || summary.partial || summary.life.liveness.may_grow()
+        self.is_unsettled() || self.summary().life.liveness.may_grow()
+    }
+
+    /// Whether its summary is not that of its files, as far as they were read.
+    fn is_unsettled(&self) -> bool {
+        self.outdated.load(Ordering::Relaxed) || self.summary().partial
     }
 
     /// The library's revision at the last change of this run, and word of newer ones.

@@ -24,7 +24,7 @@ use super::supervise::contained;
 use super::{Options, Shared};
 use crate::analysis::summary::Summary;
 use crate::model::RunKey;
-use crate::trace::{RootScan, RunDir, SETTLE, Skipped, is_trace_file, may_be_trace};
+use crate::trace::{Lister, RootScan, RunDir, SETTLE, Skipped, is_trace_file, may_be_trace};
 
 /// Bytes of each file read in one go, so that a hint never waits long behind a large file.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -104,6 +104,15 @@ impl Hash for Place {
     }
 }
 
+/// Which large files were looked through.
+#[derive(Debug, Clone, Copy)]
+enum Listed {
+    /// One whose runs are not on the board yet.
+    OfNewFile,
+    /// Those alone that were looked through before.
+    Again,
+}
+
 pub(super) struct Scanner {
     shared: Arc<Shared>,
     roots: Vec<Root>,
@@ -119,6 +128,8 @@ pub(super) struct Scanner {
     backlog: VecDeque<Arc<Run>>,
     /// Documents that were read in part. What is held of one until its end is large, so that few are under way at a time.
     begun: Vec<Arc<Run>>,
+    /// Looks up the runs of large files.
+    lister: Arc<Lister>,
     /// Runs whose files are being unpacked, those first that have waited longest.
     waiting: VecDeque<Arc<Run>>,
     /// When they are looked at next.
@@ -143,7 +154,9 @@ pub(super) struct Scanner {
 
 impl Scanner {
     pub(super) fn new(shared: Arc<Shared>, roots: Vec<PathBuf>, options: Options) -> Self {
+        let waker = Arc::clone(&shared);
         Self {
+            lister: Lister::new(move || waker.hints.wake()),
             shared,
             roots: Root::all(roots, &options.mirrors),
             // Without inodes and times that nobody can set, a file that was changed may look the same.
@@ -206,6 +219,7 @@ impl Scanner {
 
     /// Follows the roots until the library is closed.
     pub(super) fn follow(mut self) {
+        self.roots.iter_mut().for_each(|root| root.scanner.look_aside_with(&self.lister));
         if self.options.poll.is_none() {
             self.ask_for_events();
         }
@@ -259,11 +273,32 @@ impl Scanner {
                 self.save();
             }
             wanted |= self.act_on(&inbox);
+            match self.take_listed() {
+                Some(Listed::OfNewFile) => roots_due = Instant::now(),
+                Some(Listed::Again) => wanted = true,
+                None => {}
+            }
             if !self.read_piece() {
                 self.compare_copies();
             }
             wanted |= std::mem::take(&mut self.restarted);
         }
+    }
+
+    /// Has the runs read of the files that were looked through.
+    fn take_listed(&mut self) -> Option<Listed> {
+        let mut listed = None;
+        for file in self.lister.take_finished() {
+            let runs: Vec<_> = self.below(&file).cloned().collect();
+            match listed {
+                Some(Listed::OfNewFile) => {}
+                _ if runs.is_empty() => listed = Some(Listed::OfNewFile),
+                _ => listed = Some(Listed::Again),
+            }
+            let queued: HashSet<*const Run> = self.backlog.iter().map(Arc::as_ptr).collect();
+            self.backlog.extend(runs.into_iter().filter(|run| !queued.contains(&Arc::as_ptr(run))));
+        }
+        listed
     }
 
     /// Looks at the runs and directories that the hints name; says whether the roots should be looked at too.
@@ -385,7 +420,10 @@ impl Scanner {
             let Some(root) = self.roots.get_mut(at) else { continue };
             let look = root.look(self.cache.as_deref(), &|| self.shared.beat.beat(LOOKING));
             self.take_in(at, look, &mut found);
-            self.roots.iter_mut().skip(at).take(1).for_each(Root::forget);
+            // The runs of a large file come later.
+            if self.lister.pending() == 0 {
+                self.roots.iter_mut().skip(at).take(1).for_each(Root::forget);
+            }
         }
         let before = std::mem::replace(&mut self.by_dir, found);
         for (dir, run) in before {
@@ -433,8 +471,9 @@ impl Scanner {
     fn show(&mut self, fresh: &[Arc<Run>]) {
         self.compared.outdate();
         // Whoever sees them is to see as well that they are not read yet.
+        let left = self.unread();
         self.shared.set_status(|status| {
-            status.indexing = self.backlog.len();
+            status.indexing = left;
             status.uncompared = true;
         });
         self.shared.raise(|revision| {
@@ -615,9 +654,14 @@ impl Scanner {
         self.tell_of_backlog();
     }
 
+    /// How many runs are not wholly read, with files whose runs are being looked up.
+    pub(super) fn unread(&self) -> usize {
+        self.backlog.len() + self.waiting.len() + self.lister.pending()
+    }
+
     /// Says how many runs are not wholly read.
     fn tell_of_backlog(&self) {
-        let left = self.backlog.len() + self.waiting.len();
+        let left = self.unread();
         self.shared.set_status(|status| status.indexing = left);
         if left == 0 {
             self.shared.raise(|_| {});

@@ -9,6 +9,7 @@ use crate::trace::RunDir;
 
 #[cfg(all(unix, feature = "s3"))]
 mod evicted;
+mod listed;
 mod noted;
 mod replaced;
 mod stored;
@@ -250,6 +251,26 @@ fn other_rights_on_its_files_do_not_revive_a_run() {
     assert!(!run.is_parked(), "the change was noticed");
     run.refresh(1 << 20);
     assert_eq!(run.summary().life.liveness.word(), "died");
+}
+
+#[test]
+fn a_run_that_may_go_on_is_parked_while_memory_is_short_and_read_again_when_it_does() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = write_old_run(root.path(), "a", "count");
+    fs::write(dir.join("manifest.json"), RUNNING).unwrap();
+    fs::write(dir.join("events.jsonl"), "{\"phase\": \"INIT\"}\n").unwrap();
+    for file in ["manifest.json", "events.jsonl"] {
+        let before = std::time::SystemTime::now() - Duration::from_secs(20);
+        fs::File::options().append(true).open(dir.join(file)).unwrap().set_modified(before).unwrap();
+    }
+    let run = Run::new(&RunKey::new("a"), "a".to_owned(), RunDir::alone(&dir), Duration::ZERO);
+    run.refresh(1 << 20);
+    assert!(run.summary().life.liveness.may_grow());
+    assert!(!run.park(false) && run.park(true) && run.is_parked());
+    assert_eq!(run.summary().steps, 1);
+    write_second_step(&dir);
+    run.refresh(1 << 20);
+    assert_eq!((run.is_parked(), run.summary().steps), (false, 2));
 }
 
 /// A scanner that has read `root`, and its run `a`.

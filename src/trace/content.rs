@@ -18,25 +18,24 @@ pub(super) enum Patience {
     Now,
 }
 
-/// The error of a reader that doesn't wait: the text is being unpacked.
+/// The error of a reader that doesn't wait: the text is being unpacked, or the file looked through.
 #[derive(Debug)]
-struct Pending;
+struct Pending(&'static str);
 
 impl std::fmt::Display for Pending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("it is being unpacked")
+        f.write_str(self.0)
     }
 }
 
 impl std::error::Error for Pending {}
 
-/// Says that the text is being unpacked.
-#[cfg(feature = "archives")]
-pub(super) fn pending() -> io::Error {
-    io::Error::new(io::ErrorKind::WouldBlock, Pending)
+/// Says what a reader that doesn't wait would have to wait for.
+pub(super) fn pending(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::WouldBlock, Pending(what))
 }
 
-/// Whether `error` says that the text is being unpacked.
+/// Whether `error` was made by [`pending`].
 pub(super) fn is_pending(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Pending>())
 }

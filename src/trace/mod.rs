@@ -21,6 +21,7 @@ mod frames;
 #[cfg(not(feature = "archives"))]
 #[path = "no_frames.rs"]
 mod frames;
+mod lister;
 mod manifest;
 mod numbered;
 mod pieces;
@@ -45,6 +46,8 @@ pub use blocks::{Block, Blocks};
 pub use dir::RunDir;
 #[cfg(feature = "serve")]
 pub use dir::known::RunLocation;
+#[cfg(feature = "serve")]
+pub use lister::Lister;
 pub use manifest::MAX_MANIFEST_BYTES;
 pub use process::{host_name, is_running};
 pub use read::{PIECE_BYTES, RunReader, SETTLE, read_index};

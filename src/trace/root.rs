@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::beneath::{self, Dir, Kind};
 use super::content::is_lasting;
+use super::lister::Lister;
 use super::dir::RunDir;
 use super::frames;
 use super::recognise::origin;
@@ -122,6 +123,8 @@ pub struct RootScanner {
     /// Whether it was one file at the last look.
     is_file: bool,
     cache: HashMap<PathBuf, Listing>,
+    /// Looks large files through, where the one who looks for runs must not wait.
+    lister: Option<Arc<Lister>>,
 }
 
 /// Which directory a root is now.
@@ -299,7 +302,20 @@ impl Listing {
 impl RootScanner {
     /// A scanner for `root`, which need not exist yet.
     pub fn new(root: PathBuf) -> Self {
-        Self { root, is_file: false, cache: HashMap::new() }
+        Self { root, is_file: false, cache: HashMap::new(), lister: None }
+    }
+
+    /// Has `lister` look up the runs of large files from now on, so that no look waits for that. Until a file was looked
+    /// through, its runs are not found, and it is among those that are skipped.
+    #[cfg(feature = "serve")]
+    pub fn look_aside_with(&mut self, lister: &Arc<Lister>) {
+        self.lister = Some(Arc::clone(lister));
+    }
+
+    fn look_aside(&self, listing: &Listing) {
+        if let Some(lister) = &self.lister {
+            listing.holders().for_each(|(.., holder)| holder.look_aside(lister));
+        }
     }
 
     /// Which directory the root is now; `None` where it is not there.
@@ -409,6 +425,7 @@ impl RootScanner {
         };
         let listing = Listing { files: vec![file], ..Listing::default() };
         if found.fault.is_none() {
+            self.look_aside(&listing);
             visit.judge(&listing, root, &mut found);
         }
         self.cache.insert(root.to_owned(), listing);
@@ -460,6 +477,7 @@ impl RootScanner {
                     }
                 }
             };
+            self.look_aside(&listing);
             visit.judge(&listing, root, found);
             work.extend(
                 listing.subdirs.iter().filter(|_| visit.depth < MAX_DEPTH).map(|name| visit.below(name, &listing)),

@@ -9,12 +9,14 @@ use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 #[cfg(feature = "archives")]
 use super::archive::{self, Entry};
 use super::beneath::{Dir, refused};
-use super::content::{Patience, ReadAt as _, is_lasting};
+use super::content::{Patience, ReadAt as _, is_lasting, pending};
+use super::lister::{self, Lister};
 use super::manifest::MAX_MANIFEST_BYTES;
 use super::pieces::{self, Pieces};
 use super::stamp::Stamp;
@@ -23,6 +25,8 @@ use super::unpacked::{self, Unpacked};
 use crate::format::{Lines, Several, Values};
 use crate::model::{Span, TraceFile};
 
+/// A file that could not be looked through for a reason that may pass is tried again after this long.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// Read at a time.
 const PIECE_BYTES: usize = 256 << 10;
 /// At most so many runs of a file are listed, and one more for each so many bytes of it: each takes some 2 KB on the board.
@@ -42,6 +46,21 @@ pub(super) struct Holder {
     name: OsString,
     several: &'static Several,
     known: Mutex<Option<Arc<Listing>>>,
+    /// Held while the file is looked through: whoever waits for that finds the outcome.
+    looking: Mutex<()>,
+    /// Why the file could not be looked through, and what it looked like then.
+    failed: Mutex<Option<Failed>>,
+    /// Who looks the file through where the one who asks must not wait.
+    aside: OnceLock<Arc<Lister>>,
+    rests_until: Mutex<Option<Instant>>,
+}
+
+#[derive(Debug, Clone)]
+struct Failed {
+    stamp: Stamp,
+    at: Instant,
+    kind: io::ErrorKind,
+    reason: String,
 }
 
 /// What a file held when it was looked through.
@@ -105,17 +124,60 @@ impl Listing {
 
 impl Holder {
     pub(super) fn new(root: PathBuf, below: PathBuf, name: OsString, several: &'static Several) -> Self {
-        Self { root, below, name, several, known: Mutex::default() }
+        Self {
+            root,
+            below,
+            name,
+            several,
+            known: Mutex::default(),
+            looking: Mutex::default(),
+            failed: Mutex::default(),
+            aside: OnceLock::new(),
+            rests_until: Mutex::default(),
+        }
     }
 
-    /// What the file holds now.
+    /// Has a large file looked through by `lister` from now on.
+    pub(super) fn look_aside(&self, lister: &Arc<Lister>) {
+        self.aside.get_or_init(|| Arc::clone(lister));
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.root.join(&self.below).join(&self.name)
+    }
+
+    /// When a file that takes long is looked through again at the earliest.
+    pub(super) fn rests_until(&self) -> Option<Instant> {
+        *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn rest(&self, until: Option<Instant>) {
+        *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+
+    /// What the file holds now; what it held before while a large file is being looked through again.
     ///
     /// # Errors
-    /// It is not there, or cannot be read.
-    pub(super) fn listing(&self) -> io::Result<Arc<Listing>> {
+    /// It is not there, or cannot be read. Would block while a large file is looked through for the first time.
+    pub(super) fn listing(self: &Arc<Self>) -> io::Result<Arc<Listing>> {
         let dir = Dir::open(&self.root, &self.below)?;
         let (_, stamp) = dir.look(&self.name)?;
-        self.known(stamp).map_or_else(|| Ok(self.opened()?.1), Ok)
+        if let Some(known) = self.known(stamp) {
+            return Ok(known);
+        }
+        self.check_failed(stamp)?;
+        match self.lister_for(stamp) {
+            Some(lister) => {
+                lister.ask(self);
+                self.last_listing().ok_or_else(is_being_looked_through)
+            }
+            None => Ok(self.opened(Patience::Wait)?.1),
+        }
+    }
+
+    /// Who looks a file through that looks like `stamp`, where that takes too long for the one who asks.
+    fn lister_for(&self, stamp: Stamp) -> Option<&Arc<Lister>> {
+        self.aside.get().filter(|_| stamp.size > lister::SMALL_BYTES)
     }
 
     /// Returns what it held when it was read last.
@@ -128,16 +190,66 @@ impl Holder {
         self.last_listing().filter(|known| known.stamp == stamp && (known.settled || !stamp.is_settled()))
     }
 
+    /// Looks the file through where it is not what it was.
+    pub(super) fn look_through(&self) {
+        // Whoever asks next is told of an error.
+        let _ = self.open_and_list();
+    }
+
+    /// The error of the last look, where the file still looks like it did then.
+    fn check_failed(&self, stamp: Stamp) -> io::Result<()> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match failed {
+            Some(Failed { stamp: seen, at, kind, reason }) if seen == stamp => {
+                let error = io::Error::new(kind, reason);
+                if is_lasting(&error) || at.elapsed() < TRY_AGAIN_AFTER { Err(error) } else { Ok(()) }
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The file, with what it holds.
-    fn opened(&self) -> io::Result<(File, Arc<Listing>)> {
+    ///
+    /// # Errors
+    /// As [`Self::listing`]. Would block while a large file is being looked through, unless the caller waits.
+    fn opened(self: &Arc<Self>, patience: Patience) -> io::Result<(File, Arc<Listing>)> {
+        if patience == Patience::Now {
+            let (file, stamp) = Dir::open(&self.root, &self.below)?.file(&self.name)?;
+            if let Some(listing) = self.known(stamp) {
+                return Ok((file, listing));
+            }
+            if let Some(lister) = self.lister_for(stamp) {
+                self.check_failed(stamp)?;
+                lister.ask(self);
+                return Err(is_being_looked_through());
+            }
+        }
+        self.open_and_list()
+    }
+
+    fn open_and_list(&self) -> io::Result<(File, Arc<Listing>)> {
+        let _looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
         let (file, stamp) = Dir::open(&self.root, &self.below)?.file(&self.name)?;
         if let Some(listing) = self.known(stamp) {
             return Ok((file, listing));
         }
-        let listing = Arc::new(list(&file, stamp, self.several)?);
+        let listed = list(&file, stamp, self.several);
+        let failed = listed.as_ref().err().map(|error| Failed {
+            stamp,
+            at: Instant::now(),
+            kind: error.kind(),
+            reason: error.to_string(),
+        });
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+        let listing = Arc::new(listed?);
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&listing));
         Ok((file, listing))
     }
+}
+
+/// The error of who doesn't wait.
+fn is_being_looked_through() -> io::Error {
+    pending("its runs are being looked up")
 }
 
 impl Member {
@@ -147,6 +259,7 @@ impl Member {
 
     /// The run of that name; the only one where none is given.
     pub(super) fn chosen(holder: Holder, name: Option<&str>) -> io::Result<Self> {
+        let holder = Arc::new(holder);
         let listing = holder.listing()?;
         let names = listing.members();
         let said = |what: &str| {
@@ -165,7 +278,7 @@ impl Member {
             None => names.first().filter(|_| names.len() == 1),
         };
         match found {
-            Some(found) => Ok(Self { name: found.clone(), holder: Arc::new(holder) }),
+            Some(found) => Ok(Self { name: found.clone(), holder }),
             None if name.is_some() => Err(said("no run of that name is in the file; ")),
             None => Err(said("")),
         }
@@ -195,7 +308,7 @@ impl Member {
 
     /// The path of the file that holds it.
     pub(super) fn file(&self) -> PathBuf {
-        self.holder.root.join(&self.holder.below).join(&self.holder.name)
+        self.holder.path()
     }
 
     /// The file that one of its files is, or lies in: a member of an archive as if that were a directory.
@@ -268,13 +381,13 @@ impl Member {
     /// # Errors
     /// Not there; what the system says; would block where it is being unpacked and `patience` is none.
     pub(super) fn open(&self, file: TraceFile, patience: Patience) -> io::Result<Opened> {
-        let (opened, listing) = self.holder.opened()?;
+        let (opened, listing) = self.holder.opened(patience)?;
         let at = self.at(&listing, file)?;
         let stamp = stamp_of(&listing, &at);
         #[cfg(feature = "archives")]
         let is_closed = matches!(at, At::Packed(..));
         #[cfg(not(feature = "archives"))]
-        let (is_closed, _) = (false, patience);
+        let is_closed = false;
         let (input, start): (Box<dyn Read + Send>, _) = match at {
             At::Bytes(span, line) | At::Line(span, line, _) => {
                 (Box::new(bytes_of(opened, span)?), (span.offset, line.saturating_sub(1)))
@@ -290,7 +403,7 @@ impl Member {
     /// Unpacks its records for whoever reads them and then parts of them, where they are packed.
     #[cfg(all(feature = "archives", feature = "serve"))]
     pub(super) fn unpack(&self) {
-        if let Ok((opened, listing)) = self.holder.opened()
+        if let Ok((opened, listing)) = self.holder.opened(Patience::Wait)
             && let Ok(At::Packed(entry, _)) = self.at(&listing, TraceFile::Events)
         {
             // What is wrong with it is told by who reads it.
@@ -308,10 +421,8 @@ impl Member {
         span: Option<Span>,
         (max, patience): (u64, Patience),
     ) -> io::Result<(Box<dyn Read + Send>, u64)> {
-        let (opened, listing) = self.holder.opened()?;
+        let (opened, listing) = self.holder.opened(patience)?;
         let at = self.at(&listing, file)?;
-        #[cfg(not(feature = "archives"))]
-        let _ = patience;
         let whole = match &at {
             At::Bytes(whole, _) | At::Line(whole, ..) => *whole,
             At::Before(len) => Span { offset: 0, len: len + CLOSING.len() as u64 },

@@ -43,6 +43,8 @@ const LONG: Duration = Duration::from_millis(100);
 const REST: u32 = 4;
 /// A text that could not be unpacked, for want of room or rights, is tried again after this long.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
+/// What a reader that doesn't wait is told.
+const UNPACKED: &str = "it is being unpacked";
 /// Read at a time.
 const PIECE_BYTES: usize = 256 << 10;
 /// A slice has at most so many reads: of a file of tiny frames each brings next to nothing, and takes as long as a large one.
@@ -464,7 +466,7 @@ fn get(
         // It was evicted before it could be read.
         None => {
             drop(Begun(key));
-            Err(pending())
+            Err(pending(UNPACKED))
         }
     }
 }
@@ -482,13 +484,13 @@ fn await_outcome(key: Key, packed: Stamp, patience: Patience) -> io::Result<Opti
         if !pool.begun.contains(&key) {
             let rests = pool.rests.get(&key.place()).is_some_and(|until| *until > Instant::now());
             if patience == Patience::Now && (rests || pool.is_busy()) {
-                return Err(pending());
+                return Err(pending(UNPACKED));
             }
             pool.begun.insert(key);
             return Ok(None);
         }
         if patience == Patience::Now {
-            return Err(pending());
+            return Err(pending(UNPACKED));
         }
         pool = CHANGED.wait(pool).unwrap_or_else(PoisonError::into_inner);
     }

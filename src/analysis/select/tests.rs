@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
 use super::sample::{many, run};
+use thin_vec::thin_vec;
+
 use super::*;
 use crate::analysis::columns::{COLUMNS, MODEL, STATUS, STOP};
 use crate::analysis::life::Outside;
@@ -37,10 +39,10 @@ fn five() -> Vec<Summary> {
     runs[0].task = Some("Fix calc.py by plan".into());
     runs[0].answer = Some("two files changed".into());
     runs[0].last_score = Some(0.25);
-    runs[1].tools = vec!["read_file".into(), "run_python".into()];
-    runs[1].critics = vec!["SafetyCritic".into()];
-    runs[1].changed = vec!["plan".into()];
-    runs[1].agents = vec!["lead".into()];
+    runs[1].tools = thin_vec!["read_file".into(), "run_python".into()];
+    runs[1].critics = thin_vec!["SafetyCritic".into()];
+    runs[1].changed = thin_vec!["plan".into()];
+    runs[1].agents = thin_vec!["lead".into()];
     runs[2].errors = 1;
     runs[2].tokens = Some(12_500);
     runs[2].cost_usd = Some(0.0042);

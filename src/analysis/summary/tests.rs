@@ -1,5 +1,7 @@
 //! Clocks that go back, and directories that several runs wrote into.
 
+use thin_vec::thin_vec;
+
 use super::*;
 use crate::analysis::columns::COLUMNS;
 use crate::analysis::compare::measures;
@@ -142,7 +144,7 @@ fn the_numbers_of_a_directory_used_twice_are_the_newest_runs() {
     let summary = told(&index);
     assert_eq!((summary.segments, summary.steps, summary.steps_now, summary.events), (2, 2, 2, 4));
     assert_eq!((summary.duration_ms, summary.tokens), (Some(3000.0), Some(400)), "no pause, no older tokens");
-    assert_eq!((summary.spark.clone(), summary.tools.clone()), (vec![0.75, 0.75], vec!["new".to_owned()]));
+    assert_eq!((summary.spark.clone(), summary.tools.clone()), (thin_vec![0.75, 0.75], thin_vec!["new".to_owned()]));
     assert_eq!(summary.started, index.events().get(4).unwrap().ts);
     let sums = Scores::of(&index).lanes[0].sums();
     assert_eq!((sums.scored, sums.mean), (2, Some(0.75)));

@@ -71,11 +71,12 @@ impl Scanner {
             (Some(fault), None) => Mode::Poll(fault.clone()),
             (None, None) => Mode::Native,
         };
+        let left = self.unread();
         self.shared.set_status(|status| {
             status.mode = mode;
             status.looked = Instant::now();
             status.first_look_done = true;
-            status.indexing = self.backlog.len() + self.waiting.len();
+            status.indexing = left;
         });
     }
 

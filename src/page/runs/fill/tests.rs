@@ -83,7 +83,7 @@ fn a_row_says_what_is_known() {
     let mut run = run("sweep/a", RunStatus::Answered, Some("final"));
     run.verdict.sentence = "Answered at step 5 · 2 critic retries · after 1 recovered error".into();
     run.task = Some("Fix\n  calc.py.".into());
-    run.spark = vec![0.2, 0.9];
+    run.spark = thin_vec::thin_vec![0.2, 0.9];
     run.last_score = Some(0.9);
     run.tokens = Some(12_900);
     run.model = Some("Qwen3-8B".into());

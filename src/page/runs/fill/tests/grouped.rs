@@ -141,7 +141,7 @@ fn an_estimate_says_where_its_prices_stand() {
     let prices = Arc::new(Prices::new([("m".to_owned(), price)].into(), "my prices.toml".to_owned()).unwrap());
     let mut run = session("a", "/p", "x");
     let model = "m".to_owned();
-    run.spent = vec![Spent { model, input: 100_000, cached: 0, output: 20_000, untold: 0, paid: 0.0 }];
+    run.spent = thin_vec::thin_vec![Spent { model, input: 100_000, cached: 0, output: 20_000, untold: 0, paid: 0.0 }];
     let html = table(&ctx(""), vec![run.clone().priced(&prices)]).render().unwrap();
     assert!(html.contains("title=\"estimated from my prices.toml\">~$0.1200<"), "{html}");
     let mut paid = session("b", "/p", "x");

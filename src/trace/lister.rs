@@ -1,0 +1,184 @@
+//! Looks up the runs of large files on threads of its own, for a board that must not wait.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::several::Holder;
+
+/// A file of at most this many bytes is looked through by whoever asks.
+pub(super) const SMALL_BYTES: u64 = 1 << 20;
+/// So many files are looked through at a time.
+const MAX_THREADS: usize = 2;
+/// A file that took longer than `LONG` is looked through again after `REST` times as long at the earliest. Otherwise a file
+/// that changes all the time would keep a core busy for good.
+const LONG: Duration = Duration::from_millis(100);
+const REST: u32 = 4;
+
+/// Files whose runs are being looked up.
+pub struct Lister {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Called after a file was looked through.
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The files that wait, and when the turn of each comes at the earliest.
+    queue: VecDeque<(Arc<Holder>, Instant)>,
+    under_way: Vec<Arc<Holder>>,
+    /// Files that were looked through since [`Lister::take_finished`].
+    finished: Vec<Arc<Holder>>,
+    threads: usize,
+}
+
+impl fmt::Debug for Lister {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lister").field("pending", &self.pending()).finish_non_exhaustive()
+    }
+}
+
+impl Lister {
+    /// A lister that calls `wake` each time it has looked through a file.
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), wake: Box::new(wake) })
+    }
+
+    /// How many files wait, are being looked through, or were and have not been taken.
+    pub fn pending(&self) -> usize {
+        let state = self.state();
+        state.queue.len() + state.under_way.len() + state.finished.len()
+    }
+
+    /// The files that were looked through since the last call.
+    pub fn take_finished(&self) -> Vec<PathBuf> {
+        let finished = std::mem::take(&mut self.state().finished);
+        finished.iter().map(|holder| holder.path()).collect()
+    }
+
+    /// Has the runs of a file looked up.
+    pub(super) fn ask(self: &Arc<Self>, holder: &Arc<Holder>) {
+        let mut state = self.state();
+        let is_it = |known: &Arc<Holder>| Arc::ptr_eq(known, holder);
+        if state.under_way.iter().any(is_it) || state.queue.iter().any(|(known, _)| is_it(known)) {
+            return;
+        }
+        state.queue.push_back((Arc::clone(holder), holder.rests_until().unwrap_or_else(Instant::now)));
+        if state.threads < MAX_THREADS {
+            let lister = Arc::clone(self);
+            let thread = std::thread::Builder::new().name("board-list".to_owned());
+            state.threads += usize::from(thread.spawn(move || lister.work()).is_ok());
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    fn work(&self) {
+        while let Some(holder) = self.next() {
+            let begun = Instant::now();
+            // A fault of ours must not leave the file under way for good.
+            let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| holder.look_through()));
+            let took = begun.elapsed();
+            holder.rest((took > LONG || looked.is_err()).then(|| Instant::now() + took.max(LONG) * REST));
+            let mut state = self.state();
+            state.under_way.retain(|known| !Arc::ptr_eq(known, &holder));
+            state.finished.push(holder);
+            drop(state);
+            (self.wake)();
+        }
+    }
+
+    /// Waits for the next file; `None` where none waits.
+    fn next(&self) -> Option<Arc<Holder>> {
+        let mut state = self.state();
+        loop {
+            let now = Instant::now();
+            if let Some(at) = state.queue.iter().position(|(_, due)| *due <= now)
+                && let Some((holder, _)) = state.queue.remove(at)
+            {
+                state.under_way.push(Arc::clone(&holder));
+                return Some(holder);
+            }
+            let Some(due) = state.queue.iter().map(|(_, due)| *due).min() else {
+                state.threads -= 1;
+                return None;
+            };
+            state = match self.changed.wait_timeout(state, due.saturating_duration_since(now)) {
+                Ok((state, _)) => state,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::mpsc::channel;
+
+    use super::super::RootScanner;
+    use super::*;
+
+    /// A file of tau2 with so many runs, of more than [`SMALL_BYTES`].
+    fn results(runs: usize) -> String {
+        let run = |n: usize| format!(r#"{{"id":"s{n}","task_id":"t{n}","trial":0,"messages":[]}}"#);
+        let runs: Vec<String> = (0..runs).map(run).collect();
+        let padding = " ".repeat(SMALL_BYTES as usize);
+        format!(r#"{{"timestamp":"2026-03-02T10:00:59","info":{{"user_info":{{}},"agent_info":{{}}}},"tasks":[],"simulations":[{}]{padding}}}"#, runs.join(","))
+    }
+
+    #[test]
+    fn runs_of_a_large_file_are_looked_up_while_the_look_goes_on() {
+        let root = tempfile::tempdir().unwrap();
+        let path = fs::canonicalize(root.path()).unwrap().join("results.json");
+        fs::write(&path, results(2)).unwrap();
+        let (wake, woken) = channel();
+        let lister = Lister::new(move || wake.send(()).unwrap());
+        let mut scanner = RootScanner::new(root.path().to_owned());
+        scanner.look_aside_with(&lister);
+        let found = scanner.scan();
+        assert_eq!(found.runs.len(), 0);
+        assert_eq!(found.skipped[0].reason, "its runs are being looked up");
+        woken.recv().unwrap();
+        assert_eq!(lister.pending(), 1);
+        assert_eq!(lister.take_finished(), [path.clone()]);
+        assert_eq!(lister.pending(), 0);
+        let found = scanner.scan();
+        assert_eq!((found.runs.len(), found.skipped.len()), (2, 0));
+
+        fs::write(&path, results(3)).unwrap();
+        let found = scanner.scan();
+        assert_eq!((found.runs.len(), found.skipped.len()), (2, 0), "they stay until the others are known");
+        woken.recv().unwrap();
+        assert_eq!(lister.take_finished(), [path]);
+        assert_eq!(scanner.scan().runs.len(), 3);
+    }
+
+    #[test]
+    fn a_large_file_that_cannot_be_looked_through_is_tried_once() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("log.eval");
+        let mut bytes = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/sample_runs/tools/inspect/ledger.eval")).unwrap();
+        // Without the list of members at its end nothing in an archive is found, which nothing but a change mends.
+        bytes.truncate(bytes.len() / 2);
+        bytes.resize(bytes.len() + SMALL_BYTES as usize, 0);
+        fs::write(path, bytes).unwrap();
+        let (wake, woken) = channel();
+        let lister = Lister::new(move || wake.send(()).unwrap());
+        let mut scanner = RootScanner::new(root.path().to_owned());
+        scanner.look_aside_with(&lister);
+        scanner.scan();
+        woken.recv().unwrap();
+        lister.take_finished();
+        let found = scanner.scan();
+        assert_eq!(lister.pending(), 0, "{found:?}");
+        assert!(found.skipped[0].reason.contains("archive"), "{found:?}");
+    }
+}
