@@ -4,9 +4,11 @@
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::open::Opened;
-use super::table::copies::relations;
+use super::table::copies::{relations, whole};
+use crate::analysis::copies::marks;
 use crate::live::Listed;
 use crate::model::RunKey;
 use crate::trace::RunDir;
@@ -36,7 +38,12 @@ impl Opened {
             Some(Listed { key: key(path), path: path.to_string_lossy().into_owned(), root: base.clone(), dir })
         };
         let runs: Vec<Listed> = near.iter().chain([&own]).filter_map(listed).collect();
-        let found = relations(&runs, &|_| None, now).remove(key(&own).as_str());
+        let own = key(&own);
+        let read = |run: &Listed| match run.key == own {
+            true => (Arc::new(self.summary.clone()), marks(&self.index)),
+            false => whole(run, now),
+        };
+        let found = relations(&runs, &|_| None, &read).remove(own.as_str());
         let Some(relation) = found else { return self };
         // What counts elsewhere is whole in a file that is looked at alone.
         let relation = relation.beside();

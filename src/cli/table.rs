@@ -104,7 +104,7 @@ struct Maker {
 impl Maker {
     /// Looks for runs that hold the same records. `known` gives what is known of the beginning of one from an earlier call.
     fn relate(&self, runs: &[Listed], known: &(dyn Fn(&Listed) -> Option<Keys> + Sync)) {
-        self.relations.get_or_init(|| copies::relations(runs, known, self.now));
+        self.relations.get_or_init(|| copies::relations(runs, known, &|run| copies::whole(run, self.now)));
     }
 
     /// How a run relates to others; `None` where it stands alone.

@@ -330,7 +330,7 @@ impl Run {
         // Whoever asks for the index reads lines as well.
         self.dir.unpack();
         let mut behind = self.begin_again(std::mem::take(&mut *held));
-        while behind.read(PIECE_BYTES) {}
+        while behind.read_patiently(PIECE_BYTES) {}
         // Reading a large file may take longer than a run stays open that nobody asks about.
         self.used.store(now(), Ordering::Relaxed);
         let index = Arc::clone(&behind.index);

@@ -45,8 +45,6 @@ const WAITING_AT_ONCE: usize = 8;
 const POLL_EVERY: Duration = Duration::from_secs(2);
 /// Time in each second for runs that may change.
 const LIVELY_BUDGET: Duration = Duration::from_millis(200);
-/// So many documents are read at the same time, a piece of each after the other.
-const MAX_BEGUN: usize = 2;
 /// Beyond so many bytes of heads, runs are parked that ended and that nobody looks at.
 const MAX_OPEN_BYTES: u64 = 96 << 20;
 /// After looking at the roots, at least this many times as long passes before a hint makes the board look again.
@@ -126,7 +124,7 @@ pub(super) struct Scanner {
     /// Directories that came lately and hold no run yet: what is written before the system watches them is told by nobody.
     young: Vec<(PathBuf, Instant)>,
     backlog: VecDeque<Arc<Run>>,
-    /// Documents that were read in part. What is held of one until its end is large, so that few are under way at a time.
+    /// Documents that were read in part.
     begun: Vec<Arc<Run>>,
     /// Looks up the runs of large files.
     lister: Arc<Lister>,
@@ -668,21 +666,9 @@ impl Scanner {
         }
     }
 
-    /// The first run that waits, without documents that would be too many under way.
-    fn next_in_backlog(&mut self) -> Option<Arc<Run>> {
-        self.begun.retain(|run| !run.is_gone());
-        if self.begun.len() >= MAX_BEGUN {
-            let may_go_on = |run: &Arc<Run>| !run.dir().is_document() || self.is_begun(run);
-            let at = self.backlog.iter().position(may_go_on);
-            // Those that were begun may all wait elsewhere.
-            return self.backlog.remove(at.unwrap_or_default());
-        }
-        self.backlog.pop_front()
-    }
-
     /// Reads one piece of the first run that waits; says whether more wait.
     pub(super) fn read_piece(&mut self) -> bool {
-        if let Some(run) = self.next_in_backlog() {
+        if let Some(run) = self.backlog.pop_front() {
             if !run.is_gone() {
                 self.restarted |= self.refresh(&run) && !run.dir().is_document();
             }

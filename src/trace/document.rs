@@ -6,6 +6,7 @@
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::content::{Patience, is_lasting, is_pending};
@@ -27,6 +28,33 @@ const TURN: Duration = Duration::from_millis(100);
 /// wait: one that changes all the time would keep its reader busy for good.
 const LONG: Duration = Duration::from_millis(250);
 const REST: u32 = 4;
+
+/// So many documents are read at the same time for those who don't wait: of more than 32 MiB, of more than 4 MiB, of less. What
+/// is held of one until its end is many times what is kept of it.
+const MAX_UNDER_WAY: [(u64, usize); 3] = [(32 << 20, 1), (4 << 20, 3), (0, 16)];
+
+static UNDER_WAY: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+/// Counts a document among those that are being read.
+#[derive(Debug)]
+struct Place(&'static AtomicUsize);
+
+impl Place {
+    /// A place for a document of so many bytes, if one is free.
+    fn take(bytes: u64) -> Option<Self> {
+        let mut classes = UNDER_WAY.iter().zip(MAX_UNDER_WAY);
+        let (taken, (_, most)) = classes.find(|(_, (above, _))| bytes > *above || *above == 0)?;
+        let more = |taken: usize| (taken < most).then_some(taken + 1);
+        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(Self(taken))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// Follows the document.
 #[derive(Debug, Default)]
@@ -69,6 +97,8 @@ struct UnderWay {
     /// What had no room beside the rest, and is in an index already.
     index: Option<Box<Index>>,
     took: Duration,
+    /// Given back when the pass is over.
+    place: Option<Place>,
 }
 
 impl std::fmt::Debug for UnderWay {
@@ -151,6 +181,11 @@ impl Document {
                 self.owed = true;
                 return Ok(self.told(delta));
             }
+            let size = stamp.map_or(0, |stamp| stamp.size);
+            let place = (patience == Patience::Now).then(|| Place::take(size));
+            if matches!(place, Some(None)) {
+                return Ok(self.waiting(size, delta));
+            }
             let records = stamp.map(|_| dir.document(TraceFile::Events, patience)).transpose();
             let read_beside = || dir.read_all_as(TraceFile::Manifest, MAX_MANIFEST_BYTES, patience);
             let opened = records.and_then(|records| match beside.map(|_| read_beside()).transpose() {
@@ -160,17 +195,17 @@ impl Document {
             let (opened, result) = match opened {
                 Ok(opened) => opened,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if is_pending(&error) {
+                        return Ok(self.waiting(size, delta));
+                    }
                     self.seen = None;
-                    let (waits, look) = (is_pending(&error), self.told(delta));
-                    let look = Look { busy: !waits, waits, ..look };
-                    // What was handed out before stays meanwhile.
-                    let is_first = waits && self.handed_out.is_none();
-                    let state = FileState { exists: true, size: stamp.map_or(0, |stamp| stamp.size), read: 0 };
-                    return Ok(if is_first { Look { state, more: true, ..look } } else { look });
+                    return Ok(Look { busy: true, ..self.told(delta) });
                 }
                 Err(error) => return Err(error),
             };
-            self.under_way = Some(Box::new(UnderWay::new(opened, result, beside, (tool, paths))));
+            let mut way = UnderWay::new(opened, result, beside, (tool, paths));
+            way.place = place.flatten();
+            self.under_way = Some(Box::new(way));
         }
         let Some(mut way) = self.under_way.take() else { return Ok(self.told(delta)) };
         // What changed meanwhile is read by the next pass.
@@ -193,6 +228,15 @@ impl Document {
         self.settled = are_quiet(stamps);
         self.take(&pass, (names, new_names), (delta, new));
         Ok(self.told(delta))
+    }
+
+    /// What is said of a document of so many bytes that is read once it is unpacked, or once others are read. What was handed
+    /// out before stays meanwhile.
+    fn waiting(&mut self, size: u64, delta: &mut Delta) -> Look {
+        self.seen = None;
+        let look = Look { waits: true, ..self.told(delta) };
+        let state = FileState { exists: true, size, read: 0 };
+        if self.handed_out.is_none() { Look { state, more: true, ..look } } else { look }
     }
 
     /// Hands out what a pass found, if it is to be.
@@ -272,6 +316,7 @@ impl UnderWay {
             delta: Delta::default(),
             index: None,
             took: Duration::ZERO,
+            place: None,
         }
     }
 
@@ -471,5 +516,16 @@ mod tests {
         write();
         let again = reader.refresh(u64::MAX);
         assert!(!again.restarted && again.events.is_empty());
+    }
+
+    #[test]
+    fn one_huge_document_is_read_at_a_time() {
+        let huge = 40 << 20;
+        // Tests of other documents take places too, but none of so large a one.
+        let first = Place::take(huge).unwrap();
+        assert!(Place::take(huge).is_none());
+        assert!(Place::take(100).is_some(), "a small one needs no place of a large one");
+        drop(first);
+        assert!(Place::take(huge).is_some());
     }
 }

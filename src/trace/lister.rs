@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(found.skipped[0].reason, "its runs are being looked up");
         woken.recv().unwrap();
         assert_eq!(lister.pending(), 1);
-        assert_eq!(lister.take_finished(), [path.clone()]);
+        assert_eq!(lister.take_finished(), std::slice::from_ref(&path));
         assert_eq!(lister.pending(), 0);
         let found = scanner.scan();
         assert_eq!((found.runs.len(), found.skipped.len()), (2, 0));

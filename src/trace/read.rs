@@ -128,7 +128,7 @@ impl RunReader {
     pub fn read_whole(&mut self) -> Index {
         let mut index = Index::default();
         loop {
-            index.apply(self.refresh(PIECE_BYTES));
+            index.apply(self.refresh_patiently(PIECE_BYTES));
             if !index.is_partial() {
                 return index;
             }
@@ -137,23 +137,31 @@ impl RunReader {
 
     /// Looks at the three files and reads at most about `limit` bytes of each; says what is new.
     pub fn refresh(&mut self, limit: u64) -> Delta {
+        // Whoever reads in pieces has others to look after. A single look at files that nobody writes waits.
+        let is_patient = limit == u64::MAX || self.settle.is_zero();
+        self.refresh_with(limit, if is_patient { Patience::Wait } else { Patience::Now })
+    }
+
+    /// The same, and waits for what is being unpacked or looked through.
+    pub fn refresh_patiently(&mut self, limit: u64) -> Delta {
+        self.refresh_with(limit, Patience::Wait)
+    }
+
+    fn refresh_with(&mut self, limit: u64, patience: Patience) -> Delta {
         let mut delta = Delta::default();
-        if self.read_into(&mut delta, limit) {
+        if self.read_into(&mut delta, (limit, patience)) {
             return delta;
         }
         // A file was replaced. One more pass from the start; a second replacement waits for the next look.
         delta = Delta::default();
-        self.read_into(&mut delta, limit);
+        self.read_into(&mut delta, (limit, patience));
         delta
     }
 
     /// Returns false where the pass must be repeated from the start.
-    fn read_into(&mut self, delta: &mut Delta, limit: u64) -> bool {
+    fn read_into(&mut self, delta: &mut Delta, limit: (u64, Patience)) -> bool {
         delta.restarted = std::mem::take(&mut self.restarted);
         let handed_out = if delta.restarted { 0 } else { self.names.len() };
-        // Whoever reads in pieces has others to look after. A single look at files that nobody writes waits.
-        let is_patient = limit == u64::MAX || self.settle.is_zero();
-        let limit = (limit, if is_patient { Patience::Wait } else { Patience::Now });
         if let Some(tool) = &mut self.tool {
             let look = tool.look(&self.dir, limit, self.settle, &mut self.names, delta);
             if look.as_ref().is_ok_and(|look| look.restarted) {

@@ -17,11 +17,15 @@ use crate::trace::RunReader;
 /// So many bytes of each file tell how a run begins. A document is read as a whole.
 const BEGINNING_BYTES: u64 = 1 << 20;
 
-/// Relates runs to those that hold the same records. `known` gives what an earlier call found of one, if that still holds.
+/// What is compared of a run.
+pub(in crate::cli) type Whole = (Arc<Summary>, Arc<[Mark]>);
+
+/// Relates runs to those that hold the same records. `known` gives what an earlier call found of one, if that still holds;
+/// `whole` reads one.
 pub(in crate::cli) fn relations(
     runs: &[Listed],
     known: &(dyn Fn(&Listed) -> Option<Keys> + Sync),
-    now: i64,
+    whole: &dyn Fn(&Listed) -> Whole,
 ) -> HashMap<String, Relation> {
     let threads = thread::available_parallelism().map_or(1, usize::from).min(super::read::MAX_THREADS);
     let size = runs.len().div_ceil(threads).max(1);
@@ -36,7 +40,7 @@ pub(in crate::cli) fn relations(
     let mut found = HashMap::new();
     for group in alike(keys.into_iter()) {
         let members = group.iter().filter_map(|at| runs.get(*at));
-        let (summaries, steps): (Vec<Arc<Summary>>, Vec<Arc<[Mark]>>) = members.map(|run| whole(run, now)).unzip();
+        let (summaries, steps): (Vec<Arc<Summary>>, Vec<Arc<[Mark]>>) = members.map(whole).unzip();
         let mut marks = |member: usize| steps.get(member).map_or_else(|| Arc::from([]), Arc::clone);
         let relations = relate(&summaries, &mut marks);
         let related = summaries.iter().zip(relations).filter(|(_, relation)| *relation != Relation::default());
@@ -51,7 +55,7 @@ fn begin(run: &Listed) -> Keys {
     keys(&summary(&run.key, String::new(), &index, Outside::default()))
 }
 
-fn whole(run: &Listed, now: i64) -> (Arc<Summary>, Arc<[Mark]>) {
+pub(in crate::cli) fn whole(run: &Listed, now: i64) -> Whole {
     let opened = Opened::read(run.dir.clone(), &run.key, run.path.clone(), now);
     let steps = marks(&opened.index);
     (Arc::new(opened.summary), steps)

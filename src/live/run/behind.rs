@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::{News, Run, now};
-use crate::model::Index;
+use crate::model::{Delta, Index};
 use crate::trace::{RunReader, Stamps};
 
 /// How a run is followed.
@@ -44,6 +44,16 @@ impl Behind {
     /// Reads at most about `limit` bytes of each file; says whether there are more.
     pub(super) fn read(&mut self, limit: u64) -> bool {
         let delta = self.reader.refresh(limit);
+        self.take(delta)
+    }
+
+    /// The same for somebody who waits until all is read.
+    pub(super) fn read_patiently(&mut self, limit: u64) -> bool {
+        let delta = self.reader.refresh_patiently(limit);
+        self.take(delta)
+    }
+
+    fn take(&mut self, delta: Delta) -> bool {
         self.more = delta.more || self.reader.is_under_way();
         Arc::make_mut(&mut self.index).apply(delta);
         self.more
