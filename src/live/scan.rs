@@ -47,6 +47,8 @@ const POLL_EVERY: Duration = Duration::from_secs(2);
 const LIVELY_BUDGET: Duration = Duration::from_millis(200);
 /// Beyond so many bytes of heads, runs are parked that ended and that nobody looks at.
 const MAX_OPEN_BYTES: u64 = 96 << 20;
+/// While documents are read, that is looked at this often at most.
+const SAVE_MEMORY_EVERY: Duration = Duration::from_millis(200);
 /// After looking at the roots, at least this many times as long passes before a hint makes the board look again.
 const ROOT_REST: u32 = 5;
 /// The same where a look takes long, and before the next look that nothing asks for: it shall cost half a percent of a
@@ -137,6 +139,8 @@ pub(super) struct Scanner {
     rounds: Rounds,
     compared: copies::Compared,
     settle: Duration,
+    /// When memory was last looked at.
+    saved_memory: Instant,
     /// When the cache is written next, if anything changed since it was.
     save_due: Instant,
     /// The same while runs are read.
@@ -173,6 +177,7 @@ impl Scanner {
             rounds: Rounds::default(),
             compared: copies::Compared::default(),
             settle: SETTLE,
+            saved_memory: Instant::now(),
             save_due: Instant::now(),
             add_due: Instant::now() + SAVE_EVERY,
             unsaved: false,
@@ -587,6 +592,7 @@ impl Scanner {
 
     /// Parks runs while the indexes that are held take too much memory, those first that nobody asked for the longest.
     fn save_memory(&mut self) {
+        self.saved_memory = Instant::now();
         let open = self.by_dir.values().map(|run| (run.last_used(), run.open_bytes(), run));
         let mut open: Vec<_> = open.filter(|(_, bytes, _)| *bytes > 0).collect();
         let mut total: u64 = open.iter().map(|(_, bytes, _)| bytes).sum();
@@ -626,6 +632,10 @@ impl Scanner {
         if run.dir().is_document() {
             self.begun.retain(|begun| !Arc::ptr_eq(begun, run));
             self.begun.extend(news.more.then(|| Arc::clone(run)));
+            // Many may come to their end between two looks at all runs.
+            if news.changed && !news.more && self.saved_memory.elapsed() > SAVE_MEMORY_EVERY {
+                self.save_memory();
+            }
         }
         if news.more && !self.backlog.iter().any(|waiting| Arc::ptr_eq(waiting, run)) {
             self.backlog.push_back(Arc::clone(run));

@@ -29,9 +29,9 @@ const TURN: Duration = Duration::from_millis(100);
 const LONG: Duration = Duration::from_millis(250);
 const REST: u32 = 4;
 
-/// So many documents are read at the same time for those who don't wait: of more than 32 MiB, of more than 4 MiB, of less. What
+/// So many documents are read at the same time for those who don't wait: of more than 32 MiB, of more than 2 MiB, of less. What
 /// is held of one until its end is many times what is kept of it.
-const MAX_UNDER_WAY: [(u64, usize); 3] = [(32 << 20, 1), (4 << 20, 3), (0, 16)];
+const MAX_UNDER_WAY: [(u64, usize); 3] = [(32 << 20, 1), (2 << 20, 2), (0, 16)];
 
 static UNDER_WAY: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
