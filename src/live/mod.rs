@@ -5,6 +5,7 @@
 
 mod cache;
 mod hints;
+mod queue;
 mod roots;
 mod rounds;
 mod run;

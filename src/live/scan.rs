@@ -7,7 +7,7 @@ mod watching;
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::cache::Cache;
 use super::hints::Inbox;
+use super::queue::Queue;
 use super::roots::Root;
 use super::rounds::Rounds;
 use super::run::{Run, now};
@@ -125,13 +126,13 @@ pub(super) struct Scanner {
     by_dir: BTreeMap<Place, Arc<Run>>,
     /// Directories that came lately and hold no run yet: what is written before the system watches them is told by nobody.
     young: Vec<(PathBuf, Instant)>,
-    backlog: VecDeque<Arc<Run>>,
+    backlog: Queue,
     /// Documents that were read in part.
     begun: Vec<Arc<Run>>,
     /// Looks up the runs of large files.
     lister: Arc<Lister>,
     /// Runs whose files are being unpacked, those first that have waited longest.
-    waiting: VecDeque<Arc<Run>>,
+    waiting: Queue,
     /// When they are looked at next.
     waiting_due: Instant,
     /// A run of the backlog was written anew from its start: its file may be another tool's now.
@@ -169,9 +170,9 @@ impl Scanner {
             fault: None,
             by_dir: BTreeMap::new(),
             young: Vec::new(),
-            backlog: VecDeque::new(),
+            backlog: Queue::default(),
             begun: Vec::new(),
-            waiting: VecDeque::new(),
+            waiting: Queue::default(),
             waiting_due: Instant::now(),
             restarted: false,
             rounds: Rounds::default(),
@@ -187,10 +188,10 @@ impl Scanner {
         }
     }
 
-    /// The runs that wait to be read.
+    /// How many runs wait to be read.
     #[cfg(test)]
-    pub(super) fn backlog(&self) -> impl Iterator<Item = &Arc<Run>> {
-        self.backlog.iter()
+    pub(super) fn backlog(&self) -> usize {
+        self.backlog.len()
     }
 
     /// As if the system did not tell of all changes any more.
@@ -298,8 +299,10 @@ impl Scanner {
                 _ if runs.is_empty() => listed = Some(Listed::OfNewFile),
                 _ => listed = Some(Listed::Again),
             }
-            let queued: HashSet<*const Run> = self.backlog.iter().map(Arc::as_ptr).collect();
-            self.backlog.extend(runs.into_iter().filter(|run| !queued.contains(&Arc::as_ptr(run))));
+            for run in runs {
+                self.waiting.remove(&run);
+                self.backlog.push(run);
+            }
         }
         listed
     }
@@ -351,15 +354,9 @@ impl Scanner {
         }
         // One hint may be about all runs of an archive: most of them have their turns with the others.
         let start = Instant::now();
-        let mut queued: HashSet<*const Run> = HashSet::new();
         for run in runs {
             if start.elapsed() > OWED_BUDGET && !inbox.rescan {
-                if queued.is_empty() {
-                    queued = self.backlog.iter().map(Arc::as_ptr).collect();
-                }
-                if queued.insert(Arc::as_ptr(&run)) {
-                    self.backlog.push_back(run);
-                }
+                self.backlog.push(run);
                 continue;
             }
             // What changed in a document that is read in part is seen when it comes to its end.
@@ -464,7 +461,7 @@ impl Scanner {
         };
         let run = Arc::new(run.in_store(root.mirror.clone()));
         if !run.is_known() {
-            self.backlog.push_back(Arc::clone(&run));
+            self.backlog.push(Arc::clone(&run));
         }
         self.rounds.add(Arc::clone(&run));
         Some(run)
@@ -637,11 +634,12 @@ impl Scanner {
                 self.save_memory();
             }
         }
-        if news.more && !self.backlog.iter().any(|waiting| Arc::ptr_eq(waiting, run)) {
-            self.backlog.push_back(Arc::clone(run));
+        if news.more {
+            self.backlog.push(Arc::clone(run));
         }
-        if news.waits && !self.waiting.iter().any(|waiting| Arc::ptr_eq(waiting, run)) {
-            self.waiting.push_back(Arc::clone(run));
+        match news.waits {
+            true => self.waiting.push(Arc::clone(run)),
+            false => self.waiting.remove(run),
         }
         news.restarted
     }
@@ -651,13 +649,14 @@ impl Scanner {
         if self.waiting.is_empty() || Instant::now() < self.waiting_due {
             return;
         }
-        let first: Vec<_> = self.waiting.drain(..self.waiting.len().min(WAITING_AT_ONCE)).collect();
-        let behind = std::mem::take(&mut self.waiting);
-        for run in first.iter().filter(|run| !run.is_gone()) {
-            self.restarted |= self.refresh(run) && !run.dir().is_document();
-        }
         // Those that still wait keep their place.
-        self.waiting.extend(behind);
+        for run in self.waiting.first(WAITING_AT_ONCE) {
+            if run.is_gone() {
+                self.waiting.remove(&run);
+            } else {
+                self.restarted |= self.refresh(&run) && !run.dir().is_document();
+            }
+        }
         self.waiting_due = Instant::now() + WAITING_EVERY;
         self.tell_of_backlog();
     }
@@ -678,7 +677,7 @@ impl Scanner {
 
     /// Reads one piece of the first run that waits; says whether more wait.
     pub(super) fn read_piece(&mut self) -> bool {
-        if let Some(run) = self.backlog.pop_front() {
+        if let Some(run) = self.backlog.pop() {
             if !run.is_gone() {
                 self.restarted |= self.refresh(&run) && !run.dir().is_document();
             }

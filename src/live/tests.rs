@@ -113,7 +113,7 @@ fn start(root: &std::path::Path, cache: &std::path::Path) -> Vec<(String, Option
     let options = Options { poll: Some(Duration::MAX), cache: Some(cache.to_owned()), ..Options::default() };
     let mut scanner = scan::Scanner::new(Arc::clone(&shared), roots.to_vec(), options);
     scanner.look_at_roots();
-    let read = scanner.backlog().count();
+    let read = scanner.backlog();
     scanner.read_once();
     let runs = shared.runs.read().unwrap();
     runs.values().map(|run| (run.key().to_string(), run.summary().task.clone(), read)).collect()
