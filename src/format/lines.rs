@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::{HEAD_BYTES, Values};
 use crate::model::json::{Json, walk};
 use crate::model::split::{restarts, split};
 
@@ -38,6 +39,7 @@ fn are_of_record<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> bool 
 /// Returns the beginning of a file without its byte order mark. In a file of lines, each complete record gets its own line and
 /// torn ones are left out. The last record may be cut.
 pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
+    let is_full = head.len() >= HEAD_BYTES;
     let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(head);
     if !is_lines {
         return Cow::Borrowed(head);
@@ -48,7 +50,9 @@ pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
         None => (&b""[..], head),
     };
     let lines = || whole.split(|byte| *byte == b'\n').take(MAX_LINES);
-    let (is_first, is_last_clean) = (whole.is_empty(), is_clean(last));
+    // A long line goes on behind the beginning; what is nested in it is no record of its own.
+    let is_cut = is_full && is_begun(last);
+    let (is_first, is_last_clean) = (whole.is_empty(), is_cut || is_clean(last));
     // The last line is searched only if it is also the first, or if no other line holds a record.
     if lines().all(is_clean) && (is_last_clean || !is_first && lines().any(|line| line.starts_with(b"{"))) {
         return Cow::Borrowed(head);
@@ -69,7 +73,7 @@ pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
     let pieces = if is_last_clean { Vec::new() } else { split(last, is_record) };
     pieces.iter().for_each(|piece| add(last.get(piece.from..piece.to).unwrap_or_default()));
     let rest = last.get(pieces.last().map_or(0, |piece| piece.to)..).unwrap_or_default().trim_ascii_start();
-    let begun = restarts(rest).find(|at| {
+    let begun = restarts(rest).filter(|_| !is_cut).find(|at| {
         let text = String::from_utf8_lossy(rest.get(*at..).unwrap_or_default());
         are_of_record(walk::begun(&text).into_iter())
     });
@@ -78,12 +82,29 @@ pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
     if out.contains(&b'{') { Cow::Owned(out) } else { Cow::Borrowed(head) }
 }
 
+/// Whether a line is the beginning of one value, without a fault as far as it goes.
+fn is_begun(line: &[u8]) -> bool {
+    let mut values = Values::new(&[]);
+    values.push(line, |_| {});
+    !values.is_broken()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn text(head: &str) -> String {
         String::from_utf8(mended(head.as_bytes(), true).into_owned()).unwrap()
+    }
+
+    #[test]
+    fn a_line_that_is_longer_than_the_beginning_is_no_torn_one() {
+        let event = r#"{"id":1,"timestamp":"2025-05-12T09:00:02","source":"agent"},"#;
+        let line = format!(r#"{{"instance_id":"i","history":[{}"#, event.repeat(HEAD_BYTES / event.len() + 1));
+        let head = &line[..HEAD_BYTES];
+        assert_eq!(text(head), head);
+        let torn = format!("{{\"type\":\"use{head}");
+        assert_ne!(text(&torn[..HEAD_BYTES]), torn[..HEAD_BYTES]);
     }
 
     #[test]
