@@ -9,8 +9,8 @@ use std::path::Path;
 
 use serde_json::json;
 use trace_board::engine::{
-    Agent, AgentError, Critic, CriticCx, CriticError, Done, Engine, Opinion, Prompt, Reply, RunResult, Scripted, State,
-    StepCx, Task, ToolCall,
+    Agent, AgentError, Critic, CriticCx, CriticError, Done, Engine, Opinion, Prompt, Reply,
+    RunResult, Scripted, State, StepCx, Task, ToolCall,
 };
 use trace_board::tools::{ReadFile, ReplaceLines, RunCommand, Workspace};
 use trace_board::trace::RunWriter;
@@ -41,13 +41,23 @@ impl Agent for Coder {
     fn prepare(&mut self, state: &State<Repair>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
         let system =
             Some("You repair programs. Change as little as possible, and run the test before you answer.".to_owned());
-        Ok(Prompt { system, user: (cx.step == 0).then(|| state.task.clone()) })
+        Ok(Prompt {
+            system,
+            user: (cx.step == 0).then(|| state.task.clone()),
+        })
     }
 
     fn reduce(&mut self, state: &mut State<Repair>, step: &Done<'_>) -> Result<(), AgentError> {
-        for result in step.results.iter().filter(|result| result.tool == "run_command") {
+        for result in step
+            .results
+            .iter()
+            .filter(|result| result.tool == "run_command")
+        {
             state.data.test_runs += 1;
-            state.data.exit_code = result.output.get("exit_code").and_then(serde_json::Value::as_i64);
+            state.data.exit_code = result
+                .output
+                .get("exit_code")
+                .and_then(serde_json::Value::as_i64);
         }
         Ok(())
     }
@@ -66,9 +76,9 @@ impl Critic<Repair> for TestPasses {
         Ok(match (passes, &step.decision.final_answer) {
             (true, _) => Opinion::proceed("the test passes").score(1.0),
             (false, None) => Opinion::proceed("the test did not pass yet").score(0.0),
-            (false, Some(_)) => {
-                Opinion::retry("answered without a passing test").score(0.0).instruction("Run the test first.")
-            }
+            (false, Some(_)) => Opinion::retry("answered without a passing test")
+                .score(0.0)
+                .instruction("Run the test first."),
         })
     }
 }
@@ -77,13 +87,21 @@ impl Critic<Repair> for TestPasses {
 pub async fn run(runs: &Path) -> Result<RunResult<Repair>, Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     std::fs::write(dir.path().join("greet.sh"), "echo \"Helo, $1\"\n")?;
-    std::fs::write(dir.path().join("test.sh"), "[ \"$(sh greet.sh Ada)\" = 'Hello, Ada' ]\n")?;
+    std::fs::write(
+        dir.path().join("test.sh"),
+        "[ \"$(sh greet.sh Ada)\" = 'Hello, Ada' ]\n",
+    )?;
     let workspace = Workspace::open(dir.path())?;
 
-    let change = json!({"path": "greet.sh", "start_line": 1, "end_line": 1, "text": "echo \"Hello, $1\""});
+    let change =
+        json!({"path": "greet.sh", "start_line": 1, "end_line": 1, "text": "echo \"Hello, $1\""});
     let model = Scripted::new([
-        call("1", "read_file", &json!({"path": "greet.sh"})).saying("First I read it.").usage(310, 24),
-        call("2", "replace_lines", &change).saying("A letter is missing.").usage(380, 41),
+        call("1", "read_file", &json!({"path": "greet.sh"}))
+            .saying("First I read it.")
+            .usage(310, 24),
+        call("2", "replace_lines", &change)
+            .saying("A letter is missing.")
+            .usage(380, 41),
         Reply::text("It is repaired.").usage(450, 12), // The critic sends this back.
         call("3", "run_command", &json!({"command": "sh test.sh"})).usage(520, 19),
         Reply::text("`greet.sh` said \"Helo\"; the test passes now.").usage(560, 21),
@@ -105,7 +123,11 @@ fn call(id: &str, tool: &str, arguments: &serde_json::Value) -> Reply {
 }
 
 #[tokio::main(flavor = "current_thread")]
-#[allow(dead_code, clippy::print_stdout, reason = "a test takes this file in and calls `run`")]
+#[allow(
+    dead_code,
+    clippy::print_stdout,
+    reason = "a test takes this file in and calls `run`"
+)]
 async fn main() -> Result<(), Box<dyn Error>> {
     let result = run(Path::new("runs")).await?;
     println!("{}: {}", result.verdict.code, result.require_answer()?);

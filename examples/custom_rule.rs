@@ -9,8 +9,8 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trace_board::engine::{
-    Action, Agent, AgentError, Critic, CriticCx, CriticError, Decision, Done, Engine, Opinion, RunResult, State,
-    StepCx, Task, Tool, ToolCx, ToolError,
+    Action, Agent, AgentError, Critic, CriticCx, CriticError, Decision, Done, Engine, Opinion,
+    RunResult, State, StepCx, Task, Tool, ToolCx, ToolError,
 };
 use trace_board::stop::{Check, CriterionError, Op, Reading, StopCriterion, StopCx};
 use trace_board::trace::RunWriter;
@@ -68,11 +68,14 @@ impl Agent for Shopper {
     }
 
     // This agent needs no model: it decides itself.
-    async fn decide(&mut self, state: &State<Purse>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+    async fn decide(
+        &mut self,
+        state: &State<Purse>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
         Ok(Some(match SHELF.get(state.data.bought.len()) {
-            Some((name, _)) => {
-                Decision::act([Action::new("buy").arg("name", *name)]).because("it is the next on the shelf")
-            }
+            Some((name, _)) => Decision::act([Action::new("buy").arg("name", *name)])
+                .because("it is the next on the shelf"),
             None => Decision::final_answer(format!("bought {}", state.data.bought.join(", "))),
         }))
     }
@@ -80,7 +83,13 @@ impl Agent for Shopper {
     fn reduce(&mut self, state: &mut State<Purse>, step: &Done<'_>) -> Result<(), AgentError> {
         for (action, result) in step.decision.actions.iter().zip(step.results) {
             state.data.spent += result.output.as_u64().unwrap_or_default();
-            state.data.bought.extend(action.args.get("name").and_then(|name| name.as_str()).map(str::to_owned));
+            state.data.bought.extend(
+                action
+                    .args
+                    .get("name")
+                    .and_then(|name| name.as_str())
+                    .map(str::to_owned),
+            );
         }
         Ok(())
     }
@@ -103,7 +112,10 @@ impl StopCriterion<State<Purse>> for Reserve {
         if left >= self.reserve {
             return Ok(Check::Pass(reading));
         }
-        let sentence = format!("{left} of {} left, and {} are to be kept", self.money, self.reserve);
+        let sentence = format!(
+            "{left} of {} left, and {} are to be kept",
+            self.money, self.reserve
+        );
         Ok(Check::stop("reserve", reading.detail(sentence)))
     }
 }
@@ -120,7 +132,8 @@ impl Critic<Purse> for Thrift {
 
     async fn judge(&self, step: CriticCx<'_, Purse>) -> Result<Opinion, CriticError> {
         let left = self.money.saturating_sub(step.state.data.spent);
-        Ok(Opinion::proceed(format!("{left} of {} left", self.money)).score(left as f64 / self.money as f64))
+        Ok(Opinion::proceed(format!("{left} of {} left", self.money))
+            .score(left as f64 / self.money as f64))
     }
 }
 
@@ -129,7 +142,12 @@ pub async fn run(runs: &Path) -> Result<RunResult<Purse>, Box<dyn Error>> {
     let engine = Engine::builder(Shopper)
         .tool(Buy)
         .critic(Thrift { money: 20 })
-        .rules(|rules| rules.policy_with(Reserve { money: 20, reserve: 8 }))
+        .rules(|rules| {
+            rules.policy_with(Reserve {
+                money: 20,
+                reserve: 8,
+            })
+        })
         .max_steps(10)
         .record(RunWriter::create(runs, "custom_rule")?)
         .build()?;
@@ -137,10 +155,20 @@ pub async fn run(runs: &Path) -> Result<RunResult<Purse>, Box<dyn Error>> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-#[allow(dead_code, clippy::print_stdout, reason = "a test takes this file in and calls `run`")]
+#[allow(
+    dead_code,
+    clippy::print_stdout,
+    reason = "a test takes this file in and calls `run`"
+)]
 async fn main() -> Result<(), Box<dyn Error>> {
     let result = run(Path::new("runs")).await?;
-    let bought = result.state.map(|state| state.data.bought.join(", ")).unwrap_or_default();
-    println!("{} after {} steps, with {bought}", result.verdict.code, result.step_count);
+    let bought = result
+        .state
+        .map(|state| state.data.bought.join(", "))
+        .unwrap_or_default();
+    println!(
+        "{} after {} steps, with {bought}",
+        result.verdict.code, result.step_count
+    );
     Ok(())
 }

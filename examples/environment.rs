@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use trace_board::engine::{
-    Action, Agent, AgentError, Decision, Engine, Env, EnvError, EnvStep, RunResult, State, StepCx, Task, Tool, ToolCx,
-    ToolError, ToolResult,
+    Action, Agent, AgentError, Decision, Engine, Env, EnvError, EnvStep, RunResult, State, StepCx,
+    Task, Tool, ToolCx, ToolError, ToolResult,
 };
 use trace_board::trace::RunWriter;
 
@@ -45,7 +45,10 @@ impl Env for Lift {
     }
 
     async fn step(&mut self, _: &Decision, results: &[ToolResult]) -> Result<EnvStep, EnvError> {
-        self.floor += results.iter().filter_map(|result| result.output.as_i64()).sum::<i64>();
+        self.floor += results
+            .iter()
+            .filter_map(|result| result.output.as_i64())
+            .sum::<i64>();
         let done = self.floor == self.called_to;
         Ok(EnvStep {
             observation: self.view(),
@@ -83,7 +86,9 @@ impl Tool for Move {
 
     async fn call(&self, args: Floors, _: ToolCx<'_>) -> Result<i64, ToolError> {
         if args.floors.abs() > 2 {
-            return Err(ToolError::new("the lift moves by at most two floors at once"));
+            return Err(ToolError::new(
+                "the lift moves by at most two floors at once",
+            ));
         }
         Ok(args.floors)
     }
@@ -102,14 +107,19 @@ impl Agent for Operator {
         Ok(State::new(&*task.objective, ()))
     }
 
-    async fn decide(&mut self, _: &State<()>, cx: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+    async fn decide(
+        &mut self,
+        _: &State<()>,
+        cx: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
         let at = |key: &str| cx.observation.get(key).and_then(Value::as_i64);
         let (Some(floor), Some(goal)) = (at("floor"), at("called_to")) else {
             return Err(AgentError::fatal("the lift does not say where it is"));
         };
         let floors = (goal - floor).clamp(-2, 2);
         Ok(Some(
-            Decision::act([Action::new("move").arg("floors", floors)]).because(format!("from {floor} towards {goal}")),
+            Decision::act([Action::new("move").arg("floors", floors)])
+                .because(format!("from {floor} towards {goal}")),
         ))
     }
 }
@@ -118,7 +128,10 @@ impl Agent for Operator {
 pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
     let engine = Engine::builder(Operator)
         .tool(Move)
-        .env(Lift { floor: 0, called_to: 5 })
+        .env(Lift {
+            floor: 0,
+            called_to: 5,
+        })
         .max_steps(10)
         .record(RunWriter::create(runs, "environment")?)
         .build()?;
@@ -126,7 +139,11 @@ pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-#[allow(dead_code, clippy::print_stdout, reason = "a test takes this file in and calls `run`")]
+#[allow(
+    dead_code,
+    clippy::print_stdout,
+    reason = "a test takes this file in and calls `run`"
+)]
 async fn main() -> Result<(), Box<dyn Error>> {
     let result = run(Path::new("runs")).await?;
     println!("{} after {} steps", result.verdict.code, result.step_count);

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trace_board::engine::{
-    Action, Agent, AgentError, Builder, Decision, Done, Earlier, Engine, Guard, GuardCx, Hook, Moment, Pass, RunResult,
-    State, StepCx, Task, Tool, ToolCx, ToolError,
+    Action, Agent, AgentError, Builder, Decision, Done, Earlier, Engine, Guard, GuardCx, Hook,
+    Moment, Pass, RunResult, State, StepCx, Task, Tool, ToolCx, ToolError,
 };
 use trace_board::trace::RunWriter;
 
@@ -64,7 +64,11 @@ impl Agent for Shopper {
         Ok(State::new(&*task.objective, Basket::default()))
     }
 
-    async fn decide(&mut self, state: &State<Basket>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+    async fn decide(
+        &mut self,
+        state: &State<Basket>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
         Ok(Some(match LIST.get(state.data.asked) {
             Some(name) => Decision::act([Action::new("buy").arg("name", *name)]),
             None => Decision::final_answer(format!("bought {}", state.data.bought.join(", "))),
@@ -74,7 +78,11 @@ impl Agent for Shopper {
     fn reduce(&mut self, state: &mut State<Basket>, step: &Done<'_>) -> Result<(), AgentError> {
         state.data.asked += step.decision.actions.len();
         // What was refused has no output.
-        state.data.bought.extend(step.results.iter().filter_map(|result| result.output.as_str().map(str::to_owned)));
+        state.data.bought.extend(
+            step.results
+                .iter()
+                .filter_map(|result| result.output.as_str().map(str::to_owned)),
+        );
         Ok(())
     }
 }
@@ -89,7 +97,11 @@ impl Guard<Basket> for NoWine {
 
     async fn judge(&self, call: GuardCx<'_, Basket>) -> Result<Pass, String> {
         let is_wine = call.args.get("name").is_some_and(|name| name == "wine");
-        Ok(if is_wine { Pass::Deny("the shopper is too young".to_owned()) } else { Pass::Allow })
+        Ok(if is_wine {
+            Pass::Deny("the shopper is too young".to_owned())
+        } else {
+            Pass::Allow
+        })
     }
 }
 
@@ -107,32 +119,56 @@ impl<D> Hook<D> for Notes {
             Moment::RunEnd { verdict } => format!("ended: {}", verdict.code),
             _ => return Ok(()),
         };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(line);
         Ok(())
     }
 }
 
 fn shopper(notes: &Arc<Mutex<Vec<String>>>) -> Builder<Shopper> {
-    Engine::builder(Shopper).tool(Buy).guard(NoWine).hook(Notes(notes.clone()))
+    Engine::builder(Shopper)
+        .tool(Buy)
+        .guard(NoWine)
+        .hook(Notes(notes.clone()))
 }
 
 /// Runs the agent for two steps and goes on then, with its trace below `runs`; also what the hook noted.
 pub async fn run(runs: &Path) -> Result<(RunResult<Basket>, Vec<String>), Box<dyn Error>> {
     let notes = Arc::default();
     let writer = RunWriter::create(runs, "guard_and_go_on")?;
-    shopper(&notes).max_steps(2).record(writer).build()?.run("Buy supper.").await;
+    shopper(&notes)
+        .max_steps(2)
+        .record(writer)
+        .build()?
+        .run("Buy supper.")
+        .await;
     // Without `record`: it writes on in the directory of the run. The steps of both parts count.
     let earlier = Earlier::open(&runs.join("guard_and_go_on"))?;
-    let result = shopper(&notes).max_steps(10).build()?.go_on(earlier).await?;
+    let result = shopper(&notes)
+        .max_steps(10)
+        .build()?
+        .go_on(earlier)
+        .await?;
     let notes = notes.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok((result, notes))
 }
 
 #[tokio::main(flavor = "current_thread")]
-#[allow(dead_code, clippy::print_stdout, reason = "a test takes this file in and calls `run`")]
+#[allow(
+    dead_code,
+    clippy::print_stdout,
+    reason = "a test takes this file in and calls `run`"
+)]
 async fn main() -> Result<(), Box<dyn Error>> {
     let (result, notes) = run(Path::new("runs")).await?;
     println!("{}", notes.join("\n"));
-    println!("{} after {} steps: {}", result.verdict.code, result.step_count, result.require_answer()?);
+    println!(
+        "{} after {} steps: {}",
+        result.verdict.code,
+        result.step_count,
+        result.require_answer()?
+    );
     Ok(())
 }

@@ -7,8 +7,8 @@ use std::error::Error;
 use std::path::Path;
 
 use trace_board::engine::{
-    Agent, AgentError, ChatModel, Critic, CriticCx, CriticError, Engine, Message, Opinion, Prompt, Reply, Request,
-    RunResult, Scripted, State, StepCx, Task,
+    Agent, AgentError, ChatModel, Critic, CriticCx, CriticError, Engine, Message, Opinion, Prompt,
+    Reply, Request, RunResult, Scripted, State, StepCx, Task,
 };
 use trace_board::trace::RunWriter;
 
@@ -30,7 +30,10 @@ impl Agent for Writer {
 
     fn prepare(&mut self, state: &State<()>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
         // What the judge asked for comes with the prompt by itself.
-        Ok(Prompt { system: None, user: (cx.step == 0).then(|| state.task.clone()) })
+        Ok(Prompt {
+            system: None,
+            user: (cx.step == 0).then(|| state.task.clone()),
+        })
     }
 }
 
@@ -45,15 +48,23 @@ impl<M: ChatModel> Critic<()> for Judge<M> {
     }
 
     async fn judge(&self, step: CriticCx<'_, ()>) -> Result<Opinion, CriticError> {
-        let Some(answer) = &step.decision.final_answer else { return Ok(Opinion::proceed("no answer yet")) };
-        let question = format!("Score from 0 to 1 how clear this is, then say what it lacks:\n{answer}");
+        let Some(answer) = &step.decision.final_answer else {
+            return Ok(Opinion::proceed("no answer yet"));
+        };
+        let question =
+            format!("Score from 0 to 1 how clear this is, then say what it lacks:\n{answer}");
         let request = Request::new(vec![Message::user(question)]);
         let reply = self.model.complete(&request, &|_| ()).await?;
         let (score, lacks) = reply.text.split_once(' ').unwrap_or((&reply.text, ""));
         // A critic that fails ends the run, with this as the reason. To go on, return an opinion instead.
-        let score: f64 =
-            score.parse().map_err(|_| CriticError::new(format!("the judge gave no score: {}", reply.text)))?;
-        let opinion = if score < ENOUGH { Opinion::retry(lacks).instruction(lacks) } else { Opinion::proceed(lacks) };
+        let score: f64 = score
+            .parse()
+            .map_err(|_| CriticError::new(format!("the judge gave no score: {}", reply.text)))?;
+        let opinion = if score < ENOUGH {
+            Opinion::retry(lacks).instruction(lacks)
+        } else {
+            Opinion::proceed(lacks)
+        };
         Ok(opinion.score(score).usage(reply.usage.unwrap_or_default()))
     }
 }
@@ -63,7 +74,8 @@ pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
     let writer = Scripted::new([
         Reply::text("The cache is invalidated on mutation.").usage(60, 9),
         Reply::text("When you change a file, the board reads it again.").usage(110, 12),
-        Reply::text("When a file changes, the board reads what is new and shows it at once.").usage(160, 17),
+        Reply::text("When a file changes, the board reads what is new and shows it at once.")
+            .usage(160, 17),
     ]);
     let judge = Scripted::new([
         Reply::text("0.3 Who does what? Say it for users.").usage(40, 11),
@@ -76,13 +88,24 @@ pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
         .max_steps(5)
         .record(RunWriter::create(runs, "judge_and_retry")?)
         .build()?;
-    Ok(engine.run("Explain in a sentence how the board follows files.").await)
+    Ok(engine
+        .run("Explain in a sentence how the board follows files.")
+        .await)
 }
 
 #[tokio::main(flavor = "current_thread")]
-#[allow(dead_code, clippy::print_stdout, reason = "a test takes this file in and calls `run`")]
+#[allow(
+    dead_code,
+    clippy::print_stdout,
+    reason = "a test takes this file in and calls `run`"
+)]
 async fn main() -> Result<(), Box<dyn Error>> {
     let result = run(Path::new("runs")).await?;
-    println!("{} after {} steps: {}", result.verdict.code, result.step_count, result.require_answer()?);
+    println!(
+        "{} after {} steps: {}",
+        result.verdict.code,
+        result.step_count,
+        result.require_answer()?
+    );
     Ok(())
 }

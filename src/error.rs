@@ -44,7 +44,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// Makes an error of `kind`; `message` names the thing and what is wrong with it.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hints: Vec::new(), source: None }
+        Self {
+            kind,
+            message: message.into(),
+            hints: Vec::new(),
+            source: None,
+        }
     }
 
     /// Adds one sentence of advice.
@@ -135,7 +140,10 @@ mod tests {
         }
         let error = Error::new(Kind::Usage, "no rules").because(Outer(io::Error::other("no disk")));
         assert_eq!(error.to_string(), "no rules");
-        assert_eq!(format!("{error:#}"), "no rules: the file is unread: no disk");
+        assert_eq!(
+            format!("{error:#}"),
+            "no rules: the file is unread: no disk"
+        );
         let error = error.hint("mount it").hint("or name another");
         let all = "no rules: the file is unread: no disk (hint: mount it; or name another)";
         assert_eq!(format!("{error:#}"), all);

@@ -34,12 +34,18 @@ fn main() -> ExitCode {
 /// Sends the log to stderr; `BOARD_LOG` holds a level (`debug`) or levels by target (`trace_board::live=trace,warn`).
 fn log() {
     let wanted = std::env::var("BOARD_LOG").unwrap_or_default();
-    let targets = wanted.parse::<Targets>().ok().filter(|_| !wanted.is_empty());
+    let targets = wanted
+        .parse::<Targets>()
+        .ok()
+        .filter(|_| !wanted.is_empty());
     let targets = targets.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| Door::new(io::stderr(), &io::stderr()))
         .with_ansi(cli::colours(&io::stderr()));
-    tracing_subscriber::registry().with(targets).with(lines).init();
+    tracing_subscriber::registry()
+        .with(targets)
+        .with(lines)
+        .init();
 }
 
 /// Prints the help or a usage error. Arguments may be file names, so they pass the door too.
@@ -51,8 +57,14 @@ fn explain(usage: &clap::Error) -> ExitCode {
     };
     // If the output is closed, the exit code still reports the error.
     let _ = match usage.use_stderr() {
-        true => write(&mut Door::new(io::stderr(), &io::stderr()), cli::colours(&io::stderr())),
-        false => write(&mut Door::new(io::stdout(), &io::stdout()), cli::colours(&io::stdout())),
+        true => write(
+            &mut Door::new(io::stderr(), &io::stderr()),
+            cli::colours(&io::stderr()),
+        ),
+        false => write(
+            &mut Door::new(io::stdout(), &io::stdout()),
+            cli::colours(&io::stdout()),
+        ),
     };
     ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(2))
 }
@@ -60,7 +72,10 @@ fn explain(usage: &clap::Error) -> ExitCode {
 fn report(error: &trace_board::Error) {
     let mut text = format!("board: {error}\n");
     error::causes(error).for_each(|cause| text.push_str(&format!("because: {cause}\n")));
-    error.hints().iter().for_each(|hint| text.push_str(&format!("hint: {hint}\n")));
+    error
+        .hints()
+        .iter()
+        .for_each(|hint| text.push_str(&format!("hint: {hint}\n")));
     // With stderr gone there is nobody left to tell.
     let _ = io::stderr().write_all(cli::visible(&text).as_bytes());
 }

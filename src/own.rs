@@ -39,7 +39,9 @@ pub(crate) fn open(path: &Path, access: Access) -> io::Result<File> {
     {
         use rustix::fs::OFlags;
         use std::os::unix::fs::OpenOptionsExt as _;
-        let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+        let flags = OFlags::NOFOLLOW
+            .union(OFlags::NONBLOCK)
+            .union(OFlags::NOCTTY);
         options.custom_flags(flags.bits().cast_signed()).mode(0o600);
     }
     let file = options.open(path)?;
@@ -67,7 +69,11 @@ pub(crate) fn lines(file: File, longest: usize, most: u64) -> impl Iterator<Item
     std::iter::from_fn(move || {
         loop {
             let mut line = Vec::new();
-            let read = input.by_ref().take(longest as u64 + 1).read_until(b'\n', &mut line).ok()?;
+            let read = input
+                .by_ref()
+                .take(longest as u64 + 1)
+                .read_until(b'\n', &mut line)
+                .ok()?;
             if line.pop_if(|last| *last == b'\n').is_some() {
                 return Some(line);
             }
@@ -86,15 +92,27 @@ mod tests {
     #[cfg(unix)]
     fn a_pipe_a_device_and_a_link_are_refused_without_waiting() {
         let dir = tempfile::tempdir().unwrap();
-        let (pipe, link, file) = (dir.path().join("pipe"), dir.path().join("link"), dir.path().join("file"));
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        let (pipe, link, file) = (
+            dir.path().join("pipe"),
+            dir.path().join("link"),
+            dir.path().join("file"),
+        );
+        let made = std::process::Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap();
         assert!(made.success());
         fs::write(&file, "a\n").unwrap();
         for target in [Path::new("/dev/zero"), &file, &pipe] {
             std::os::unix::fs::symlink(target, &link).unwrap();
             for access in [Access::Read, Access::Append, Access::Lock] {
                 let error = open(&link, access).unwrap_err();
-                assert_eq!(error.to_string(), "not a regular file", "{} {access:?}", target.display());
+                assert_eq!(
+                    error.to_string(),
+                    "not a regular file",
+                    "{} {access:?}",
+                    target.display()
+                );
             }
             fs::remove_file(&link).unwrap();
         }
@@ -103,7 +121,10 @@ mod tests {
                 assert!(open(odd, access).is_err(), "{} {access:?}", odd.display());
             }
         }
-        assert!(open(&file, Access::Read).is_ok() && open(&dir.path().join("none"), Access::Lock).is_ok());
+        assert!(
+            open(&file, Access::Read).is_ok()
+                && open(&dir.path().join("none"), Access::Lock).is_ok()
+        );
     }
 
     #[test]
@@ -112,7 +133,10 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         // Only root can give a file away.
         if std::os::unix::fs::chown(file.path(), Some(65_534), None).is_ok() {
-            assert_eq!(open(file.path(), Access::Read).unwrap_err().to_string(), "another user owns it");
+            assert_eq!(
+                open(file.path(), Access::Read).unwrap_err().to_string(),
+                "another user owns it"
+            );
         }
     }
 
@@ -122,10 +146,16 @@ mod tests {
         let read = |text: &str, longest, most| {
             fs::write(file.path(), text).unwrap();
             let found: Vec<_> = lines(File::open(file.path()).unwrap(), longest, most).collect();
-            found.into_iter().map(|line| String::from_utf8(line).unwrap()).collect::<Vec<_>>()
+            found
+                .into_iter()
+                .map(|line| String::from_utf8(line).unwrap())
+                .collect::<Vec<_>>()
         };
         let long = "x".repeat(100_000);
-        assert_eq!(read(&format!("a\n{long}\n\nb\nc"), 10, 1 << 20), ["a", "", "b"]);
+        assert_eq!(
+            read(&format!("a\n{long}\n\nb\nc"), 10, 1 << 20),
+            ["a", "", "b"]
+        );
         assert_eq!(read(&format!("a\n{long}"), 10, 1 << 20), ["a"]);
         assert_eq!(read("12345\n123456\n", 5, 1 << 20), ["12345"]);
         assert_eq!(read("a\nb\nc\n", 10, 4), ["a", "b"]);

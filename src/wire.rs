@@ -42,7 +42,9 @@ impl Wire {
         tcp.set_connect_timeout(Some(connect));
         tcp.set_nodelay(true);
         let mut builder = Client::builder(TokioExecutor::new());
-        builder.pool_idle_timeout(idle).pool_timer(TokioTimer::new());
+        builder
+            .pool_idle_timeout(idle)
+            .pool_timer(TokioTimer::new());
         if !is_tls {
             return Ok(Self::Plain(builder.build(tcp)));
         }
@@ -52,7 +54,9 @@ impl Wire {
                 .because(error)
                 .hint("install them (the package ca-certificates), or name a file of them in SSL_CERT_FILE")
         })?;
-        Ok(Self::Tls(builder.build(tls.https_only().enable_http1().wrap_connector(tcp))))
+        Ok(Self::Tls(builder.build(
+            tls.https_only().enable_http1().wrap_connector(tcp),
+        )))
     }
 
     /// Sends a request; the answer's head is here when this returns.
@@ -71,9 +75,15 @@ impl Wire {
             Self::Tls(client) => client.request(request).await,
         };
         let why = |error: hyper_util::client::legacy::Error| {
-            if error.is_connect() { format!("{CANNOT_CONNECT}{}", last(&error)) } else { chain(&error) }
+            if error.is_connect() {
+                format!("{CANNOT_CONNECT}{}", last(&error))
+            } else {
+                chain(&error)
+            }
         };
-        Ok(answered.map_err(why)?.map(|body| body.map_err(BodyError::from).boxed_unsync()))
+        Ok(answered
+            .map_err(why)?
+            .map(|body| body.map_err(BodyError::from).boxed_unsync()))
     }
 }
 
@@ -85,7 +95,9 @@ pub(crate) fn is_unreached(error: &str) -> bool {
 /// An error with its causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    for cause in std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string) {
+    for cause in
+        std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string)
+    {
         if !text.contains(&cause) {
             text.push_str(": ");
             text.push_str(&cause);

@@ -22,7 +22,11 @@ pub fn follow(reader: &mut RunReader, index: &mut Index, limit: u64) {
 /// The index of a run that is read as it is now.
 pub fn read_at_once(dir: &Path, settle: Duration) -> Index {
     let mut index = Index::default();
-    follow(&mut RunReader::settling(RunDir::alone(dir), settle), &mut index, u64::MAX);
+    follow(
+        &mut RunReader::settling(RunDir::alone(dir), settle),
+        &mut index,
+        u64::MAX,
+    );
     index
 }
 
@@ -41,7 +45,9 @@ pub fn meaning(index: &Index) -> Vec<String> {
             };
             match number.parse::<usize>() {
                 Ok(number) => {
-                    let name = number.checked_sub(1).and_then(|at| index.names().since(0).get(at));
+                    let name = number
+                        .checked_sub(1)
+                        .and_then(|at| index.names().since(0).get(at));
                     out.push_str(name.map_or("", |name| name));
                 }
                 Err(_) => out.push_str(number),
@@ -50,22 +56,54 @@ pub fn meaning(index: &Index) -> Vec<String> {
         }
         out
     };
-    let mut issues: Vec<String> = index.issues().listed().iter().map(|issue| said(issue)).collect();
+    let mut issues: Vec<String> = index
+        .issues()
+        .listed()
+        .iter()
+        .map(|issue| said(issue))
+        .collect();
     issues.sort();
     let mut all: Vec<String> = index.steps().iter().map(|step| said(step)).collect();
     all.extend(index.events().iter().map(|event| said(event)));
     all.extend(index.groups().iter().map(|group| said(group)));
     all.extend(index.segments().iter().map(|segment| said(segment)));
     all.push(said(index.tally()));
-    all.push(format!("{} failed, {} without line", index.failed_steps(), index.count_without_line()));
+    all.push(format!(
+        "{} failed, {} without line",
+        index.failed_steps(),
+        index.count_without_line()
+    ));
     all.push(said(index.manifest()));
     all.extend(issues);
     all.push(said(&index.passing_issues()));
-    all.push(said(&(index.steps_file(), index.events_file(), index.steps_read(), index.events_read())));
-    all.push(said(&(index.first_ts(), index.last_ts(), index.slowest_gap(), index.back_steps())));
-    all.push(said(&(0..index.steps().len()).map(|n| index.group_of(n)).collect::<Vec<_>>()));
-    all.push(said(&(0..index.groups().len()).map(|at| index.step_of(at)).collect::<Vec<_>>()));
-    all.push(said(&(index.lap_starts(), index.groups_without_line(), index.pending_group(), index.join_is_open())));
+    all.push(said(&(
+        index.steps_file(),
+        index.events_file(),
+        index.steps_read(),
+        index.events_read(),
+    )));
+    all.push(said(&(
+        index.first_ts(),
+        index.last_ts(),
+        index.slowest_gap(),
+        index.back_steps(),
+    )));
+    all.push(said(
+        &(0..index.steps().len())
+            .map(|n| index.group_of(n))
+            .collect::<Vec<_>>(),
+    ));
+    all.push(said(
+        &(0..index.groups().len())
+            .map(|at| index.step_of(at))
+            .collect::<Vec<_>>(),
+    ));
+    all.push(said(&(
+        index.lap_starts(),
+        index.groups_without_line(),
+        index.pending_group(),
+        index.join_is_open(),
+    )));
     all
 }
 
@@ -74,5 +112,7 @@ pub fn first_difference(left: &Index, right: &Index) -> Option<(String, String)>
     let (left, right) = (meaning(left), meaning(right));
     let longer = left.len().max(right.len());
     let at = |said: &[String], n: usize| said.get(n).cloned().unwrap_or_default();
-    (0..longer).map(|n| (at(&left, n), at(&right, n))).find(|(left, right)| left != right)
+    (0..longer)
+        .map(|n| (at(&left, n), at(&right, n)))
+        .find(|(left, right)| left != right)
 }

@@ -13,7 +13,9 @@ use trace_board::llm::{AgentFile, Client, Endpoint, Retry, Secret, Timeouts};
 
 /// The TOML file of an agent. Files that it names are the user's own; they are not read here.
 pub fn agent_file(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     if text.contains("system_file") || text.contains("structured_output") || text.contains('\\') {
         return;
     }
@@ -21,7 +23,10 @@ pub fn agent_file(data: &[u8]) {
     match AgentFile::parse(text, path) {
         Ok(file) => {
             assert!(!file.name().is_empty() || text.contains("name"));
-            assert!(file.objective().is_none_or(|objective| !objective.trim().is_empty()));
+            assert!(
+                file.objective()
+                    .is_none_or(|objective| !objective.trim().is_empty())
+            );
             let again = AgentFile::parse(text, path).expect("it was read before");
             assert_eq!(format!("{file:?}"), format!("{again:?}"));
         }
@@ -33,27 +38,42 @@ const KEY: &str = "sk-fuzzed-0123456789";
 
 /// What a server answers: the first byte says whether as a stream, and whether cut off.
 pub fn chat_wire(data: &[u8]) {
-    let Some((kind, body)) = data.split_first() else { return };
+    let Some((kind, body)) = data.split_first() else {
+        return;
+    };
     // The server gives the key away wherever the input says so.
     let body = String::from_utf8_lossy(body).replace('@', KEY).into_bytes();
     let (server, runtime, client) = surroundings();
-    *server.answer.lock().expect("nobody panicked") = Answer { stream: kind & 1 == 1, cut: kind & 2 == 2, body };
+    *server.answer.lock().expect("nobody panicked") = Answer {
+        stream: kind & 1 == 1,
+        cut: kind & 2 == 2,
+        body,
+    };
     let heard = Mutex::new(String::new());
     let request = Request::new(vec![Message::user("hello")]);
     let tell = |text: &str| heard.lock().expect("nobody panicked").push_str(text);
-    let replied = runtime.lock().expect("nobody panicked").block_on(client.complete(&request, &tell));
+    let replied = runtime
+        .lock()
+        .expect("nobody panicked")
+        .block_on(client.complete(&request, &tell));
     let heard = heard.into_inner().expect("nobody panicked");
     assert!(!heard.contains(KEY), "{heard}");
     match replied {
         Ok(reply) => {
             assert_eq!(reply.text, heard, "what is heard is what is said");
             assert!(!reply.text.is_empty() || !reply.tool_calls.is_empty());
-            assert!(reply.tool_calls.iter().all(|call| !call.id.is_empty()), "every call has an id");
+            assert!(
+                reply.tool_calls.iter().all(|call| !call.id.is_empty()),
+                "every call has an id"
+            );
             assert!(!format!("{reply:?}").contains(KEY), "{reply:?}");
         }
         Err(error) => {
             let said = error.to_string();
-            assert!(!said.contains(KEY) && !said.contains('\n') && said.len() < 2000, "{said}");
+            assert!(
+                !said.contains(KEY) && !said.contains('\n') && said.len() < 2000,
+                "{said}"
+            );
         }
     }
 }
@@ -77,8 +97,14 @@ fn surroundings() -> &'static Surroundings {
     ALL.get_or_init(|| {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
-        let server =
-            Arc::new(Server { address, answer: Mutex::new(Answer { stream: false, cut: false, body: vec![] }) });
+        let server = Arc::new(Server {
+            address,
+            answer: Mutex::new(Answer {
+                stream: false,
+                cut: false,
+                body: vec![],
+            }),
+        });
         let serving = Arc::clone(&server);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -87,9 +113,16 @@ fn surroundings() -> &'static Surroundings {
                 std::thread::spawn(move || server.serve(stream));
             }
         });
-        let retry = Retry { retries: 0, ..Retry::default() };
+        let retry = Retry {
+            retries: 0,
+            ..Retry::default()
+        };
         let short = Duration::from_secs(2);
-        let timeouts = Timeouts { connect: short, first_byte: short, whole: short };
+        let timeouts = Timeouts {
+            connect: short,
+            first_byte: short,
+            whole: short,
+        };
         let endpoint = Endpoint {
             base_url: format!("http://{}/v1", server.address),
             model: "tiny".to_owned(),
@@ -101,14 +134,23 @@ fn surroundings() -> &'static Surroundings {
             retry,
             timeouts,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        (server, Mutex::new(runtime), Client::new(endpoint).expect("the address is one"))
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        (
+            server,
+            Mutex::new(runtime),
+            Client::new(endpoint).expect("the address is one"),
+        )
     })
 }
 
 impl Server {
     fn serve(&self, stream: TcpStream) {
-        let Ok(mut out) = stream.try_clone() else { return };
+        let Ok(mut out) = stream.try_clone() else {
+            return;
+        };
         let mut reader = BufReader::new(stream);
         // The client has gone where this ends.
         while let Some(()) = self.answer_one(&mut reader, &mut out) {}
@@ -130,13 +172,18 @@ impl Server {
         }
         reader.take(len).read_to_end(&mut Vec::new()).ok()?;
         let answer = self.answer.lock().ok()?;
-        let kind = if answer.stream { "text/event-stream" } else { "application/json" };
+        let kind = if answer.stream {
+            "text/event-stream"
+        } else {
+            "application/json"
+        };
         let missing = usize::from(answer.cut);
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
             answer.body.len() + missing
         );
-        out.write_all(&[head.as_bytes(), &answer.body].concat()).ok()?;
+        out.write_all(&[head.as_bytes(), &answer.body].concat())
+            .ok()?;
         (!answer.cut).then_some(())
     }
 }

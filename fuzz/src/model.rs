@@ -22,7 +22,11 @@ pub fn lines(data: &[u8]) {
 fn line(data: &[u8]) {
     let (text, _) = repair(data);
     let (again, repairs) = repair(text.as_bytes());
-    assert_eq!((again.as_str(), repairs.len()), (text.as_str(), 0), "what is repaired needs no repair");
+    assert_eq!(
+        (again.as_str(), repairs.len()),
+        (text.as_str(), 0),
+        "what is repaired needs no repair"
+    );
     if let Some(json) = Json::parse(&text) {
         let written = json.to_string();
         let read = Json::parse(&written).expect("what is written is JSON");
@@ -32,10 +36,23 @@ fn line(data: &[u8]) {
     let strict = serde_json::from_slice::<Value>(data).ok();
     let mut names = Names::default();
     let (step, remarks) = format::step_head(data, &mut names);
-    assert_eq!((&step, &remarks), (&format::step_head(data, &mut Names::default()).0, &remarks));
+    assert_eq!(
+        (&step, &remarks),
+        (&format::step_head(data, &mut Names::default()).0, &remarks)
+    );
     agrees(step.fate, strict.as_ref(), remarks.len());
-    assert!(step.critics.iter().filter_map(|mark| mark.score).all(f64::is_finite), "{:?}", step.critics);
-    let texts = [&step.critic_reason, &step.error].into_iter().flatten().chain([&step.call]);
+    assert!(
+        step.critics
+            .iter()
+            .filter_map(|mark| mark.score)
+            .all(f64::is_finite),
+        "{:?}",
+        step.critics
+    );
+    let texts = [&step.critic_reason, &step.error]
+        .into_iter()
+        .flatten()
+        .chain([&step.call]);
     assert!(texts.into_iter().all(|text| text.len() <= MAX_HEAD_TEXT));
     let (event, _, remarks) = format::event_head(data, &mut Names::default());
     agrees(event.fate, strict.as_ref(), remarks.len());
@@ -48,7 +65,10 @@ fn agrees(fate: Fate, strict: Option<&Value>, remarks: usize) {
         Some(_) => assert_eq!(fate, Fate::Foreign),
         None => assert!(fate != Fate::Good || remarks > 0 || strict.is_none()),
     }
-    assert!(fate.is_readable() || remarks > 0, "a line that is not read has a remark");
+    assert!(
+        fate.is_readable() || remarks > 0,
+        "a line that is not read has a remark"
+    );
 }
 
 /// A manifest.
@@ -58,9 +78,23 @@ pub fn manifest(data: &[u8]) {
         Ok((manifest, _)) => {
             assert!(manifest.latency_s.is_none_or(f64::is_finite));
             assert!(manifest.tokens != Some(0) && manifest.failures.len() <= 32);
-            let texts = [&manifest.run_id, &manifest.status, &manifest.final_result, &manifest.model, &manifest.agent];
-            assert!(texts.into_iter().flatten().all(|text| text.len() <= MAX_HEAD_TEXT));
-            assert_eq!(format!("{:?}", format::manifest(data).expect("it was read").0), format!("{manifest:?}"));
+            let texts = [
+                &manifest.run_id,
+                &manifest.status,
+                &manifest.final_result,
+                &manifest.model,
+                &manifest.agent,
+            ];
+            assert!(
+                texts
+                    .into_iter()
+                    .flatten()
+                    .all(|text| text.len() <= MAX_HEAD_TEXT)
+            );
+            assert_eq!(
+                format!("{:?}", format::manifest(data).expect("it was read").0),
+                format!("{manifest:?}")
+            );
         }
         Err((_, why)) => assert!(!object && !why.is_empty(), "{why}"),
     }
@@ -69,10 +103,14 @@ pub fn manifest(data: &[u8]) {
 /// A secret, planted where an input says so, is on no line that is blanked.
 pub fn redact(data: &[u8]) {
     const PLANT: &str = "plant-8f3a1c77";
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     let text = text.replace('@', PLANT);
-    let mut kept =
-        vec![serde_json::json!({"password": PLANT}).to_string(), serde_json::json!({"said": text}).to_string()];
+    let mut kept = vec![
+        serde_json::json!({"password": PLANT}).to_string(),
+        serde_json::json!({"said": text}).to_string(),
+    ];
     kept.extend(text.lines().map(str::to_owned));
     let mut search = Search::default();
     kept.iter().for_each(|line| search.read(line.as_bytes()));
@@ -80,9 +118,11 @@ pub fn redact(data: &[u8]) {
     for line in &kept {
         let blanked = secrets.blank(line.as_bytes());
         assert!(!blanked.contains(PLANT), "{line} became {blanked}");
-        let json: Value = serde_json::from_str(&blanked).unwrap_or_else(|wrong| panic!("{wrong}: {blanked}"));
+        let json: Value =
+            serde_json::from_str(&blanked).unwrap_or_else(|wrong| panic!("{wrong}: {blanked}"));
         assert!(blanked.contains(BLANK) || !line.contains(PLANT));
-        if let (Value::Object(blank), Ok(Value::Object(was))) = (&json, serde_json::from_str(line)) {
+        if let (Value::Object(blank), Ok(Value::Object(was))) = (&json, serde_json::from_str(line))
+        {
             assert!(blank.len() <= was.len(), "nothing is added");
         }
     }

@@ -1,10 +1,14 @@
 //! What holds for a model's text? There is a decision or an error that says why, and neither is larger than the text.
 
-use trace_board::engine::{Decision, JsonText, Parsed, Parser, ReAct, Severity, ToolCall, XmlText, native};
+use trace_board::engine::{
+    Decision, JsonText, Parsed, Parser, ReAct, Severity, ToolCall, XmlText, native,
+};
 
 /// A text, read in each of the grammars and as the arguments of a native call.
 pub fn model_text(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     let parsers: [&dyn Parser; 3] = [&ReAct, &JsonText, &XmlText];
     for parser in parsers {
         check(text, &parser.parse(text));
@@ -33,8 +37,11 @@ fn check(text: &str, parsed: &Parsed) {
 
 /// What was read, written as JSON, is read as the same without a repair.
 fn reads_back(decision: &Decision) {
-    let actions: Vec<_> =
-        decision.actions.iter().map(|action| serde_json::json!({"name": action.name, "args": action.args})).collect();
+    let actions: Vec<_> = decision
+        .actions
+        .iter()
+        .map(|action| serde_json::json!({"name": action.name, "args": action.args}))
+        .collect();
     let mut object = serde_json::json!({"mode": decision.mode.as_str()});
     if !actions.is_empty() {
         object["actions"] = actions.into();
@@ -44,10 +51,20 @@ fn reads_back(decision: &Decision) {
     }
     let written = object.to_string();
     let again = JsonText.parse(&written);
-    let read = again.decision.unwrap_or_else(|| panic!("{written} is a decision: {:?}", again.diagnostics));
-    assert_eq!((read.mode, &read.final_answer), (decision.mode, &decision.final_answer), "{written}");
+    let read = again
+        .decision
+        .unwrap_or_else(|| panic!("{written} is a decision: {:?}", again.diagnostics));
+    assert_eq!(
+        (read.mode, &read.final_answer),
+        (decision.mode, &decision.final_answer),
+        "{written}"
+    );
     let parts = |decision: &Decision| {
-        decision.actions.iter().map(|action| (action.name.clone(), action.args.clone())).collect::<Vec<_>>()
+        decision
+            .actions
+            .iter()
+            .map(|action| (action.name.clone(), action.args.clone()))
+            .collect::<Vec<_>>()
     };
     assert_eq!(parts(&read), parts(decision), "{written}");
 }

@@ -14,35 +14,68 @@ use trace_board::trace::{RunDir, RunReader};
 use super::index::{first_difference, follow};
 
 /// The names under which files are taken for traces.
-const NAMES: [&str; 5] = ["a.jsonl", "11111111-1111-4111-8111-111111111111.jsonl", "a.json", "a.traj", "a.traj.json"];
+const NAMES: [&str; 5] = [
+    "a.jsonl",
+    "11111111-1111-4111-8111-111111111111.jsonl",
+    "a.json",
+    "a.traj",
+    "a.traj.json",
+];
 /// More pieces make a run slow, and find nothing else.
 const MAX_PIECES: usize = 32;
 
 /// A file that grows. The first byte says how it is called, the second one in how many pieces it comes.
 pub fn tools(data: &[u8]) {
-    let [name, pieces, content @ ..] = data else { return };
+    let [name, pieces, content @ ..] = data else {
+        return;
+    };
     let temp = TempDir::new().expect("a temporary directory");
     let path = temp.path().join(NAMES[usize::from(*name) % NAMES.len()]);
     fs::write(&path, content).expect("a temporary file can be written");
-    let Ok(Some(dir)) = RunDir::of_file(&path) else { return };
+    let Ok(Some(dir)) = RunDir::of_file(&path) else {
+        return;
+    };
     let mut whole = Index::default();
-    follow(&mut RunReader::settling(dir.clone(), Duration::ZERO), &mut whole, u64::MAX);
+    follow(
+        &mut RunReader::settling(dir.clone(), Duration::ZERO),
+        &mut whole,
+        u64::MAX,
+    );
     pages(&dir, &whole);
     // Of a document that was whole once, what it said stays until it is whole again.
     if path.extension().is_none_or(|end| end != "jsonl") {
         return;
     }
-    grow(&dir, &path, content, 1 + usize::from(*pieces) % MAX_PIECES, &whole);
+    grow(
+        &dir,
+        &path,
+        content,
+        1 + usize::from(*pieces) % MAX_PIECES,
+        &whole,
+    );
 }
 
 /// Each step that is listed can be read, and says what the index says of it.
 fn pages(dir: &RunDir, index: &Index) {
     for (n, head) in index.steps().iter().enumerate() {
-        let line = dir.line(|| index, TraceFile::Steps, head.span).expect("a listed step can be read");
+        let line = dir
+            .line(|| index, TraceFile::Steps, head.span)
+            .expect("a listed step can be read");
         let (page, remarks) = step_head(&line, &mut index.names().clone());
-        assert!(remarks.is_empty() && page.fate == Fate::Good, "step {n}: {remarks:?}");
+        assert!(
+            remarks.is_empty() && page.fate == Fate::Good,
+            "step {n}: {remarks:?}"
+        );
         // These are known from the records alone.
-        let StepHead { span, line, parts, unanswered, is_left, is_nested, .. } = head.clone();
+        let StepHead {
+            span,
+            line,
+            parts,
+            unanswered,
+            is_left,
+            is_nested,
+            ..
+        } = head.clone();
         let page = StepHead {
             span,
             line,
@@ -61,10 +94,14 @@ fn pages(dir: &RunDir, index: &Index) {
 /// Read after each piece, it ends on the same index.
 fn grow(dir: &RunDir, path: &Path, content: &[u8], pieces: usize, whole: &Index) {
     fs::write(path, b"").expect("a temporary file can be written");
-    let (mut reader, mut index) = (RunReader::settling(dir.clone(), Duration::ZERO), Index::default());
+    let (mut reader, mut index) = (
+        RunReader::settling(dir.clone(), Duration::ZERO),
+        Index::default(),
+    );
     for piece in content.chunks(content.len() / pieces + 1) {
         let file = OpenOptions::new().append(true).open(path);
-        file.and_then(|mut file| file.write_all(piece)).expect("a temporary file can be written");
+        file.and_then(|mut file| file.write_all(piece))
+            .expect("a temporary file can be written");
         follow(&mut reader, &mut index, u64::MAX);
     }
     assert_eq!(first_difference(&index, whole), None);

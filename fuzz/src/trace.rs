@@ -23,7 +23,9 @@ const MAX_STEPS: usize = 24;
 
 /// The steps and the events of an input.
 fn files(data: &[u8]) -> [&[u8]; 2] {
-    let between = data.windows(BETWEEN.len()).position(|bytes| bytes == BETWEEN);
+    let between = data
+        .windows(BETWEEN.len())
+        .position(|bytes| bytes == BETWEEN);
     match between {
         // The LF before the mark ends the last step.
         Some(at) => [&data[..=at], &data[at + BETWEEN.len()..]],
@@ -32,15 +34,26 @@ fn files(data: &[u8]) -> [&[u8]; 2] {
 }
 
 fn append(dir: &Path, file: TraceFile, bytes: &[u8]) {
-    let opened = OpenOptions::new().create(true).append(true).open(dir.join(file.name()));
-    opened.and_then(|mut file| file.write_all(bytes)).expect("a temporary file can be written");
+    let opened = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(dir.join(file.name()));
+    opened
+        .and_then(|mut file| file.write_all(bytes))
+        .expect("a temporary file can be written");
 }
 
 /// Two growing files, read after each piece and at once. The first bytes say how long the pieces are.
 pub fn tail(data: &[u8]) {
-    let Some((plan, rest)) = data.split_at_checked(PLAN_BYTES) else { return };
+    let Some((plan, rest)) = data.split_at_checked(PLAN_BYTES) else {
+        return;
+    };
     let dir = TempDir::new().expect("a temporary directory");
-    let limit = if plan[0] == 0 { u64::MAX } else { u64::from(plan[0]) };
+    let limit = if plan[0] == 0 {
+        u64::MAX
+    } else {
+        u64::from(plan[0])
+    };
     let [steps, events] = files(rest);
     let mut left = [(TraceFile::Steps, steps), (TraceFile::Events, events)];
     let mut reader = RunReader::settling(RunDir::alone(dir.path()), Duration::ZERO);
@@ -59,8 +72,16 @@ pub fn tail(data: &[u8]) {
     let at_once = read_at_once(dir.path(), Duration::ZERO);
     assert_eq!(first_difference(&index, &at_once), None);
     let spans: [Vec<(Span, u64)>; 2] = [
-        at_once.steps().iter().map(|step| (step.span, step.line)).collect(),
-        at_once.events().iter().map(|event| (event.span, event.line)).collect(),
+        at_once
+            .steps()
+            .iter()
+            .map(|step| (step.span, step.line))
+            .collect(),
+        at_once
+            .events()
+            .iter()
+            .map(|event| (event.span, event.line))
+            .collect(),
     ];
     for (bytes, spans) in [steps, events].into_iter().zip(spans) {
         lie_inside(bytes, &spans);
@@ -72,8 +93,13 @@ fn lie_inside(bytes: &[u8], spans: &[(Span, u64)]) {
     let mut end = 0;
     for (span, number) in spans {
         let (start, len) = (span.offset as usize, span.len as usize);
-        let line = bytes.get(start..start + len).expect("a line lies inside its file");
-        assert!(!line.contains(&b'\n') && start >= end, "a line holds no line end and lies behind the one before");
+        let line = bytes
+            .get(start..start + len)
+            .expect("a line lies inside its file");
+        assert!(
+            !line.contains(&b'\n') && start >= end,
+            "a line holds no line end and lies behind the one before"
+        );
         let before = bytes[..start].iter().filter(|byte| **byte == b'\n').count() as u64;
         assert_eq!(before + 1, *number, "the line at {start}");
         end = start + len;
@@ -85,7 +111,9 @@ struct Files<'a>(&'a RunDir);
 
 impl Lines for Files<'_> {
     fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
-        self.0.read_span(file, span).map_err(|error| error.to_string())
+        self.0
+            .read_span(file, span)
+            .map_err(|error| error.to_string())
     }
 
     fn manifest(&self) -> Result<Vec<u8>, String> {
@@ -101,9 +129,15 @@ impl Lines for Files<'_> {
 pub fn state(data: &[u8]) {
     let [steps, events] = files(data);
     for line in steps.split(|byte| *byte == b'\n') {
-        let Some(line) = std::str::from_utf8(line).ok().and_then(Json::parse) else { continue };
+        let Some(line) = std::str::from_utf8(line).ok().and_then(Json::parse) else {
+            continue;
+        };
         assert_eq!(diff(&line, &line).pieces(100, 100).pieces, [], "{line}");
-        for change in line.get("state_diff").map(changes_of_step).unwrap_or_default() {
+        for change in line
+            .get("state_diff")
+            .map(changes_of_step)
+            .unwrap_or_default()
+        {
             let (path, words) = change.row();
             assert!(path == change.key || path.starts_with(change.key), "{path}");
             assert!(!words.is_empty(), "{path}");

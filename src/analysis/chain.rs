@@ -70,7 +70,11 @@ impl Sort {
 }
 
 /// The stretches that explain an end under `mark` and `reason`, the best explanation first; at most two.
-pub(super) fn before_the_stop(index: &Index, mark: RunStatus, reason: Option<&str>) -> Vec<Stretch> {
+pub(super) fn before_the_stop(
+    index: &Index,
+    mark: RunStatus,
+    reason: Option<&str>,
+) -> Vec<Stretch> {
     use Sort::{Error, Fall, Growth, Idle, Same, Turns};
     let reason = reason.map(StopReason::parse);
     let wanted: &[Sort] = match (mark, reason) {
@@ -85,7 +89,10 @@ pub(super) fn before_the_stop(index: &Index, mark: RunStatus, reason: Option<&st
         (RunStatus::Error, _) => &[Error],
         _ => return Vec::new(),
     };
-    let mut found: Vec<Stretch> = wanted.iter().filter_map(|sort| stretch(index, *sort)).collect();
+    let mut found: Vec<Stretch> = wanted
+        .iter()
+        .filter_map(|sort| stretch(index, *sort))
+        .collect();
     // Steps that do the same again rarely change anything; the loop says it better.
     if found.iter().any(|stretch| stretch.sort.is_loop()) {
         found.retain(|stretch| stretch.sort != Idle);
@@ -96,7 +103,11 @@ pub(super) fn before_the_stop(index: &Index, mark: RunStatus, reason: Option<&st
 
 /// Whether the trace of another tool just ends, without a record of why.
 fn just_ends(index: &Index) -> bool {
-    index.format().is_one_file() && index.manifest().get().is_some_and(|manifest| manifest.ended.is_none())
+    index.format().is_one_file()
+        && index
+            .manifest()
+            .get()
+            .is_some_and(|manifest| manifest.ended.is_none())
 }
 
 /// The stretch of one sort that reaches the end of the newest run.
@@ -106,14 +117,20 @@ fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
     let (first, text) = match sort {
         Sort::Same | Sort::Turns => {
             let mut repeats = Repeats::default();
-            steps.clone().for_each(|(n, step)| repeats.push(n, key(index, step)));
-            let repeat = repeats.now().filter(|repeat| (repeat.period == 1) == (sort == Sort::Same))?;
+            steps
+                .clone()
+                .for_each(|(n, step)| repeats.push(n, key(index, step)));
+            let repeat = repeats
+                .now()
+                .filter(|repeat| (repeat.period == 1) == (sort == Sort::Same))?;
             (repeat.first, repeat.text(index))
         }
         Sort::Error => {
             let (last, step) = steps.clone().next_back()?;
             let last = failure(index, last, step)?;
-            let (first, times) = tail(steps.clone(), |(n, step)| failure(index, n, step).as_ref() == Some(&last))?;
+            let (first, times) = tail(steps.clone(), |(n, step)| {
+                failure(index, n, step).as_ref() == Some(&last)
+            })?;
             let text = format!("{times} steps in a row failed alike: {}", short(&last));
             (times >= MIN_ERRORS).then_some((first, text))?
         }
@@ -123,16 +140,27 @@ fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
             if !index.format().tells_each_change() {
                 return None;
             }
-            let idle = |(_, step): (usize, &StepHead)| step.fate.is_readable() && step.changed.is_empty();
+            let idle =
+                |(_, step): (usize, &StepHead)| step.fate.is_readable() && step.changed.is_empty();
             let (first, times) = tail(steps.clone(), idle)?;
-            (times >= MIN_IDLE).then(|| (first, format!("{times} steps in a row changed nothing in the state")))?
+            (times >= MIN_IDLE).then(|| {
+                (
+                    first,
+                    format!("{times} steps in a row changed nothing in the state"),
+                )
+            })?
         }
         Sort::Fall => fall(index)?,
         Sort::Growth => growth(index)?,
     };
     let (last, _) = steps.clone().next_back()?;
     let begin = steps.clone().find(|(n, _)| *n == first).map(label)?;
-    Some(Stretch { sort, first, last, text: format!("From {begin} on {text}") })
+    Some(Stretch {
+        sort,
+        first,
+        last,
+        text: format!("From {begin} on {text}"),
+    })
 }
 
 /// How many steps at the end are `like`, and the first of them.
@@ -141,7 +169,9 @@ fn tail<'a>(
     like: impl Fn((usize, &'a StepHead)) -> bool,
 ) -> Option<(usize, usize)> {
     let row = steps.rev().take_while(|step| like(*step));
-    row.fold(None, |found, (n, _)| Some((n, found.map_or(1, |(_, times)| times + 1))))
+    row.fold(None, |found, (n, _)| {
+        Some((n, found.map_or(1, |(_, times)| times + 1)))
+    })
 }
 
 /// A critic whose scores fall up to the end: each below the one before, and by more than 0.3 in all.
@@ -150,16 +180,25 @@ fn fall(index: &Index) -> Option<(usize, String)> {
     for (n, step) in newest_run(index) {
         for mark in &step.critics {
             let Some(score) = mark.score else { continue };
-            rows.entry(mark.name).or_default().push(n, score, |before, now| now < before);
+            rows.entry(mark.name)
+                .or_default()
+                .push(n, score, |before, now| now < before);
         }
     }
     let lost = |trend: &Trend| trend.from - trend.to;
-    let falling = rows.into_iter().filter(|(_, trend)| trend.len >= MIN_TREND && is_fall(trend.from, trend.to));
+    let falling = rows
+        .into_iter()
+        .filter(|(_, trend)| trend.len >= MIN_TREND && is_fall(trend.from, trend.to));
     // Of equal falls the earlier name in the file, so that the words do not change from look to look.
-    let deepest = falling.max_by(|(a, one), (b, other)| lost(one).total_cmp(&lost(other)).then(b.cmp(a)));
+    let deepest =
+        falling.max_by(|(a, one), (b, other)| lost(one).total_cmp(&lost(other)).then(b.cmp(a)));
     deepest.map(|(name, trend)| {
-        let words =
-            format!("the scores of {} fall from {} to {}", index.name(name), score(trend.from), score(trend.to));
+        let words = format!(
+            "the scores of {} fall from {} to {}",
+            index.name(name),
+            score(trend.from),
+            score(trend.to)
+        );
         (trend.first, words)
     })
 }
@@ -173,8 +212,15 @@ fn growth(index: &Index) -> Option<(usize, String)> {
     }
     (row.len >= MIN_TREND && row.to >= 2.0 * row.from).then(|| {
         let (from, to) = (count(row.from as u64), count(row.to as u64));
-        let about = if (row.first..index.steps().len()).any(|n| index.tokens_estimated(n)) { "about " } else { "" };
-        (row.first, format!("requests grow from {about}{from} to {to} tokens"))
+        let about = if (row.first..index.steps().len()).any(|n| index.tokens_estimated(n)) {
+            "about "
+        } else {
+            ""
+        };
+        (
+            row.first,
+            format!("requests grow from {about}{from} to {to} tokens"),
+        )
     })
 }
 
@@ -206,7 +252,10 @@ const NOT_UNDERSTOOD: &str = "wait: model text not understood";
 /// What a step asks for, where the index keeps all of it.
 pub(super) fn key<'a>(index: &Index, step: &'a StepHead) -> Option<&'a str> {
     // Arguments that were cut or left out are marked so, and of several actions only the first is kept.
-    let whole = step.fate.is_readable() && step.actions <= 1 && !step.call.is_empty() && !step.call.contains('…');
+    let whole = step.fate.is_readable()
+        && step.actions <= 1
+        && !step.call.is_empty()
+        && !step.call.contains('…');
     match index.name(step.mode) {
         "handoff" => None,
         "wait" if &*step.call != NOT_UNDERSTOOD => Some(WAIT),
@@ -215,10 +264,21 @@ pub(super) fn key<'a>(index: &Index, step: &'a StepHead) -> Option<&'a str> {
 }
 
 /// What failed in a step, in the words of the trace.
-pub(super) fn failure<'a>(index: &'a Index, n: usize, step: &'a StepHead) -> Option<std::borrow::Cow<'a, str>> {
+pub(super) fn failure<'a>(
+    index: &'a Index,
+    n: usize,
+    step: &'a StepHead,
+) -> Option<std::borrow::Cow<'a, str>> {
     let event = || index.error_of(n).map(|(_, text)| &**text);
-    let code = || step.returncode.map(|code| format!("a command returned {code}"));
-    step.error.as_deref().or_else(event).map(Into::into).or_else(|| code().map(Into::into))
+    let code = || {
+        step.returncode
+            .map(|code| format!("a command returned {code}"))
+    };
+    step.error
+        .as_deref()
+        .or_else(event)
+        .map(Into::into)
+        .or_else(|| code().map(Into::into))
 }
 
 /// What became of a call, by the error of its step's head: a call that somebody stopped did not fail.
@@ -257,7 +317,11 @@ impl<'a> Repeats<'a> {
 
     pub(super) fn push(&mut self, n: usize, key: Option<&'a str>) {
         for (equal, before) in self.equal.iter_mut().zip(self.recent) {
-            *equal = if key.is_some() && key == before { *equal + 1 } else { 0 };
+            *equal = if key.is_some() && key == before {
+                *equal + 1
+            } else {
+                0
+            };
         }
         self.recent.rotate_right(1);
         if let Some(newest) = self.recent.first_mut() {
@@ -276,7 +340,12 @@ impl<'a> Repeats<'a> {
                 _ => MIN_ROUNDS * period,
             };
             let first = (self.last + 1).checked_sub(len)?;
-            (equal > 0 && len >= least).then_some(Repeat { first, period, len, calls: self.recent })
+            (equal > 0 && len >= least).then_some(Repeat {
+                first,
+                period,
+                len,
+                calls: self.recent,
+            })
         })
     }
 }
@@ -285,7 +354,14 @@ impl Repeat<'_> {
     /// The calls of one round, and the same in one line.
     fn round(&self) -> (Vec<&str>, String) {
         // The call that comes first in the stretch leads.
-        let mut round: Vec<&str> = self.calls.iter().copied().take(self.period).flatten().rev().collect();
+        let mut round: Vec<&str> = self
+            .calls
+            .iter()
+            .copied()
+            .take(self.period)
+            .flatten()
+            .rev()
+            .collect();
         let led = self.len % round.len().max(1);
         round.rotate_right(led);
         let calls: Vec<String> = round.iter().map(|call| short(call)).collect();
@@ -298,10 +374,15 @@ impl Repeat<'_> {
         let times = self.len;
         match (round.as_slice(), self.mode(index)) {
             ([WAIT], _) => format!("the agent only waited, {} in a row", counted(times, "step")),
-            ([NOT_UNDERSTOOD], _) => format!("the model's text was not understood {times} times in a row"),
+            ([NOT_UNDERSTOOD], _) => {
+                format!("the model's text was not understood {times} times in a row")
+            }
             ([_], "final") => format!("the same answer was given {times} times in a row"),
             ([_], _) => format!("the same call was made {times} times in a row: {calls}"),
-            (round, _) => format!("{} calls take turns for {times} steps: {calls}", number(round.len())),
+            (round, _) => format!(
+                "{} calls take turns for {times} steps: {calls}",
+                number(round.len())
+            ),
         }
     }
 
@@ -309,7 +390,9 @@ impl Repeat<'_> {
     pub(super) fn begins(&self, index: &Index) -> String {
         let (round, calls) = self.round();
         match (round.as_slice(), self.mode(index)) {
-            ([NOT_UNDERSTOOD], _) => "the model's text is not understood again and again".to_owned(),
+            ([NOT_UNDERSTOOD], _) => {
+                "the model's text is not understood again and again".to_owned()
+            }
             ([_], "final") => "the same answer again and again".to_owned(),
             ([_], _) => format!("the same call again and again: {calls}"),
             (round, _) => format!("{} calls take turns: {calls}", number(round.len())),
@@ -317,7 +400,11 @@ impl Repeat<'_> {
     }
 
     fn mode<'i>(&self, index: &'i Index) -> &'i str {
-        index.steps().get(self.first).map(|step| index.name(step.mode)).unwrap_or_default()
+        index
+            .steps()
+            .get(self.first)
+            .map(|step| index.name(step.mode))
+            .unwrap_or_default()
     }
 }
 
@@ -329,5 +416,9 @@ fn number(calls: usize) -> &'static str {
 fn short(text: &str) -> String {
     let mut chars = text.trim_end_matches('.').chars();
     let head: String = chars.by_ref().take(MAX_CHARS).collect();
-    if chars.next().is_some() { format!("{head}…") } else { head }
+    if chars.next().is_some() {
+        format!("{head}…")
+    } else {
+        head
+    }
 }

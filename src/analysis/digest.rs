@@ -89,7 +89,11 @@ pub fn digest(record: &Json<'_>) -> String {
     found.sort_by_key(|(rank, ..)| *rank);
     let mut out = String::new();
     for (_, key, value) in found {
-        let part = if key.is_empty() || is_plain(key) { value } else { format!("{key} {value}") };
+        let part = if key.is_empty() || is_plain(key) {
+            value
+        } else {
+            format!("{key} {value}")
+        };
         if part.is_empty() || out.contains(&part) {
             continue;
         }
@@ -108,21 +112,46 @@ pub fn digest(record: &Json<'_>) -> String {
 fn is_plain(key: &str) -> bool {
     matches!(
         key,
-        "text" | "content" | "message" | "thinking" | "name" | "tool_name" | "command" | "cmd" | "error" | "output"
+        "text"
+            | "content"
+            | "message"
+            | "thinking"
+            | "name"
+            | "tool_name"
+            | "command"
+            | "cmd"
+            | "error"
+            | "output"
     )
 }
 
 /// What one critic said: its name, score, action and reason stay together, since a list of names beside a list of scores
 /// does not tell whose is whose.
 fn critic(value: &Json<'_>) -> Option<String> {
-    let name = value.get("critic_name").or_else(|| value.get("name")).and_then(Json::as_str)?;
-    let score = value.get("score").filter(|score| matches!(score, Json::Number(_)))?.to_string();
-    let words = ["action", "reason"].map(|key| value.get(key).and_then(Json::as_str).unwrap_or_default());
-    let parts = [name, &score].into_iter().chain(words).flat_map(str::split_whitespace).take(40);
+    let name = value
+        .get("critic_name")
+        .or_else(|| value.get("name"))
+        .and_then(Json::as_str)?;
+    let score = value
+        .get("score")
+        .filter(|score| matches!(score, Json::Number(_)))?
+        .to_string();
+    let words =
+        ["action", "reason"].map(|key| value.get(key).and_then(Json::as_str).unwrap_or_default());
+    let parts = [name, &score]
+        .into_iter()
+        .chain(words)
+        .flat_map(str::split_whitespace)
+        .take(40);
     Some(clipped(&parts.collect::<Vec<_>>().join(" "), MAX_VALUE).into_owned())
 }
 
-fn collect<'a>(value: &'a Json<'a>, key: &'a str, depth: usize, found: &mut Vec<(usize, &'a str, String)>) {
+fn collect<'a>(
+    value: &'a Json<'a>,
+    key: &'a str,
+    depth: usize,
+    found: &mut Vec<(usize, &'a str, String)>,
+) {
     let rank = TELLING.iter().position(|telling| *telling == key);
     match value {
         Json::Object(members) if depth < MAX_DEPTH => {
@@ -135,13 +164,22 @@ fn collect<'a>(value: &'a Json<'a>, key: &'a str, depth: usize, found: &mut Vec<
             }
         }
         Json::Array(items) if depth < MAX_DEPTH => {
-            items.iter().take(MAX_ITEMS).for_each(|item| collect(item, key, depth + 1, found));
+            items
+                .iter()
+                .take(MAX_ITEMS)
+                .for_each(|item| collect(item, key, depth + 1, found));
         }
         Json::String(text) if !text.trim().is_empty() => {
-            let words = text.split_whitespace().take(40).collect::<Vec<_>>().join(" ");
+            let words = text
+                .split_whitespace()
+                .take(40)
+                .collect::<Vec<_>>()
+                .join(" ");
             found.extend(rank.map(|rank| (rank, key, clipped(&words, MAX_VALUE).into_owned())));
         }
-        Json::Number(_) | Json::Bool(_) => found.extend(rank.map(|rank| (rank, key, value.to_string()))),
+        Json::Number(_) | Json::Bool(_) => {
+            found.extend(rank.map(|rank| (rank, key, value.to_string())))
+        }
         _ => {}
     }
 }
@@ -169,16 +207,31 @@ mod tests {
         let event = r#"{"phase": "CRITIC", "payload": {"stage": "outputs", "critic_outputs": [
             {"critic_name": "neighbour", "action": "retry", "score": 0.4, "reason": "the hedge is not straight"},
             {"critic_name": "botanist", "action": "stop", "score": 0.2}]}}"#;
-        assert_eq!(of(event), "neighbour 0.4 retry the hedge is not straight · botanist 0.2 stop");
+        assert_eq!(
+            of(event),
+            "neighbour 0.4 retry the hedge is not straight · botanist 0.2 stop"
+        );
     }
 
     #[test]
     fn long_and_deep_records_are_bound() {
-        assert!(of(&format!(r#"{{"text": "{}"}}"#, "x".repeat(5_000))).chars().count() <= MAX_VALUE + 1);
+        assert!(
+            of(&format!(r#"{{"text": "{}"}}"#, "x".repeat(5_000)))
+                .chars()
+                .count()
+                <= MAX_VALUE + 1
+        );
         let deep = format!("{}1{}", r#"{"content": "#.repeat(40), "}".repeat(40));
         assert_eq!(of(&deep), "");
-        let many: Vec<String> = (0..100).map(|n| format!(r#"{{"name": "tool number {n}"}}"#)).collect();
-        assert!(of(&format!(r#"{{"content": [{}]}}"#, many.join(","))).chars().count() <= MAX_CHARS);
+        let many: Vec<String> = (0..100)
+            .map(|n| format!(r#"{{"name": "tool number {n}"}}"#))
+            .collect();
+        assert!(
+            of(&format!(r#"{{"content": [{}]}}"#, many.join(",")))
+                .chars()
+                .count()
+                <= MAX_CHARS
+        );
         assert_eq!(of("{}"), "");
     }
 }

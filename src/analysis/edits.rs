@@ -23,5 +23,8 @@ pub(super) fn numbered<T: Eq + Hash>(
         let next = known.len() as u64;
         *known.entry(item).or_insert(next)
     };
-    (old.map(&mut number).collect(), new.map(&mut number).collect())
+    (
+        old.map(&mut number).collect(),
+        new.map(&mut number).collect(),
+    )
 }

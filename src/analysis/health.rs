@@ -2,7 +2,9 @@
 
 use super::format::{self, count as thousands, counted};
 use crate::model::index::{FileState, Why};
-use crate::model::{Can, Index, Issue, IssueKind, ManifestState, StepHead, StopVerdict, Total, TraceFile};
+use crate::model::{
+    Can, Index, Issue, IssueKind, ManifestState, StepHead, StopVerdict, Total, TraceFile,
+};
 
 /// All issues of a run: those met while reading, those that hold now, and those that only the whole shows.
 pub fn issues(index: &Index) -> Vec<Issue> {
@@ -23,8 +25,15 @@ pub fn counts(index: &Index) -> (usize, usize) {
     let problems = rest().filter(|issue| issue.kind.is_problem()).count() + skipped;
     // The newest round may still get its line. None of the others costs data.
     let open = usize::from(index.pending_group().is_some());
-    let lost = if index.is_cut() { 0 } else { index.count_without_line().saturating_sub(open) };
-    (index.issues().total() + rest().count() + lost + skipped, index.issues().problems() + problems)
+    let lost = if index.is_cut() {
+        0
+    } else {
+        index.count_without_line().saturating_sub(open)
+    };
+    (
+        index.issues().total() + rest().count() + lost + skipped,
+        index.issues().problems() + problems,
+    )
 }
 
 /// All of them and those that cost data, in words: "2 problems, 1 note", or "clean".
@@ -33,7 +42,11 @@ pub fn in_words((total, problems): (usize, usize)) -> String {
         (0, 0) => "clean".to_owned(),
         (0, notes) => counted(notes, "note"),
         (problems, 0) => counted(problems, "problem"),
-        (problems, notes) => format!("{}, {}", counted(problems, "problem"), counted(notes, "note")),
+        (problems, notes) => format!(
+            "{}, {}",
+            counted(problems, "problem"),
+            counted(notes, "note")
+        ),
     }
 }
 
@@ -43,7 +56,10 @@ const MAX_SKIPS: usize = 20;
 /// The lines that are counted and not kept.
 fn skipped(index: &Index) -> Vec<Issue> {
     let mut issues = Vec::new();
-    let lists = [(TraceFile::Steps, index.step_skips(), "step"), (TraceFile::Events, index.event_skips(), "event")];
+    let lists = [
+        (TraceFile::Steps, index.step_skips(), "step"),
+        (TraceFile::Events, index.event_skips(), "event"),
+    ];
     for (file, skips, noun) in lists {
         let more = skips.list().len().saturating_sub(MAX_SKIPS);
         let named = skips.list().iter().filter(|skip| skip.why == Why::Room);
@@ -61,10 +77,18 @@ fn skipped(index: &Index) -> Vec<Issue> {
                     "{count} from line {first} to line {last} are skipped: the run has more than the board keeps, which are \
                      the first and the newest{more}"
                 ),
-                Why::Void => format!("lines {first} to {last} hold no record; they are counted and not kept{more}"),
+                Why::Void => format!(
+                    "lines {first} to {last} hold no record; they are counted and not kept{more}"
+                ),
             };
             let (line, offset) = (Some(skip.lines.0), Some(skip.bytes.0));
-            issues.push(Issue { kind: IssueKind::Skipped, file, line, offset, reason });
+            issues.push(Issue {
+                kind: IssueKind::Skipped,
+                file,
+                line,
+                offset,
+                reason,
+            });
         }
     }
     issues
@@ -73,55 +97,128 @@ fn skipped(index: &Index) -> Vec<Issue> {
 /// What no single line shows; all but the rounds without a line, of which there may be many.
 fn of_the_whole(index: &Index) -> Vec<Issue> {
     let mut issues = Vec::new();
-    let mut add = |kind, file, reason| issues.push(Issue { kind, file, line: None, offset: None, reason });
+    let mut add = |kind, file, reason| {
+        issues.push(Issue {
+            kind,
+            file,
+            line: None,
+            offset: None,
+            reason,
+        })
+    };
     let manifest = index.manifest().get();
     if *index.manifest() == ManifestState::Missing {
-        add(IssueKind::Missing, TraceFile::Manifest, "there is no such file".to_owned());
+        add(
+            IssueKind::Missing,
+            TraceFile::Manifest,
+            "there is no such file".to_owned(),
+        );
     }
     let (steps, events) = (index.steps_file(), index.events_file());
     let missing = |file: FileState, name: TraceFile| {
-        !file.exists && !index.passing_issues().iter().any(|issue| issue.file == name)
+        !file.exists
+            && !index
+                .passing_issues()
+                .iter()
+                .any(|issue| issue.file == name)
     };
     // A run that ended before its first step rightly has no steps.
-    let ended_early = index.groups().is_empty() && manifest.is_none_or(|manifest| manifest.steps_counted() == 0);
+    let ended_early =
+        index.groups().is_empty() && manifest.is_none_or(|manifest| manifest.steps_counted() == 0);
     if missing(steps, TraceFile::Steps) && !ended_early {
-        add(IssueKind::Missing, TraceFile::Steps, "there is no such file, though the run had steps".to_owned());
+        add(
+            IssueKind::Missing,
+            TraceFile::Steps,
+            "there is no such file, though the run had steps".to_owned(),
+        );
     }
     if missing(events, TraceFile::Events) {
-        add(IssueKind::Missing, TraceFile::Events, "there is no such file".to_owned());
+        add(
+            IssueKind::Missing,
+            TraceFile::Events,
+            "there is no such file".to_owned(),
+        );
     }
     if let Some(reason) = super::verdict::other_run(index) {
         add(IssueKind::Renamed, TraceFile::Manifest, reason);
     }
-    let runs = index.segments().iter().enumerate().filter(|(at, segment)| *at == 0 || !segment.goes_on()).count();
+    let runs = index
+        .segments()
+        .iter()
+        .enumerate()
+        .filter(|(at, segment)| *at == 0 || !segment.goes_on())
+        .count();
     if runs > 1 {
-        add(IssueKind::Segments, TraceFile::Events, format!("{runs} runs wrote into this directory"));
+        add(
+            IssueKind::Segments,
+            TraceFile::Events,
+            format!("{runs} runs wrote into this directory"),
+        );
     }
     // A writer counts only what it wrote itself, so with several runs its counts say nothing about the files.
-    if let Some(manifest) = manifest.filter(|manifest| manifest.is_final() && runs <= 1 && !index.is_partial()) {
+    if let Some(manifest) =
+        manifest.filter(|manifest| manifest.is_final() && runs <= 1 && !index.is_partial())
+    {
         // A line that was written twice counts once, whether its writer knows of it or not.
         let repeats = index.tally().repeats.count;
         let pairs = [
-            (TraceFile::Steps, manifest.step_count, index.step_count(), repeats),
-            (TraceFile::Events, manifest.event_count, index.event_count(), 0),
+            (
+                TraceFile::Steps,
+                manifest.step_count,
+                index.step_count(),
+                repeats,
+            ),
+            (
+                TraceFile::Events,
+                manifest.event_count,
+                index.event_count(),
+                0,
+            ),
         ];
         for (file, counted, there, repeats) in pairs {
             // A file that is not there is an issue of its own.
-            let exists = if file == TraceFile::Steps { steps.exists } else { events.exists };
-            let fits = |counted: i64| [there, there - repeats].iter().any(|there| counted == *there as i64);
+            let exists = if file == TraceFile::Steps {
+                steps.exists
+            } else {
+                events.exists
+            };
+            let fits = |counted: i64| {
+                [there, there - repeats]
+                    .iter()
+                    .any(|there| counted == *there as i64)
+            };
             if let Some(counted) = counted.filter(|counted| exists && !fits(*counted)) {
-                add(IssueKind::Count, file, format!("the manifest counts {counted}, the file has {there}"));
+                add(
+                    IssueKind::Count,
+                    file,
+                    format!("the manifest counts {counted}, the file has {there}"),
+                );
             }
         }
     }
     if let Some(copied) = manifest.and_then(|manifest| manifest.copied.as_ref()) {
-        let from = copied.from.as_deref().map_or_else(|| "another run".to_owned(), |from| format!("run {from}"));
-        let records = counted(usize::try_from(copied.records).unwrap_or(usize::MAX), "record");
-        let reason = format!("{records} copied from {from}: what they tell of counts there, and not here");
+        let from = copied
+            .from
+            .as_deref()
+            .map_or_else(|| "another run".to_owned(), |from| format!("run {from}"));
+        let records = counted(
+            usize::try_from(copied.records).unwrap_or(usize::MAX),
+            "record",
+        );
+        let reason =
+            format!("{records} copied from {from}: what they tell of counts there, and not here");
         add(IssueKind::Copied, TraceFile::Events, reason);
     }
     issues.extend(total(index));
-    let mut add = |kind, file, reason| issues.push(Issue { kind, file, line: None, offset: None, reason });
+    let mut add = |kind, file, reason| {
+        issues.push(Issue {
+            kind,
+            file,
+            line: None,
+            offset: None,
+            reason,
+        })
+    };
     if index.join_is_open() && !index.is_cut() {
         let reason = "step ids start over differently in steps and events; the newest are taken to belong together";
         add(IssueKind::Join, TraceFile::Events, reason.to_owned());
@@ -137,17 +234,30 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
 fn total(index: &Index) -> Option<Issue> {
     let manifest = index.manifest().get().filter(|_| !index.is_partial())?;
     let total = manifest.total.as_ref()?;
-    let aside = if total.aside.is_empty() { String::new() } else { format!(" ({})", total.aside) };
+    let aside = if total.aside.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", total.aside)
+    };
     let reason = match (manifest.tokens_summed, total.read) {
         (Some(summed), _) => differs(total, summed, manifest.cached_summed)?,
         (None, Some((recorded, read))) if recorded != read => {
             let [recorded, read] = [recorded, read].map(format::count);
-            format!("the {} records {recorded} tokens read, the replies add up to {read}", total.record)
+            format!(
+                "the {} records {recorded} tokens read, the replies add up to {read}",
+                total.record
+            )
         }
         (None, _) => return None,
     };
     let reason = format!("{reason}{aside}");
-    Some(Issue { kind: IssueKind::Count, file: TraceFile::Events, line: None, offset: None, reason })
+    Some(Issue {
+        kind: IssueKind::Count,
+        file: TraceFile::Events,
+        line: None,
+        offset: None,
+        reason,
+    })
 }
 
 /// How a total differs from what the steps took together, and the child runs where that is recorded.
@@ -158,14 +268,20 @@ fn differs(total: &Total, summed: u64, cached: Option<u64>) -> Option<String> {
     let is_explained = total.has_children && children.is_none() && total.tokens > summed;
     if total.tokens != expected && !is_explained {
         let [recorded, summed] = [total.tokens, summed].map(format::count);
-        let children = children.map(|children| format!(", the child runs to {}", format::count(children)));
+        let children =
+            children.map(|children| format!(", the child runs to {}", format::count(children)));
         let children = children.unwrap_or_default();
-        return Some(format!("the {record} records {recorded} tokens, the steps add up to {summed}{children}"));
+        return Some(format!(
+            "the {record} records {recorded} tokens, the steps add up to {summed}{children}"
+        ));
     }
     let (recorded, cached) = total.cached.zip(cached).filter(|_| !total.has_children)?;
     let [recorded, summed] = [recorded, cached].map(format::count);
-    (recorded != summed)
-        .then(|| format!("the {record} records {recorded} tokens from the cache, the steps add up to {summed}"))
+    (recorded != summed).then(|| {
+        format!(
+            "the {record} records {recorded} tokens from the cache, the steps add up to {summed}"
+        )
+    })
 }
 
 /// The first event that is older than the one before it, and how many there are.
@@ -176,9 +292,19 @@ fn back_in_time(index: &Index) -> Option<Issue> {
     }
     let back = index.first_back().and_then(|at| index.events().get(at));
     let (line, offset) = back.map(|event| (event.line, event.span.offset)).unzip();
-    let more = if times > 1 { format!(", and {} more", counted(times - 1, "time")) } else { String::new() };
+    let more = if times > 1 {
+        format!(", and {} more", counted(times - 1, "time"))
+    } else {
+        String::new()
+    };
     let reason = format!("time goes backwards here{more}");
-    Some(Issue { kind: IssueKind::Time, file: TraceFile::Events, line, offset, reason })
+    Some(Issue {
+        kind: IssueKind::Time,
+        file: TraceFile::Events,
+        line,
+        offset,
+        reason,
+    })
 }
 
 /// The first step that the run went back to before, and how many there are.
@@ -186,9 +312,16 @@ fn left(index: &Index) -> Option<Issue> {
     let left = index.tally().left;
     let first = index.steps().get(left.first?)?;
     let steps = counted(left.count, "step");
-    let reason = format!("the run went back to before {steps}: what was done there is on no way to its end");
+    let reason =
+        format!("the run went back to before {steps}: what was done there is on no way to its end");
     let (line, offset) = (Some(first.line), Some(first.span.offset));
-    Some(Issue { kind: IssueKind::Left, file: TraceFile::Steps, line, offset, reason })
+    Some(Issue {
+        kind: IssueKind::Left,
+        file: TraceFile::Steps,
+        line,
+        offset,
+        reason,
+    })
 }
 
 /// Step ids that start over within a run, and ids that are left out.
@@ -196,38 +329,65 @@ fn of_the_ids(index: &Index) -> Vec<Issue> {
     let mut issues = Vec::new();
     let place = |kind, step: &StepHead, reason| {
         let (line, offset) = (Some(step.line), Some(step.span.offset));
-        Issue { kind, file: TraceFile::Steps, line, offset, reason }
+        Issue {
+            kind,
+            file: TraceFile::Steps,
+            line,
+            offset,
+            reason,
+        }
     };
     let laps = index.lap_starts();
     if laps.len() > index.segments().len().max(1)
         && !index.is_cut()
         && let Some(step) = laps.last().and_then(|lap| index.steps().get(*lap))
     {
-        let id = step.step_id.map_or_else(String::new, |id| format!(" with {id}"));
+        let id = step
+            .step_id
+            .map_or_else(String::new, |id| format!(" with {id}"));
         let reason = format!("step ids start over here{id}, and no event tells of a new run");
         issues.push(place(IssueKind::Join, step, reason));
     }
     let repeats = index.tally().repeats;
     if let Some(step) = repeats.first.and_then(|at| index.steps().get(at)) {
         let more = repeats.count - 1;
-        let more = if more > 0 { format!("; so do {more} more") } else { String::new() };
-        let reason = format!("the line repeats the one before, and no event tells of a new run{more}");
+        let more = if more > 0 {
+            format!("; so do {more} more")
+        } else {
+            String::new()
+        };
+        let reason =
+            format!("the line repeats the one before, and no event tells of a new run{more}");
         issues.push(place(IssueKind::Join, step, reason));
     }
     let (late, first) = index.late_steps();
     if let Some((n, step)) = first.and_then(|at| Some((at, index.steps().get(at)?))) {
-        let more = if late > 1 { format!("; so do {} more", late - 1) } else { String::new() };
-        let reason = format!("step {} stands behind a later one: the lines are out of order{more}", index.label(n));
+        let more = if late > 1 {
+            format!("; so do {} more", late - 1)
+        } else {
+            String::new()
+        };
+        let reason = format!(
+            "step {} stands behind a later one: the lines are out of order{more}",
+            index.label(n)
+        );
         issues.push(place(IssueKind::Join, step, reason));
     }
     let jumps = index.tally().jumps;
     let jump = jumps.first.and_then(|at| {
-        let (step, before) = (index.steps().get(at)?, index.steps().get(at.checked_sub(1)?)?);
+        let (step, before) = (
+            index.steps().get(at)?,
+            index.steps().get(at.checked_sub(1)?)?,
+        );
         Some((step, before.step_id?, step.step_id?))
     });
     if let Some((step, from, to)) = jump {
         let more = jumps.count - 1;
-        let more = if more > 0 { format!(", and ids jump {} more", counted(more, "time")) } else { String::new() };
+        let more = if more > 0 {
+            format!(", and ids jump {} more", counted(more, "time"))
+        } else {
+            String::new()
+        };
         let reason = format!("step ids jump from {from} to {to}{more}");
         issues.push(place(IssueKind::Gap, step, reason));
     }
@@ -243,7 +403,11 @@ fn without_facts(index: &Index) -> Vec<Issue> {
     let without = index.tally().without_facts;
     if let Some(first) = without.first.and_then(|at| index.steps().get(at)) {
         let more = without.count - 1;
-        let more = if more > 0 { format!(", nor have {more} more") } else { String::new() };
+        let more = if more > 0 {
+            format!(", nor have {more} more")
+        } else {
+            String::new()
+        };
         issues.push(Issue {
             kind: IssueKind::Field,
             file: TraceFile::Steps,
@@ -255,10 +419,22 @@ fn without_facts(index: &Index) -> Vec<Issue> {
     let last = index.steps().last().and_then(|step| step.step_id);
     let named = index.stop().map(StopVerdict::step_id);
     if let Some(named) = named.filter(|named| *named != last && !index.is_partial()) {
-        let words = |step: Option<i64>| step.map_or_else(|| "no step".to_owned(), |id| format!("step {id}"));
-        let reason = format!("the verdict has {} as the last that ran, the file {}", words(named), words(last));
+        let words = |step: Option<i64>| {
+            step.map_or_else(|| "no step".to_owned(), |id| format!("step {id}"))
+        };
+        let reason = format!(
+            "the verdict has {} as the last that ran, the file {}",
+            words(named),
+            words(last)
+        );
         let file = TraceFile::Steps;
-        issues.push(Issue { kind: IssueKind::Count, file, line: None, offset: None, reason });
+        issues.push(Issue {
+            kind: IssueKind::Count,
+            file,
+            line: None,
+            offset: None,
+            reason,
+        });
     }
     issues
 }
@@ -271,11 +447,15 @@ fn without_line(index: &Index) -> Vec<Issue> {
     }
     let groups = index.groups_without_line();
     // The newest round may still get its line.
-    let lost = groups.into_iter().filter(|at| Some(*at) != index.pending_group());
+    let lost = groups
+        .into_iter()
+        .filter(|at| Some(*at) != index.pending_group());
     lost.filter_map(|at| {
         let group = index.groups().get(at)?;
         let first = index.events().get(group.first)?;
-        let id = group.step_id.map_or_else(|| "no id".to_owned(), |id| format!("step {id}"));
+        let id = group
+            .step_id
+            .map_or_else(|| "no id".to_owned(), |id| format!("step {id}"));
         Some(Issue {
             kind: IssueKind::NoStepLine,
             file: TraceFile::Events,
@@ -293,7 +473,9 @@ fn without_line(index: &Index) -> Vec<Issue> {
 
 /// What became of the round `round`, an index into [`Index::groups`], where somebody went on with the run after it was cut off.
 pub fn anew(index: &Index, round: usize) -> &'static str {
-    let next = index.segment_of(round).and_then(|at| index.segments().get(at + 1));
+    let next = index
+        .segment_of(round)
+        .and_then(|at| index.segments().get(at + 1));
     if !next.is_some_and(|next| next.goes_on() && next.first_group == round + 1) {
         return "";
     }
@@ -315,15 +497,26 @@ mod tests {
         let mut names = Names::default();
         let read = |(at, line): (usize, &&str)| {
             let head = crate::format::step_head(line.as_bytes(), &mut names).0;
-            StepHead { line: at as u64 + 1, ..head }
+            StepHead {
+                line: at as u64 + 1,
+                ..head
+            }
         };
         let steps = steps.iter().enumerate().map(read).collect();
         let event = |(at, second): (usize, &i64)| {
-            let head = EventHead { ts: Some(*second), line: at as u64 + 1, ok: true, ..EventHead::default() };
+            let head = EventHead {
+                ts: Some(*second),
+                line: at as u64 + 1,
+                ok: true,
+                ..EventHead::default()
+            };
             (head, None)
         };
         let events = seconds.iter().enumerate().map(event).collect();
-        let there = FileState { exists: true, ..FileState::default() };
+        let there = FileState {
+            exists: true,
+            ..FileState::default()
+        };
         let mut index = Index::default();
         let names = names.since(0).to_vec();
         let manifest = Some(ManifestState::Read(Box::default()));
@@ -337,7 +530,10 @@ mod tests {
             ..Delta::default()
         });
         assert_eq!(counts(&index).0, issues(&index).len());
-        issues(&index).into_iter().map(|issue| (issue.kind, issue.line, issue.reason)).collect()
+        issues(&index)
+            .into_iter()
+            .map(|issue| (issue.kind, issue.line, issue.reason))
+            .collect()
     }
 
     #[test]
@@ -348,8 +544,16 @@ mod tests {
             found(&steps.iter().map(|line| &**line).collect::<Vec<_>>(), &[0])
         };
         assert_eq!(said(&[0, 1, 2]), []);
-        assert_eq!(said(&[3, 4]), [], "a run that goes on from another begins where that one ended");
-        let jump = (IssueKind::Gap, Some(2), "step ids jump from 0 to 3, and ids jump 1 time more".to_owned());
+        assert_eq!(
+            said(&[3, 4]),
+            [],
+            "a run that goes on from another begins where that one ended"
+        );
+        let jump = (
+            IssueKind::Gap,
+            Some(2),
+            "step ids jump from 0 to 3, and ids jump 1 time more".to_owned(),
+        );
         assert_eq!(said(&[0, 3, 7]), [jump]);
         let over = "step ids start over here with 0, and no event tells of a new run".to_owned();
         assert_eq!(said(&[0, 1, 0]), [(IssueKind::Join, Some(3), over)]);
@@ -360,15 +564,26 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         write("events.jsonl", "");
-        write("steps.jsonl", "{\"step_id\": 0}\n{\"step_id\": 1}\n{\"step_id\": 1}\n");
+        write(
+            "steps.jsonl",
+            "{\"step_id\": 0}\n{\"step_id\": 1}\n{\"step_id\": 1}\n",
+        );
         let said = |counted: usize| {
-            write("manifest.json", &format!(r#"{{"status": "completed", "step_count": {counted}}}"#));
+            write(
+                "manifest.json",
+                &format!(r#"{{"status": "completed", "step_count": {counted}}}"#),
+            );
             let index = crate::trace::read_index(&crate::trace::RunDir::alone(dir.path()));
-            let steps = issues(&index).into_iter().filter(|issue| issue.file == TraceFile::Steps);
+            let steps = issues(&index)
+                .into_iter()
+                .filter(|issue| issue.file == TraceFile::Steps);
             steps.map(|issue| issue.reason).collect::<Vec<_>>()
         };
         let twice = "the line repeats the one before, and no event tells of a new run";
-        assert_eq!((said(2), said(3)), (vec![twice.to_owned()], vec![twice.to_owned()]));
+        assert_eq!(
+            (said(2), said(3)),
+            (vec![twice.to_owned()], vec![twice.to_owned()])
+        );
         assert_eq!(said(4), ["the manifest counts 4, the file has 3", twice]);
     }
 
@@ -376,13 +591,18 @@ mod tests {
     fn time_that_goes_back_is_named_where_it_first_does() {
         let back = |reason: &str| [(IssueKind::Time, Some(3), reason.to_owned())];
         assert_eq!(found(&[], &[1, 5, 4]), back("time goes backwards here"));
-        assert_eq!(found(&[], &[1, 5, 4, 6, 2]), back("time goes backwards here, and 1 time more"));
+        assert_eq!(
+            found(&[], &[1, 5, 4, 6, 2]),
+            back("time goes backwards here, and 1 time more")
+        );
     }
 
     #[test]
     fn a_state_that_was_changed_elsewhere_is_a_note_where_the_writer_promises_nothing() {
         let step = |id: u64, before: &str, after: &str, facts: &str| {
-            format!(r#"{{"step_id": {id}, "state_diff": {{"plan": {{"before": {before}, "after": {after}}}}}{facts}}}"#)
+            format!(
+                r#"{{"step_id": {id}, "state_diff": {{"plan": {{"before": {before}, "after": {after}}}}}{facts}}}"#
+            )
         };
         let said = |second: &str, facts: &str| {
             let steps = [step(0, "1", "2", facts), step(1, second, "9", facts)];
@@ -392,13 +612,19 @@ mod tests {
                 .collect()
         };
         let none: Vec<IssueKind> = Vec::new();
-        assert_eq!((said("2", ""), said("7", "")), (none, vec![IssueKind::Outside]));
+        assert_eq!(
+            (said("2", ""), said("7", "")),
+            (none, vec![IssueKind::Outside])
+        );
         assert!(!IssueKind::Outside.is_problem() && IssueKind::State.is_problem());
         let all = (0..40).map(|id| step(id, "1", "2", "")).collect::<Vec<_>>();
         let noted = found(&all.iter().map(|line| &**line).collect::<Vec<_>>(), &[0]);
         assert_eq!(
             (noted.len(), &*noted[19].2),
-            (20, "plan was changed after the step before, outside reduce; later changes of this sort are not listed")
+            (
+                20,
+                "plan was changed after the step before, outside reduce; later changes of this sort are not listed"
+            )
         );
     }
 }

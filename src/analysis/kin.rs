@@ -7,7 +7,12 @@ const MAX_SAME: usize = 64;
 /// The place among `candidates`, which are keys, of the one whose key has most in common with `key` from its start; of
 /// several the first.
 pub fn nearest<'a>(key: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<usize> {
-    let shared = |other: &str| key.bytes().zip(other.bytes()).take_while(|(own, other)| own == other).count();
+    let shared = |other: &str| {
+        key.bytes()
+            .zip(other.bytes())
+            .take_while(|(own, other)| own == other)
+            .count()
+    };
     let mut best = None;
     for (at, other) in candidates.into_iter().take(MAX_SAME).enumerate() {
         let shared = shared(other);
@@ -24,9 +29,16 @@ mod tests {
 
     #[test]
     fn the_file_beside_it_is_meant() {
-        let keys = ["hello.trajectory.json", "sum-linear.trajectory.json", "sum.trajectory.json"];
+        let keys = [
+            "hello.trajectory.json",
+            "sum-linear.trajectory.json",
+            "sum.trajectory.json",
+        ];
         assert_eq!(nearest("sum.trajectory.summary-1.json", keys), Some(2));
         assert_eq!(nearest("sum-linear.trajectory.cont-1.json", keys), Some(1));
-        assert_eq!((nearest("other", keys), nearest("other", [])), (Some(0), None));
+        assert_eq!(
+            (nearest("other", keys), nearest("other", [])),
+            (Some(0), None)
+        );
     }
 }

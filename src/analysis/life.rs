@@ -41,7 +41,10 @@ impl Liveness {
 
     /// Whether the run may still write by itself.
     pub fn may_grow(self) -> bool {
-        matches!(self, Liveness::Running | Liveness::Quiet | Liveness::Stalled)
+        matches!(
+            self,
+            Liveness::Running | Liveness::Quiet | Liveness::Stalled
+        )
     }
 }
 
@@ -136,7 +139,14 @@ pub fn life(index: &Index, outside: Outside) -> Life {
     let segment = index.segment();
     let manifest = index.manifest().get();
     let silent = silent(index, manifest);
-    let sure = |liveness, basis| Life { liveness, basis, silence: None, sign: None, gap: 0, silent };
+    let sure = |liveness, basis| Life {
+        liveness,
+        basis,
+        silence: None,
+        sign: None,
+        gap: 0,
+        silent,
+    };
     if index.away().is_some() {
         return sure(Liveness::Unknown, Basis::Away);
     }
@@ -149,8 +159,17 @@ pub fn life(index: &Index, outside: Outside) -> Life {
         && !goes_on_unread(index)
         && manifest.is_some_and(|manifest| manifest.is_final() && has_end(manifest))
     {
-        let died = manifest.and_then(|manifest| manifest.ended.as_deref()).is_some_and(Ended::is_death);
-        return sure(if died { Liveness::Died } else { Liveness::Finished }, Basis::Manifest);
+        let died = manifest
+            .and_then(|manifest| manifest.ended.as_deref())
+            .is_some_and(Ended::is_death);
+        return sure(
+            if died {
+                Liveness::Died
+            } else {
+                Liveness::Finished
+            },
+            Basis::Manifest,
+        );
     }
     if manifest.is_some_and(|manifest| manifest.is_closed) {
         return sure(Liveness::Unknown, Basis::Closed);
@@ -163,16 +182,38 @@ pub fn life(index: &Index, outside: Outside) -> Life {
     }
     let believable = |time: &i64| *time <= outside.now.saturating_add(MAX_SKEW);
     let event = index.last_ts().filter(believable);
-    let manifest_time = manifest.and_then(|manifest| manifest.started_at.max(manifest.updated_at)).filter(believable);
-    let written = outside.written.filter(|written| !is_copy(event, *written)).map(|(_, newest)| newest);
+    let manifest_time = manifest
+        .and_then(|manifest| manifest.started_at.max(manifest.updated_at))
+        .filter(believable);
+    let written = outside
+        .written
+        .filter(|written| !is_copy(event, *written))
+        .map(|(_, newest)| newest);
     // An event is written a moment after its time.
     let is_later = |time: &i64| event.is_none_or(|event| *time > event.saturating_add(SECOND));
     let written = written.filter(believable).filter(is_later);
-    let signs = [(event, Basis::Event), (written, Basis::FileTime), (manifest_time, Basis::ManifestTime)];
-    let newest = signs.into_iter().filter_map(|(time, basis)| Some((time?, basis))).max_by_key(|(time, _)| *time);
-    let Some((sign, basis)) = newest else { return sure(silent.at_last(), Basis::Nothing) };
+    let signs = [
+        (event, Basis::Event),
+        (written, Basis::FileTime),
+        (manifest_time, Basis::ManifestTime),
+    ];
+    let newest = signs
+        .into_iter()
+        .filter_map(|(time, basis)| Some((time?, basis)))
+        .max_by_key(|(time, _)| *time);
+    let Some((sign, basis)) = newest else {
+        return sure(silent.at_last(), Basis::Nothing);
+    };
     let (liveness, gap) = (Liveness::Running, index.slowest_gap());
-    Life { liveness, basis, silence: None, sign: Some(sign), gap, silent }.at(outside.now, outside.process)
+    Life {
+        liveness,
+        basis,
+        silence: None,
+        sign: Some(sign),
+        gap,
+        silent,
+    }
+    .at(outside.now, outside.process)
 }
 
 /// What silence says of this run.
@@ -212,12 +253,18 @@ impl Life {
             _ if self.silent == Silent::Waits && silence < WAITS_FOR => Liveness::Waiting,
             _ if self.silent == Silent::Waits => Liveness::Unknown,
             // A process that is still there may wait for something slow; nobody can tell that it will never go on.
-            _ if silence >= stalled.saturating_mul(DIED_FACTOR) && process != Some(true) => self.silent.at_last(),
+            _ if silence >= stalled.saturating_mul(DIED_FACTOR) && process != Some(true) => {
+                self.silent.at_last()
+            }
             _ if silence >= stalled => Liveness::Stalled,
             _ if silence >= quiet => Liveness::Quiet,
             _ => Liveness::Running,
         };
-        Self { liveness, silence: Some(silence), ..self }
+        Self {
+            liveness,
+            silence: Some(silence),
+            ..self
+        }
     }
 }
 
@@ -252,8 +299,11 @@ mod tests {
             delta.events.push((head, (*phase == "END").then_some(end)));
         }
         delta.manifest = status.map(|(status, second)| {
-            let manifest =
-                Manifest { status: Some(status.into()), updated_at: Some(second * SECOND), ..Manifest::default() };
+            let manifest = Manifest {
+                status: Some(status.into()),
+                updated_at: Some(second * SECOND),
+                ..Manifest::default()
+            };
             ManifestState::Read(Box::new(manifest))
         });
         delta.names = names.since(0).to_vec();
@@ -263,25 +313,60 @@ mod tests {
     }
 
     fn at(index: &Index, second: i64) -> (Liveness, Basis) {
-        let life = life(index, Outside { now: second * SECOND, ..Outside::default() });
+        let life = life(
+            index,
+            Outside {
+                now: second * SECOND,
+                ..Outside::default()
+            },
+        );
         (life.liveness, life.basis)
     }
 
     #[test]
     fn silence_is_measured_by_the_runs_own_pace() {
-        let fast = run(&[("INIT", 0), ("DECIDE", 1), ("ACT", 2)], Some(("running", 0)));
-        let slow = run(&[("INIT", 0), ("DECIDE", 1), ("ACT", 101)], Some(("running", 0)));
-        let words = |index: &Index, seconds: &[i64]| seconds.iter().map(|s| at(index, *s).0.word()).collect::<Vec<_>>();
-        assert_eq!(words(&fast, &[3, 13, 63, 602]), ["running", "quiet", "stalled", "died"]);
-        assert_eq!(words(&slow, &[150, 302, 602, 5102]), ["running", "quiet", "stalled", "died"]);
+        let fast = run(
+            &[("INIT", 0), ("DECIDE", 1), ("ACT", 2)],
+            Some(("running", 0)),
+        );
+        let slow = run(
+            &[("INIT", 0), ("DECIDE", 1), ("ACT", 101)],
+            Some(("running", 0)),
+        );
+        let words = |index: &Index, seconds: &[i64]| {
+            seconds
+                .iter()
+                .map(|s| at(index, *s).0.word())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            words(&fast, &[3, 13, 63, 602]),
+            ["running", "quiet", "stalled", "died"]
+        );
+        assert_eq!(
+            words(&slow, &[150, 302, 602, 5102]),
+            ["running", "quiet", "stalled", "died"]
+        );
     }
 
     #[test]
     fn the_end_counts_whatever_the_manifest_claims() {
-        assert_eq!(at(&run(&[("INIT", 0), ("END", 1)], Some(("running", 0))), 2), (Liveness::Finished, Basis::End));
-        assert_eq!(at(&run(&[("INIT", 0)], Some(("completed", 1))), 9), (Liveness::Finished, Basis::Manifest));
-        assert_eq!(at(&run(&[("INIT", 9)], Some(("completed", 1))), 10), (Liveness::Running, Basis::Event));
-        assert_eq!(at(&run(&[("INIT", 0), ("toolset_teardown_start", 1)], None), 2).1, Basis::Teardown);
+        assert_eq!(
+            at(&run(&[("INIT", 0), ("END", 1)], Some(("running", 0))), 2),
+            (Liveness::Finished, Basis::End)
+        );
+        assert_eq!(
+            at(&run(&[("INIT", 0)], Some(("completed", 1))), 9),
+            (Liveness::Finished, Basis::Manifest)
+        );
+        assert_eq!(
+            at(&run(&[("INIT", 9)], Some(("completed", 1))), 10),
+            (Liveness::Running, Basis::Event)
+        );
+        assert_eq!(
+            at(&run(&[("INIT", 0), ("toolset_teardown_start", 1)], None), 2).1,
+            Basis::Teardown
+        );
         assert_eq!(at(&run(&[], None), 2), (Liveness::Died, Basis::Nothing));
     }
 
@@ -289,15 +374,34 @@ mod tests {
     fn the_recorded_process_decides_where_it_can_be_asked() {
         let unfinished = run(&[("INIT", 0), ("DECIDE", 1)], Some(("running", 0)));
         let judge = |index: &Index, second: i64, process| {
-            let life = life(index, Outside { now: second * SECOND, process, ..Outside::default() });
+            let life = life(
+                index,
+                Outside {
+                    now: second * SECOND,
+                    process,
+                    ..Outside::default()
+                },
+            );
             (life.liveness, life.basis)
         };
-        assert_eq!(judge(&unfinished, 2, Some(false)), (Liveness::Died, Basis::Process));
-        assert_eq!(judge(&unfinished, 9_999, Some(true)), (Liveness::Stalled, Basis::Event));
-        assert_eq!(judge(&unfinished, 9_999, None), (Liveness::Died, Basis::Event));
+        assert_eq!(
+            judge(&unfinished, 2, Some(false)),
+            (Liveness::Died, Basis::Process)
+        );
+        assert_eq!(
+            judge(&unfinished, 9_999, Some(true)),
+            (Liveness::Stalled, Basis::Event)
+        );
+        assert_eq!(
+            judge(&unfinished, 9_999, None),
+            (Liveness::Died, Basis::Event)
+        );
         // The number may belong to another process by now.
         let ended = run(&[("INIT", 0), ("END", 1)], Some(("completed", 1)));
-        assert_eq!(judge(&ended, 2, Some(true)), (Liveness::Finished, Basis::End));
+        assert_eq!(
+            judge(&ended, 2, Some(true)),
+            (Liveness::Finished, Basis::End)
+        );
     }
 
     #[test]
@@ -305,23 +409,63 @@ mod tests {
         let index = run(&[("INIT", 0), ("DECIDE", 1)], None);
         let judge = |oldest: i64, newest: i64| {
             let written = Some((oldest * SECOND, newest * SECOND));
-            let life = life(&index, Outside { now: 5_000 * SECOND, written, ..Outside::default() });
+            let life = life(
+                &index,
+                Outside {
+                    now: 5_000 * SECOND,
+                    written,
+                    ..Outside::default()
+                },
+            );
             (life.liveness, life.basis)
         };
         assert_eq!(judge(0, 4_999), (Liveness::Running, Basis::FileTime));
-        assert_eq!(judge(4_990, 4_999), (Liveness::Running, Basis::FileTime), "a writer whose clock is late");
-        assert_eq!(judge(4_999, 4_999), (Liveness::Died, Basis::Event), "copied a moment ago");
-        assert_eq!(judge(0, 99_999), (Liveness::Died, Basis::Event), "a time that has not come yet");
+        assert_eq!(
+            judge(4_990, 4_999),
+            (Liveness::Running, Basis::FileTime),
+            "a writer whose clock is late"
+        );
+        assert_eq!(
+            judge(4_999, 4_999),
+            (Liveness::Died, Basis::Event),
+            "copied a moment ago"
+        );
+        assert_eq!(
+            judge(0, 99_999),
+            (Liveness::Died, Basis::Event),
+            "a time that has not come yet"
+        );
         let future = run(&[("INIT", 999_999)], Some(("running", 0)));
         assert_eq!(at(&future, 100_000).0, Liveness::Died);
     }
 
     #[test]
     fn the_same_files_are_judged_the_same_whatever_was_said_of_them_before() {
-        let index = run(&[("INIT", 0), ("DECIDE", 1), ("ACT", 31)], Some(("running", 0)));
-        let fresh = |second: i64| life(&index, Outside { now: second * SECOND, ..Outside::default() });
-        for (before, after) in [(32, 9_999), (9_999, 32), (9_999, 100), (100, 200), (9_999, 0)] {
-            assert_eq!(fresh(before).at(after * SECOND, None), fresh(after), "{before} {after}");
+        let index = run(
+            &[("INIT", 0), ("DECIDE", 1), ("ACT", 31)],
+            Some(("running", 0)),
+        );
+        let fresh = |second: i64| {
+            life(
+                &index,
+                Outside {
+                    now: second * SECOND,
+                    ..Outside::default()
+                },
+            )
+        };
+        for (before, after) in [
+            (32, 9_999),
+            (9_999, 32),
+            (9_999, 100),
+            (100, 200),
+            (9_999, 0),
+        ] {
+            assert_eq!(
+                fresh(before).at(after * SECOND, None),
+                fresh(after),
+                "{before} {after}"
+            );
         }
     }
 }

@@ -6,7 +6,11 @@ pub use crate::model::words::grouped;
 
 /// A count and its noun: `1 item`, `2 items`.
 pub fn counted(number: usize, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(number as u64), if number == 1 { "" } else { "s" })
+    format!(
+        "{} {noun}{}",
+        grouped(number as u64),
+        if number == 1 { "" } else { "s" }
+    )
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ pub fn kept_of_all(index: &Index) -> Option<String> {
     let (kept, all) = (index.steps().len(), index.step_count());
     let last = kept.checked_sub(1).filter(|_| kept < all)?;
     let [kept, all, last] = [kept, all, last].map(|number| count(number as u64));
-    Some(format!("{all} steps; the board keeps {kept} of them, numbered 0 to {last}"))
+    Some(format!(
+        "{all} steps; the board keeps {kept} of them, numbered 0 to {last}"
+    ))
 }
 
 #[cfg(test)]
@@ -23,12 +25,23 @@ mod tests {
     #[test]
     fn a_run_with_skipped_steps_tells_kept_from_recorded() {
         let index = |void: usize| {
-            let steps = (0..void).map(|_| StepHead { fate: Fate::Unreadable, ..StepHead::default() }).collect();
+            let steps = (0..void)
+                .map(|_| StepHead {
+                    fate: Fate::Unreadable,
+                    ..StepHead::default()
+                })
+                .collect();
             let mut index = Index::default();
-            index.apply(Delta { steps, ..Delta::default() });
+            index.apply(Delta {
+                steps,
+                ..Delta::default()
+            });
             index
         };
-        assert_eq!((kept_of_all(&index(0)), kept_of_all(&index(3))), (None, None));
+        assert_eq!(
+            (kept_of_all(&index(0)), kept_of_all(&index(3))),
+            (None, None)
+        );
         let words = "1,000 steps; the board keeps 17 of them, numbered 0 to 16";
         assert_eq!(kept_of_all(&index(1_000)).as_deref(), Some(words));
     }

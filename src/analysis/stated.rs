@@ -10,16 +10,26 @@ use super::verdict::cause::{Own, criterion};
 use super::verdict::{self, asked_no_model, capitalised};
 use crate::model::index::{AnswerSort, is_same_reason, is_same_total};
 use crate::model::stated::{Source, by_value};
-use crate::model::{Agreement, Can, EventHead, EventKind, Index, Outcome, Stated, StepHead, ToolLimit};
+use crate::model::{
+    Agreement, Can, EventHead, EventKind, Index, Outcome, Stated, StepHead, ToolLimit,
+};
 
 /// Places of figures that are added up.
 const STEPS: Source = place("the steps", "the sum of the steps");
-const EVENTS: Source = place("the events", "the time between the first and the last event");
+const EVENTS: Source = place(
+    "the events",
+    "the time between the first and the last event",
+);
 const LINES: Source = place("steps.jsonl", "lines of steps.jsonl");
 const TRACE: Source = place("the trace", "the trace's own total");
 
 const fn place(who: &'static str, field: &'static str) -> Source {
-    Source { who, file: "", line: None, field: std::borrow::Cow::Borrowed(field) }
+    Source {
+        who,
+        file: "",
+        line: None,
+        field: std::borrow::Cow::Borrowed(field),
+    }
 }
 
 /// What the newest run took in this unit: `tokens`, `ms`, `usd` or `steps`.
@@ -29,28 +39,44 @@ pub(crate) fn total(index: &Index, unit: &'static str) -> Agreement<f64> {
         "steps" => stated_steps(index),
         _ => index.stated_totals(unit),
     };
-    let is_odd = |stated: &Stated<f64>| stated.value < 0.0 || (unit == "tokens" && stated.value == 0.0);
+    let is_odd =
+        |stated: &Stated<f64>| stated.value < 0.0 || (unit == "tokens" && stated.value == 0.0);
     let (odd, mut stated): (Vec<_>, Vec<_>) = stated.into_iter().partition(is_odd);
     stated.extend(of_criterion(index, unit));
     if went_on(index) {
         // A limit counts what was used before, too.
         stated.retain(|stated| !stated.source.field.ends_with("/measured"));
     }
-    let manifest = index.manifest().get().filter(|_| index.format().is_one_file());
+    let manifest = index
+        .manifest()
+        .get()
+        .filter(|_| index.format().is_one_file());
     let of_trace = manifest.and_then(|manifest| match unit {
         "tokens" => manifest.tokens.map(|tokens| tokens as f64),
         "usd" => manifest.cost_usd,
         "ms" => manifest.latency_s.map(|seconds| seconds * 1e3),
         _ => None,
     });
-    let of_trace = of_trace.map(|value| Stated { value, source: TRACE });
+    let of_trace = of_trace.map(|value| Stated {
+        value,
+        source: TRACE,
+    });
     let mut stated: Vec<Stated<f64>> = of_trace.into_iter().chain(stated).collect();
     stated.extend(summed(index, unit, &stated));
     if !stated.is_empty() {
         // A scripted run counts 0 tokens. If a model replied, a 0 contradicts a positive total, and a negative number always does.
-        let replied = index.newest_segments().iter().any(|segment| segment.outputs > 0);
-        let is_final = index.manifest().get().is_some_and(|manifest| manifest.is_final());
-        stated.extend(odd.into_iter().filter(|odd| odd.value < 0.0 || (replied && is_final)));
+        let replied = index
+            .newest_segments()
+            .iter()
+            .any(|segment| segment.outputs > 0);
+        let is_final = index
+            .manifest()
+            .get()
+            .is_some_and(|manifest| manifest.is_final());
+        stated.extend(
+            odd.into_iter()
+                .filter(|odd| odd.value < 0.0 || (replied && is_final)),
+        );
     }
     Agreement::of(stated, |a, b| is_same_total(unit, *a, *b))
 }
@@ -71,14 +97,25 @@ fn of_criterion(index: &Index, unit: &str) -> Option<Stated<f64>> {
     };
     let line = index.events().get(at).map(|event| event.line);
     let (who, file) = ("the stop check", "events.jsonl");
-    Some(Stated { value, source: Source { who, file, line, field: "/payload/stop_detail".into() } })
+    Some(Stated {
+        value,
+        source: Source {
+            who,
+            file,
+            line,
+            field: "/payload/stop_detail".into(),
+        },
+    })
 }
 
 /// The sentence about a running total of tokens that grows by less than a step took, or falls; the first one of them.
 pub(super) fn running_total(index: &Index) -> Option<String> {
     let mut before: Option<(usize, i64, u64)> = None;
     for (n, step) in newest_run(index) {
-        let (Some(id), Some(total)) = (step.step_id, step.tokens_total.filter(|total| *total > 0)) else { continue };
+        let (Some(id), Some(total)) = (step.step_id, step.tokens_total.filter(|total| *total > 0))
+        else {
+            continue;
+        };
         if let Some((earlier, earlier_id, least)) = before {
             // Steps out of order are named elsewhere.
             if id <= earlier_id {
@@ -93,7 +130,9 @@ pub(super) fn running_total(index: &Index) -> Option<String> {
             }
             if let Some(own) = step.tokens.filter(|own| total - least < *own) {
                 let (own, more) = (count(own), count(total - least));
-                return Some(format!("Step {at} took {own} tokens, and the running total grows by {more} in it"));
+                return Some(format!(
+                    "Step {at} took {own} tokens, and the running total grows by {more} in it"
+                ));
             }
         }
         before = Some((n, id, total));
@@ -107,22 +146,38 @@ fn stated_time(index: &Index) -> Vec<Stated<f64>> {
         return index.stated_totals("ms");
     }
     let segments = index.newest_segments();
-    let is_ended = index.segments().len() <= 1 || segments.first().is_some_and(|segment| segment.end.is_some());
-    let is_final = index.manifest().get().is_some_and(|manifest| manifest.is_final());
+    let is_ended = index.segments().len() <= 1
+        || segments
+            .first()
+            .is_some_and(|segment| segment.end.is_some());
+    let is_final = index
+        .manifest()
+        .get()
+        .is_some_and(|manifest| manifest.is_final());
     let is_whole = segments.len() <= 1 && is_ended && is_final && !went_on(index);
-    if is_whole { index.stated_totals("ms") } else { Vec::new() }
+    if is_whole {
+        index.stated_totals("ms")
+    } else {
+        Vec::new()
+    }
 }
 
 /// Returns the numbers of steps that a finished manifest states. A resumed run counts differently in each place, so nothing
 /// is compared there; our own engine leaves an incomplete last step out of its metrics.
 fn stated_steps(index: &Index) -> Vec<Stated<f64>> {
-    let manifest = index.manifest_of_end().filter(|manifest| manifest.is_final() && index.segments().len() <= 1);
+    let manifest = index
+        .manifest_of_end()
+        .filter(|manifest| manifest.is_final() && index.segments().len() <= 1);
     if manifest.is_none() || went_on(index) {
         return Vec::new();
     }
     let is_own = index.format().can.facts == Can::Yes;
     let counts = |stated: &Stated<f64>| !is_own || !stated.source.field.contains("metrics");
-    index.stated_totals("steps").into_iter().filter(counts).collect()
+    index
+        .stated_totals("steps")
+        .into_iter()
+        .filter(counts)
+        .collect()
 }
 
 /// Returns the sum over steps or events, if it is complete and comparable with what is stated.
@@ -130,19 +185,27 @@ fn summed(index: &Index, unit: &str, stated: &[Stated<f64>]) -> Option<Stated<f6
     let is_one_file = index.format().is_one_file();
     let of = |value: f64, source: Source| Stated { value, source };
     match unit {
-        "ms" if stated.is_empty() || !is_one_file => Some(of(index.elapsed()? as f64 / 1e3, EVENTS)),
+        "ms" if stated.is_empty() || !is_one_file => {
+            Some(of(index.elapsed()? as f64 / 1e3, EVENTS))
+        }
         "steps" if !index.is_partial() && !stated.is_empty() && !is_one_file => {
             // A step without a line is named among the issues; a writer may count a line twice that it wrote twice.
-            let is_counted = |steps: usize| stated.iter().any(|stated| stated.value == steps as f64);
-            let lines = Some(index.newest_lines()).filter(|lines| is_counted(*lines)).unwrap_or(index.newest_len());
+            let is_counted =
+                |steps: usize| stated.iter().any(|stated| stated.value == steps as f64);
+            let lines = Some(index.newest_lines())
+                .filter(|lines| is_counted(*lines))
+                .unwrap_or(index.newest_len());
             let ran = lines.max(rounds(index));
             // A lost or damaged file may have held more.
             let is_whole = newest_run(index).all(|(_, step)| step.fate.is_readable()) && ran > 0;
             is_whole.then(|| of(ran as f64, LINES))
         }
         "tokens" => {
-            let counted =
-                index.tally().run.tokens.filter(|_| !is_untold_at_end(index) && !index.has_disordered_steps());
+            let counted = index
+                .tally()
+                .run
+                .tokens
+                .filter(|_| !is_untold_at_end(index) && !index.has_disordered_steps());
             if stated.is_empty() {
                 return Some(of(counted? as f64, STEPS));
             }
@@ -151,7 +214,8 @@ fn summed(index: &Index, unit: &str, stated: &[Stated<f64>]) -> Option<Stated<f6
             }
             let counted = counted.filter(|_| lost(index).is_none() && !index.is_partial())? as f64;
             // Our own engine counts what critics ask a model for besides, which no step's total has.
-            let more = index.format().can.facts == Can::Yes && stated.iter().all(|kept| kept.value > counted);
+            let more = index.format().can.facts == Can::Yes
+                && stated.iter().all(|kept| kept.value > counted);
             (!more).then(|| of(counted, STEPS))
         }
         "usd" if !stated.is_empty() => parts(index, false, unit, stated),
@@ -165,33 +229,49 @@ fn is_untold_at_end(index: &Index) -> bool {
     if index.format().is_one_file() || index.tally().run.tokens.is_none() {
         return false;
     }
-    let is_silent = |(_, step): &(usize, &StepHead)| step.tokens_total.is_none_or(|total| total == 0);
+    let is_silent =
+        |(_, step): &(usize, &StepHead)| step.tokens_total.is_none_or(|total| total == 0);
     let is_output = |event: &EventHead| event.kind == EventKind::Output;
     let asked = |n: usize| {
         let round = index.round_of(n);
         round.is_some_and(|round| index.events().range(round.first..round.end).any(is_output))
     };
-    newest_run(index).rev().take_while(is_silent).any(|(n, _)| asked(n))
+    newest_run(index)
+        .rev()
+        .take_while(is_silent)
+        .any(|(n, _)| asked(n))
 }
 
 /// Whether the run continues another one, so that its figures may include that one's.
 fn went_on(index: &Index) -> bool {
     let manifest = index.manifest().get();
-    manifest.is_some_and(|manifest| manifest.resumed_after.is_some() || manifest.branched_after.is_some())
+    manifest.is_some_and(|manifest| {
+        manifest.resumed_after.is_some() || manifest.branched_after.is_some()
+    })
 }
 
 /// Counts the rounds of the loop in the events of the newest run; 0 if the events are out of order.
 fn rounds(index: &Index) -> usize {
-    let first = index.newest_segments().first().filter(|_| !index.is_disordered()).map(|segment| segment.first_group);
+    let first = index
+        .newest_segments()
+        .first()
+        .filter(|_| !index.is_disordered())
+        .map(|segment| segment.first_group);
     first.map_or(0, |first| index.groups().len().saturating_sub(first))
 }
 
 /// Returns the sum of the steps if it contradicts what is stated. A run may have asked a model for more than its steps
 /// show, never for less; if every request is a step and records its cost, the two must be equal.
 fn parts(index: &Index, is_sum: bool, unit: &str, stated: &[Stated<f64>]) -> Option<Stated<f64>> {
-    let manifest = index.manifest().get().filter(|_| !index.is_partial() && !is_sum)?;
+    let manifest = index
+        .manifest()
+        .get()
+        .filter(|_| !index.is_partial() && !is_sum)?;
     // Whether what a run went on from is in its sums is told by no writer.
-    if manifest.copied.is_some() || manifest.branched_after.is_some() || manifest.resumed_after.is_some() {
+    if manifest.copied.is_some()
+        || manifest.branched_after.is_some()
+        || manifest.resumed_after.is_some()
+    {
         return None;
     }
     let run = &index.tally().run;
@@ -199,14 +279,27 @@ fn parts(index: &Index, is_sum: bool, unit: &str, stated: &[Stated<f64>]) -> Opt
         if manifest.cost_estimated {
             return None;
         }
-        let costs = || newest_run(index).filter(|(_, step)| !step.repeats).map(|(_, step)| step.cost_usd);
-        let is_all = manifest.model_calls == Some(run.readable as u64) && costs().all(|cost| cost.is_some());
+        let costs = || {
+            newest_run(index)
+                .filter(|(_, step)| !step.repeats)
+                .map(|(_, step)| step.cost_usd)
+        };
+        let is_all =
+            manifest.model_calls == Some(run.readable as u64) && costs().all(|cost| cost.is_some());
         (costs().flatten().sum(), is_all)
     } else {
-        (run.usage.input?.saturating_add(run.usage.output.unwrap_or_default()) as f64, false)
+        (
+            run.usage
+                .input?
+                .saturating_add(run.usage.output.unwrap_or_default()) as f64,
+            false,
+        )
     };
     let is_less = |kept: &Stated<f64>| kept.value < sum && !is_same_total(unit, kept.value, sum);
-    (is_all || stated.iter().any(is_less)).then_some(Stated { value: sum, source: STEPS })
+    (is_all || stated.iter().any(is_less)).then_some(Stated {
+        value: sum,
+        source: STEPS,
+    })
 }
 
 /// Tokens of the run; `None` where records disagree.
@@ -235,19 +328,31 @@ pub(crate) fn amount(value: f64, unit: &str) -> String {
 
 /// The subject of a disagreement: the files of a directory, or the records of a single file.
 pub(crate) fn holders(index: &Index) -> &'static str {
-    if index.format().is_one_file() { "the records" } else { "the files" }
+    if index.format().is_one_file() {
+        "the records"
+    } else {
+        "the files"
+    }
 }
 
 /// "60 and 6": the values that differ, in order of appearance.
 pub(crate) fn values(stated: &[Stated<f64>], unit: &str) -> String {
-    let values = by_value(stated, |a, b| a == b).into_iter().map(|(value, _)| amount(*value, unit));
+    let values = by_value(stated, |a, b| a == b)
+        .into_iter()
+        .map(|(value, _)| amount(*value, unit));
     listed(values.collect())
 }
 
 /// "a, b and c".
 fn listed(mut parts: Vec<String>) -> String {
-    let Some(last) = parts.pop() else { return String::new() };
-    if parts.is_empty() { last } else { format!("{} and {last}", parts.join(", ")) }
+    let Some(last) = parts.pop() else {
+        return String::new();
+    };
+    if parts.is_empty() {
+        last
+    } else {
+        format!("{} and {last}", parts.join(", "))
+    }
 }
 
 /// "The files disagree on the step limit: 60 (manifest.json /stop/limit), 6 (events.jsonl:38 /payload/stop/limit)".
@@ -258,25 +363,42 @@ fn disagreement<T>(
     is_same: impl Fn(&T, &T) -> bool,
     show: impl Fn(&T) -> String,
 ) -> String {
-    let said = by_value(stated, is_same).into_iter().map(|(value, sources)| {
-        let places: Vec<String> = sources.into_iter().map(ToString::to_string).collect();
-        format!("{} ({})", show(value), places.join(", "))
-    });
+    let said = by_value(stated, is_same)
+        .into_iter()
+        .map(|(value, sources)| {
+            let places: Vec<String> = sources.into_iter().map(ToString::to_string).collect();
+            format!("{} ({})", show(value), places.join(", "))
+        });
     let said: Vec<String> = said.collect();
-    format!("{} disagree on the {about}: {}", capitalised(holders(index)), said.join(", "))
+    format!(
+        "{} disagree on the {about}: {}",
+        capitalised(holders(index)),
+        said.join(", ")
+    )
 }
 
 /// The end that records disagree on.
 pub(crate) fn end_in_words(index: &Index) -> Option<String> {
     let end = index.end();
-    Some(disagreement(index, "end", end.disputed()?, |a, b| is_same_reason(a, b), |word| (*word).to_owned()))
+    Some(disagreement(
+        index,
+        "end",
+        end.disputed()?,
+        |a, b| is_same_reason(a, b),
+        |word| (*word).to_owned(),
+    ))
 }
 
 /// "the manifest says final, the END event says critic_stop": the end that records disagree on, for a headline.
 pub(crate) fn end_by_who(index: &Index) -> Option<String> {
     let end = index.end();
     let by_value = by_value(end.disputed()?, |a, b| is_same_reason(a, b));
-    let says_all = |who: &str| by_value.iter().filter(|(_, all)| all.iter().any(|source| source.who == who)).count();
+    let says_all = |who: &str| {
+        by_value
+            .iter()
+            .filter(|(_, all)| all.iter().any(|source| source.who == who))
+            .count()
+    };
     let says = by_value.iter().map(|(word, sources)| {
         let mut whos: Vec<String> = Vec::new();
         for source in sources {
@@ -297,8 +419,19 @@ pub(crate) fn end_by_who(index: &Index) -> Option<String> {
 }
 
 /// A limit or a total that records disagree on.
-pub(crate) fn number_in_words(index: &Index, about: &str, unit: &str, stated: &[Stated<f64>]) -> String {
-    disagreement(index, about, stated, |a, b| a == b, |value| amount(*value, unit))
+pub(crate) fn number_in_words(
+    index: &Index,
+    about: &str,
+    unit: &str,
+    stated: &[Stated<f64>],
+) -> String {
+    disagreement(
+        index,
+        about,
+        stated,
+        |a, b| a == b,
+        |value| amount(*value, unit),
+    )
 }
 
 /// The answer that records disagree on.
@@ -308,15 +441,27 @@ pub(crate) fn answer_in_words(index: &Index) -> Option<String> {
         _ if answer.sort == AnswerSort::Nothing => "none".to_owned(),
         ("", _) if answer.sort == AnswerSort::Other => "a value that is no text".to_owned(),
         (value, _) if answer.sort == AnswerSort::Other => format!("{value}, which is no text"),
-        (_, Some(_)) if answer.hash == crate::model::head::answer_hash("") => "an empty one".to_owned(),
-        (_, Some(n)) => match index.steps().get(n).and_then(|step| step.call.strip_prefix("answer: ")) {
+        (_, Some(_)) if answer.hash == crate::model::head::answer_hash("") => {
+            "an empty one".to_owned()
+        }
+        (_, Some(n)) => match index
+            .steps()
+            .get(n)
+            .and_then(|step| step.call.strip_prefix("answer: "))
+        {
             Some(start) => quoted(start),
             None => "another one".to_owned(),
         },
         ("", None) => "an empty one".to_owned(),
         (text, None) => quoted(text),
     };
-    Some(disagreement(index, "answer", answer.disputed()?, |a, b| a.hash == b.hash, show))
+    Some(disagreement(
+        index,
+        "answer",
+        answer.disputed()?,
+        |a, b| a.hash == b.hash,
+        show,
+    ))
 }
 
 /// At most this many characters of an answer are quoted.
@@ -348,22 +493,44 @@ pub(super) fn disputed_totals(index: &Index) -> Vec<String> {
 /// "unknown: the files disagree (2 h 47 min and 55.5 ms)": a total that records disagree on.
 pub(crate) fn disputed_in_words(index: &Index, unit: &'static str) -> Option<String> {
     let total = total(index, unit);
-    Some(format!("unknown: {} disagree ({})", holders(index), values(total.disputed()?, unit)))
+    Some(format!(
+        "unknown: {} disagree ({})",
+        holders(index),
+        values(total.disputed()?, unit)
+    ))
 }
 
 /// The limits besides the one that is said to have ended the run that had been reached by then, in words: "the cost limit
 /// was reached: $0.03 of $0.02".
 pub(super) fn also_reached(index: &Index) -> Vec<String> {
-    let Some(manifest) = index.manifest().get() else { return Vec::new() };
-    let Some(ended) = manifest.ended.as_deref().filter(|ended| ended.outcome == Outcome::Truncated) else {
+    let Some(manifest) = index.manifest().get() else {
+        return Vec::new();
+    };
+    let Some(ended) = manifest
+        .ended
+        .as_deref()
+        .filter(|ended| ended.outcome == Outcome::Truncated)
+    else {
         return Vec::new();
     };
     // A headline that names all limits needs no second sentence.
-    let reached = manifest.limits.iter().filter(|limit| limit.unit != ended.unit && ended.also.is_empty());
+    let reached = manifest
+        .limits
+        .iter()
+        .filter(|limit| limit.unit != ended.unit && ended.also.is_empty());
     let reached = reached.filter_map(|limit| {
-        let used = used(index, limit).filter(|used| limit.is_reached_by(*used, limit.bound) == Some(true))?;
-        let name = limit.name.strip_suffix("_limit").unwrap_or(limit.name).replace('_', " ");
-        let name = if name.ends_with("limit") { name } else { format!("{name} limit") };
+        let used = used(index, limit)
+            .filter(|used| limit.is_reached_by(*used, limit.bound) == Some(true))?;
+        let name = limit
+            .name
+            .strip_suffix("_limit")
+            .unwrap_or(limit.name)
+            .replace('_', " ");
+        let name = if name.ends_with("limit") {
+            name
+        } else {
+            format!("{name} limit")
+        };
         Some(format!(
             "the {name} was reached: {} of {}",
             amount(used, limit.unit),
@@ -387,9 +554,17 @@ pub(super) fn used(index: &Index, limit: &ToolLimit) -> Option<f64> {
 /// other answer was given. Replies of a session may repeat an earlier one, so that there the last one counts.
 pub(crate) fn answered_at(index: &Index) -> Option<usize> {
     let hash = index.answer().agreed()?.hash;
-    let gave = newest_run(index).rev().filter(|(_, step)| !step.is_left && step.answer.is_some());
-    let mut same = gave.take_while(|(_, step)| step.answer == Some(hash)).map(|(n, _)| n);
-    if index.format().is_one_file() { same.next() } else { same.last() }
+    let gave = newest_run(index)
+        .rev()
+        .filter(|(_, step)| !step.is_left && step.answer.is_some());
+    let mut same = gave
+        .take_while(|(_, step)| step.answer == Some(hash))
+        .map(|(n, _)| n);
+    if index.format().is_one_file() {
+        same.next()
+    } else {
+        same.last()
+    }
 }
 
 /// What events said of a stop that the run ignored, a sentence each.
@@ -398,38 +573,79 @@ pub(super) fn ignored_stops(index: &Index) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut by_critics: Vec<Option<i64>> = Vec::new();
     // Steps after the last END are named by themselves.
-    let last_end = index.segment().and_then(|segment| segment.end.as_ref()).map(|(at, ..)| *at);
+    let last_end = index
+        .segment()
+        .and_then(|segment| segment.end.as_ref())
+        .map(|(at, ..)| *at);
     let is_named = |event: usize| last_end == Some(event) && after_the_end(index) > 0;
-    for ignored in index.ignored_stops().into_iter().filter(|ignored| !is_named(ignored.event)) {
-        let word = |reason: Option<&str>| reason.map_or_else(String::new, |word| format!(" with {word}"));
+    for ignored in index
+        .ignored_stops()
+        .into_iter()
+        .filter(|ignored| !is_named(ignored.event))
+    {
+        let word =
+            |reason: Option<&str>| reason.map_or_else(String::new, |word| format!(" with {word}"));
         let what = match ignored.stopping {
-            Stopping::End(end) => format!("An END event ended the run{}", word(end.reason.as_deref())),
+            Stopping::End(end) => {
+                format!("An END event ended the run{}", word(end.reason.as_deref()))
+            }
             Stopping::Check(stop) => {
-                let answer = stop.answer.as_deref().filter(|text| !text.is_empty()).map(quoted);
-                let answer = answer.map_or_else(String::new, |answer| format!(" and the answer {answer}"));
-                format!("A stop check ended the run{}{answer}", word(stop.reason.as_deref()))
+                let answer = stop
+                    .answer
+                    .as_deref()
+                    .filter(|text| !text.is_empty())
+                    .map(quoted);
+                let answer =
+                    answer.map_or_else(String::new, |answer| format!(" and the answer {answer}"));
+                format!(
+                    "A stop check ended the run{}{answer}",
+                    word(stop.reason.as_deref())
+                )
             }
             Stopping::Critic(reason) => {
                 by_critics.push(ignored.step);
-                let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+                let reason = if reason.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({reason})")
+                };
                 format!("A critic stopped the run{reason}")
             }
         };
-        let step = ignored.step.map_or_else(String::new, |id| format!(" at step {id}"));
-        let line = index.events().get(ignored.event).map_or(0, |event| event.line);
-        found.push(format!("{what}{step} (events.jsonl:{line}), and the run went on"));
+        let step = ignored
+            .step
+            .map_or_else(String::new, |id| format!(" at step {id}"));
+        let line = index
+            .events()
+            .get(ignored.event)
+            .map_or(0, |event| event.line);
+        found.push(format!(
+            "{what}{step} (events.jsonl:{line}), and the run went on"
+        ));
     }
     // Of a step whose events are missing its own record tells.
     let last = newest_run(index).next_back().map(|(n, _)| n);
-    let stops = newest_run(index).filter(|(n, step)| Some(*n) != last && step.asked(crate::model::CriticAction::Stop));
-    for (_, step) in stops.filter(|(_, step)| !by_critics.contains(&step.step_id)).take(MAX_IGNORED) {
-        let id = step.step_id.map_or_else(String::new, |id| format!(" at step {id}"));
-        found.push(format!("A critic stopped the run{id} (steps.jsonl:{}), and the run went on", step.line));
+    let stops = newest_run(index)
+        .filter(|(n, step)| Some(*n) != last && step.asked(crate::model::CriticAction::Stop));
+    for (_, step) in stops
+        .filter(|(_, step)| !by_critics.contains(&step.step_id))
+        .take(MAX_IGNORED)
+    {
+        let id = step
+            .step_id
+            .map_or_else(String::new, |id| format!(" at step {id}"));
+        found.push(format!(
+            "A critic stopped the run{id} (steps.jsonl:{}), and the run went on",
+            step.line
+        ));
     }
     let more = found.len().saturating_sub(MAX_IGNORED);
     found.truncate(MAX_IGNORED);
     if more > 0 {
-        found.push(format!("{} more that the run ignored", counted(more, "stop")));
+        found.push(format!(
+            "{} more that the run ignored",
+            counted(more, "stop")
+        ));
     }
     found
 }

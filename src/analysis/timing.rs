@@ -26,15 +26,33 @@ pub fn stretches(index: &Index, group: &Group) -> Vec<Stretch> {
         match stretches.last_mut() {
             Some(last) if last.phase == event.phase => last.end = at + 1,
             _ => {
-                stretches.push(Stretch { phase: event.phase, first: at, end: at + 1, started: event.ts, micros: None });
+                stretches.push(Stretch {
+                    phase: event.phase,
+                    first: at,
+                    end: at + 1,
+                    started: event.ts,
+                    micros: None,
+                });
             }
         }
     }
-    let ends: Vec<Option<i64>> = stretches.iter().skip(1).map(|next| next.started).chain([group.ended]).collect();
+    let ends: Vec<Option<i64>> = stretches
+        .iter()
+        .skip(1)
+        .map(|next| next.started)
+        .chain([group.ended])
+        .collect();
     for (stretch, end) in stretches.iter_mut().zip(ends) {
-        let times = index.events().range(stretch.first..stretch.end).filter_map(|event| event.ts);
+        let times = index
+            .events()
+            .range(stretch.first..stretch.end)
+            .filter_map(|event| event.ts);
         let goes_on = times.chain(end).is_sorted();
-        stretch.micros = stretch.started.zip(end).map(|(start, end)| end - start).filter(|_| goes_on);
+        stretch.micros = stretch
+            .started
+            .zip(end)
+            .map(|(start, end)| end - start)
+            .filter(|_| goes_on);
     }
     stretches
 }
@@ -52,7 +70,9 @@ pub fn took(group: &Group) -> Option<i64> {
 /// When a step began; `None` where that would be before its run did, since the clock went back.
 pub fn began(index: &Index, group: &Group) -> Option<i64> {
     let segments = index.segments();
-    let own = segments.partition_point(|segment| segment.first_event <= group.first).checked_sub(1);
+    let own = segments
+        .partition_point(|segment| segment.first_event <= group.first)
+        .checked_sub(1);
     let (run, _) = own.and_then(|own| segments.get(own))?.span?;
     group.started.filter(|started| *started >= run)
 }
@@ -72,12 +92,18 @@ impl Begins {
         let time = |n: usize| Some((began(index, index.round_of(n)?)?, n));
         let mut steps: Vec<(i64, usize)> = (0..index.steps().len()).filter_map(time).collect();
         steps.sort_unstable();
-        Self { steps, last: index.last_ts() }
+        Self {
+            steps,
+            last: index.last_ts(),
+        }
     }
 
     /// The step that was under way at this time, where it called something: what began then may be its doing.
     pub fn calling_at(&self, index: &Index, at: i64) -> Option<usize> {
-        let place = self.steps.partition_point(|(began, _)| *began <= at).checked_sub(1)?;
+        let place = self
+            .steps
+            .partition_point(|(began, _)| *began <= at)
+            .checked_sub(1)?;
         let (_, n) = self.steps.get(place)?;
         let called = index.steps().get(*n).is_some_and(|step| step.actions > 0);
         (called && self.last.is_some_and(|last| at <= last)).then_some(*n)
@@ -86,5 +112,10 @@ impl Begins {
 
 /// The longest step of the run; microseconds.
 pub fn longest(index: &Index) -> i64 {
-    index.groups().iter().filter_map(took).max().unwrap_or_default()
+    index
+        .groups()
+        .iter()
+        .filter_map(took)
+        .max()
+        .unwrap_or_default()
 }

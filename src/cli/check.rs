@@ -56,7 +56,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                 failed += 1;
                 let (path, text) = (path.to_string_lossy().into_owned(), error.to_string());
                 first_error.get_or_insert(error);
-                Check { path, error: Some(text), ..Check::default() }
+                Check {
+                    path,
+                    error: Some(text),
+                    ..Check::default()
+                }
             }
         };
         found |= check.issues > 0 || !check.contradictions.is_empty();
@@ -96,20 +100,43 @@ fn of_run(run: &Opened) -> Check {
 fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()> {
     let path = visible_line(check.path.trim_end_matches('/'));
     for issue in &check.issues_list {
-        let line = issue.line.map_or_else(String::new, |line| format!(":{line}"));
-        let byte = issue.offset.map_or_else(String::new, |offset| format!("byte {offset}: "));
-        let (ink, word) = if issue.problem { (Ink::Bad, "problem") } else { (Ink::Warning, "note") };
+        let line = issue
+            .line
+            .map_or_else(String::new, |line| format!(":{line}"));
+        let byte = issue
+            .offset
+            .map_or_else(String::new, |offset| format!("byte {offset}: "));
+        let (ink, word) = if issue.problem {
+            (Ink::Bad, "problem")
+        } else {
+            (Ink::Warning, "note")
+        };
         let word = look.paint(ink, word);
         // A run that is one file has its path.
-        let file = if issue.file.contains(' ') { String::new() } else { format!("/{}", issue.file) };
-        let place =
-            check.place.as_deref().map_or_else(|| format!("{path}{file}"), |place| visible_line(place).into_owned());
-        writeln!(out, "{place}{line}: {byte}{word}: {}", visible_line(&issue.reason))?;
+        let file = if issue.file.contains(' ') {
+            String::new()
+        } else {
+            format!("/{}", issue.file)
+        };
+        let place = check.place.as_deref().map_or_else(
+            || format!("{path}{file}"),
+            |place| visible_line(place).into_owned(),
+        );
+        writeln!(
+            out,
+            "{place}{line}: {byte}{word}: {}",
+            visible_line(&issue.reason)
+        )?;
     }
     let contradictions = check.contradictions.len();
     for contradiction in &check.contradictions {
         let place = check.place.as_deref().map_or(path.clone(), visible_line);
-        writeln!(out, "{place}: {}: {}", look.paint(Ink::Bad, "contradiction"), visible_line(contradiction))?;
+        writeln!(
+            out,
+            "{place}: {}: {}",
+            look.paint(Ink::Bad, "contradiction"),
+            visible_line(contradiction)
+        )?;
     }
     let verdict = match (check.issues, check.problems) {
         _ if check.error.is_some() => {
@@ -117,14 +144,25 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
             format!("not checked: {}", visible_line(error))
         }
         (0, _) if contradictions == 0 => "no issues".to_owned(),
-        (issues, problems) => format!("{} ({})", counted(issues, "issue"), counted(problems, "problem")),
+        (issues, problems) => format!(
+            "{} ({})",
+            counted(issues, "issue"),
+            counted(problems, "problem")
+        ),
     };
     let unlisted = check.issues.saturating_sub(check.issues_list.len());
-    let unlisted =
-        if unlisted > 0 { format!("; {} more are not listed", count(unlisted as u64)) } else { String::new() };
+    let unlisted = if unlisted > 0 {
+        format!("; {} more are not listed", count(unlisted as u64))
+    } else {
+        String::new()
+    };
     let contradictions = match contradictions {
         0 => String::new(),
         many => format!(", {}", counted(many, "contradiction")),
     };
-    writeln!(out, "{}: {verdict}{contradictions}{unlisted}", look.paint(Ink::Heading, &path))
+    writeln!(
+        out,
+        "{}: {verdict}{contradictions}{unlisted}",
+        look.paint(Ink::Heading, &path)
+    )
 }

@@ -51,13 +51,19 @@ impl Settings {
         let file = self.config.as_ref().or(own.as_ref());
         let mut config = match file.map(|file| (file, fs::read_to_string(file))) {
             None => Config::default(),
-            Some((_, Err(error))) if self.config.is_none() && error.kind() == io::ErrorKind::NotFound => {
+            Some((_, Err(error)))
+                if self.config.is_none() && error.kind() == io::ErrorKind::NotFound =>
+            {
                 Config::default()
             }
             Some((file, text)) => {
                 let text = text.map_err(|error| unreadable("the settings", file, error))?;
                 let place = ConfigText { file, text: &text };
-                let Written { roots, sessions, prices } = place.toml()?;
+                let Written {
+                    roots,
+                    sessions,
+                    prices,
+                } = place.toml()?;
                 let home = home(&var);
                 let root = |root: String| place.root(&root, home.as_deref());
                 Config {
@@ -68,10 +74,15 @@ impl Settings {
             }
         };
         if let Some(file) = &self.prices {
-            let text = fs::read_to_string(file).map_err(|error| unreadable("the prices", file, error))?;
+            let text =
+                fs::read_to_string(file).map_err(|error| unreadable("the prices", file, error))?;
             let place = ConfigText { file, text: &text };
             // No TOML begins so.
-            let Table { prices } = if text.trim_start().starts_with('{') { place.json()? } else { place.toml()? };
+            let Table { prices } = if text.trim_start().starts_with('{') {
+                place.json()?
+            } else {
+                place.toml()?
+            };
             config.prices = Arc::new(place.prices(prices)?);
         }
         Ok(config)
@@ -79,16 +90,32 @@ impl Settings {
 }
 
 fn unreadable(what: &str, file: &Path, error: io::Error) -> Error {
-    let kind = if error.kind() == io::ErrorKind::NotFound { Kind::NotFound } else { Kind::Unreadable };
+    let kind = if error.kind() == io::ErrorKind::NotFound {
+        Kind::NotFound
+    } else {
+        Kind::Unreadable
+    };
     Error::new(kind, format!("cannot read {what} in {}", file.display())).because(error)
 }
 
 /// The file of this user, whether it is there or not.
 fn own_file(var: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     // A relative path there is to be ignored, by the rule that names the variable.
-    let base = var("XDG_CONFIG_HOME").map(PathBuf::from).filter(|base| base.is_absolute());
-    let base = base.or_else(|| if cfg!(windows) { var("APPDATA").map(PathBuf::from) } else { None });
-    Some(base.or_else(|| Some(home(var)?.join(".config")))?.join("board").join("config.toml"))
+    let base = var("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .filter(|base| base.is_absolute());
+    let base = base.or_else(|| {
+        if cfg!(windows) {
+            var("APPDATA").map(PathBuf::from)
+        } else {
+            None
+        }
+    });
+    Some(
+        base.or_else(|| Some(home(var)?.join(".config")))?
+            .join("board")
+            .join("config.toml"),
+    )
 }
 
 /// This user's home.
@@ -122,7 +149,14 @@ impl ConfigText<'_> {
     fn toml<T: DeserializeOwned>(&self) -> Result<T> {
         toml::from_str(self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            self.wrong(self.text.get(..at).unwrap_or_default().matches('\n').count(), error.message())
+            self.wrong(
+                self.text
+                    .get(..at)
+                    .unwrap_or_default()
+                    .matches('\n')
+                    .count(),
+                error.message(),
+            )
         })
     }
 
@@ -130,25 +164,52 @@ impl ConfigText<'_> {
         serde_json::from_str(self.text).map_err(|error| {
             let told = error.to_string();
             let place = format!(" at line {} column {}", error.line(), error.column());
-            self.wrong(error.line().saturating_sub(1), told.strip_suffix(&*place).unwrap_or(&told))
+            self.wrong(
+                error.line().saturating_sub(1),
+                told.strip_suffix(&*place).unwrap_or(&told),
+            )
         })
     }
 
     /// What is wrong on a line, counted from 0, with its number and its key.
     fn wrong(&self, line: usize, what: &str) -> Error {
         let written = self.text.lines().nth(line).unwrap_or_default().trim();
-        let key = written.split(['=', ':']).next().unwrap_or_default().trim_matches(['{', ' ']);
-        let key = key.strip_prefix('[').and_then(|key| key.strip_suffix(']')).unwrap_or(key);
-        let key = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
-        let what = what.replace("unknown field", "there is no key").replace("missing field", "there must be a key");
-        let key = if key.is_empty() || what.contains(&format!("`{key}`")) { String::new() } else { format!("{key}: ") };
-        let error = Error::new(Kind::Usage, format!("{}:{}: {key}{what}", self.file.display(), line + 1));
+        let key = written
+            .split(['=', ':'])
+            .next()
+            .unwrap_or_default()
+            .trim_matches(['{', ' ']);
+        let key = key
+            .strip_prefix('[')
+            .and_then(|key| key.strip_suffix(']'))
+            .unwrap_or(key);
+        let key = key
+            .strip_prefix('"')
+            .and_then(|key| key.strip_suffix('"'))
+            .unwrap_or(key);
+        let what = what
+            .replace("unknown field", "there is no key")
+            .replace("missing field", "there must be a key");
+        let key = if key.is_empty() || what.contains(&format!("`{key}`")) {
+            String::new()
+        } else {
+            format!("{key}: ")
+        };
+        let error = Error::new(
+            Kind::Usage,
+            format!("{}:{}: {key}{what}", self.file.display(), line + 1),
+        );
         error.hint("docs/using.md shows a whole file under Settings")
     }
 
     /// A directory to serve: relative to the file, `~/` in this user's home.
     fn root(&self, written: &str, home: Option<&Path>) -> Result<PathBuf> {
-        let line = |text: &str| self.text.lines().position(|line| line.contains(text)).unwrap_or_default();
+        let line = |text: &str| {
+            self.text
+                .lines()
+                .position(|line| line.contains(text))
+                .unwrap_or_default()
+        };
         if written.is_empty() {
             return Err(self.wrong(line("roots"), "an empty text is no directory"));
         }
@@ -157,13 +218,20 @@ impl ConfigText<'_> {
         }
         Ok(match (written.strip_prefix("~/"), home) {
             (Some(below), Some(home)) => home.join(below),
-            _ => self.file.parent().map_or_else(|| written.into(), |dir| dir.join(written)),
+            _ => self
+                .file
+                .parent()
+                .map_or_else(|| written.into(), |dir| dir.join(written)),
         })
     }
 
     fn prices(&self, rows: BTreeMap<String, Price>) -> Result<Prices> {
         Prices::new(rows, self.file.to_string_lossy().into_owned()).map_err(|odd| {
-            let line = self.text.lines().position(|line| line.contains(&odd.0)).unwrap_or_default();
+            let line = self
+                .text
+                .lines()
+                .position(|line| line.contains(&odd.0))
+                .unwrap_or_default();
             self.wrong(line, &odd.to_string())
         })
     }
@@ -181,17 +249,24 @@ mod tests {
     }
 
     fn read(settings: &Settings) -> Result<Config> {
-        settings.read_with(|name| (name == "HOME" || name == "USERPROFILE").then(|| "/home/me".into()))
+        settings
+            .read_with(|name| (name == "HOME" || name == "USERPROFILE").then(|| "/home/me".into()))
     }
 
     fn config(text: &str) -> Result<Config> {
         let (_dir, file) = written(text);
-        read(&Settings { config: Some(file), prices: None })
+        read(&Settings {
+            config: Some(file),
+            prices: None,
+        })
     }
 
     fn prices(text: &str) -> Result<Config> {
         let (_dir, file) = written(text);
-        read(&Settings { config: None, prices: Some(file) })
+        read(&Settings {
+            config: None,
+            prices: Some(file),
+        })
     }
 
     #[test]
@@ -199,10 +274,28 @@ mod tests {
         let text = "sessions = true\nroots = [\"~/runs\", \"/srv/runs\", \"here\"]\n\
                     [prices.\"opus-*\"]\ninput = 3\ncached = 0.3\noutput = 15.0\n";
         let (dir, file) = written(text);
-        let config = read(&Settings { config: Some(file.clone()), prices: None }).unwrap();
-        assert_eq!(config.roots, [PathBuf::from("/home/me/runs"), "/srv/runs".into(), dir.path().join("here")]);
+        let config = read(&Settings {
+            config: Some(file.clone()),
+            prices: None,
+        })
+        .unwrap();
+        assert_eq!(
+            config.roots,
+            [
+                PathBuf::from("/home/me/runs"),
+                "/srv/runs".into(),
+                dir.path().join("here")
+            ]
+        );
         assert!(config.sessions);
-        assert_eq!(config.prices.of("opus-5"), Some(Price { input: 3.0, cached: Some(0.3), output: 15.0 }));
+        assert_eq!(
+            config.prices.of("opus-5"),
+            Some(Price {
+                input: 3.0,
+                cached: Some(0.3),
+                output: 15.0
+            })
+        );
         assert_eq!(config.prices.source(), file.to_string_lossy());
     }
 
@@ -219,14 +312,38 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_line_and_key() {
         for (text, told) in [
-            ("sessions = true\nrots = [\"x\"]\n", ":2: there is no key `rots`, expected one of"),
-            ("\nsessions = \"yes\"\n", ":2: sessions: invalid type: string \"yes\", expected a boolean"),
-            ("roots = \"x\"", ":1: roots: invalid type: string \"x\", expected a sequence"),
-            ("roots = [\"x\", \"\"]", ":1: roots: an empty text is no directory"),
-            ("[prices.a]\ninput = 1\noutput = -1", ":3: output: a price is a number from 0 on"),
-            ("[prices.a]\ninput = 1\noutput = \"2\"", ":3: output: invalid type: string \"2\", expected f64"),
-            ("[prices.a]\ninput = 1\noutput = 1\nlight = 1", ":4: there is no key `light`"),
-            ("\n[prices.\"a*b\"]\ninput = 1\noutput = 1", ":2: prices.\"a*b\": one * may stand at the end of a name"),
+            (
+                "sessions = true\nrots = [\"x\"]\n",
+                ":2: there is no key `rots`, expected one of",
+            ),
+            (
+                "\nsessions = \"yes\"\n",
+                ":2: sessions: invalid type: string \"yes\", expected a boolean",
+            ),
+            (
+                "roots = \"x\"",
+                ":1: roots: invalid type: string \"x\", expected a sequence",
+            ),
+            (
+                "roots = [\"x\", \"\"]",
+                ":1: roots: an empty text is no directory",
+            ),
+            (
+                "[prices.a]\ninput = 1\noutput = -1",
+                ":3: output: a price is a number from 0 on",
+            ),
+            (
+                "[prices.a]\ninput = 1\noutput = \"2\"",
+                ":3: output: invalid type: string \"2\", expected f64",
+            ),
+            (
+                "[prices.a]\ninput = 1\noutput = 1\nlight = 1",
+                ":4: there is no key `light`",
+            ),
+            (
+                "\n[prices.\"a*b\"]\ninput = 1\noutput = 1",
+                ":2: prices.\"a*b\": one * may stand at the end of a name",
+            ),
             ("[prices.a]\ninput = 1", "there must be a key `output`"),
             ("sessions true", ":1: "),
         ] {
@@ -239,18 +356,38 @@ mod tests {
     #[test]
     fn prices_may_be_json_and_win_over_those_of_the_settings() {
         let json = prices("{\"prices\": {\"a\": {\"input\": 1,\n \"output\": 2.5}}}").unwrap();
-        assert_eq!(json.prices.of("a"), Some(Price { input: 1.0, cached: None, output: 2.5 }));
+        assert_eq!(
+            json.prices.of("a"),
+            Some(Price {
+                input: 1.0,
+                cached: None,
+                output: 2.5
+            })
+        );
         for (text, told) in [
-            ("{\"prices\": {\"a\": {\n\"input\": 1,\n \"output\": true}}}", ":3: output: invalid type: boolean `true`"),
-            ("{\"price\": {}}", ":1: there is no key `price`, expected `prices`"),
-            ("sessions = true", ":1: there is no key `sessions`, expected `prices`"),
+            (
+                "{\"prices\": {\"a\": {\n\"input\": 1,\n \"output\": true}}}",
+                ":3: output: invalid type: boolean `true`",
+            ),
+            (
+                "{\"price\": {}}",
+                ":1: there is no key `price`, expected `prices`",
+            ),
+            (
+                "sessions = true",
+                ":1: there is no key `sessions`, expected `prices`",
+            ),
         ] {
             let error = prices(text).unwrap_err().to_string();
             assert!(error.contains(told), "{text}: {error}");
         }
         let (_dir, settings) = written("[prices.a]\ninput = 9\noutput = 9");
         let (_other, own) = written("[prices.b]\ninput = 1\noutput = 1");
-        let both = read(&Settings { config: Some(settings), prices: Some(own) }).unwrap();
+        let both = read(&Settings {
+            config: Some(settings),
+            prices: Some(own),
+        })
+        .unwrap();
         assert!(both.prices.of("a").is_none() && both.prices.of("b").is_some());
     }
 
@@ -268,11 +405,23 @@ mod tests {
         fs::create_dir_all(&dir).unwrap();
         fs::write(dir.join("config.toml"), "sessions = true").unwrap();
         assert!(settings.read_with(var).unwrap().sessions);
-        let elsewhere = |name: &str| if name == "XDG_CONFIG_HOME" { Some(dir.clone().into()) } else { var(name) };
+        let elsewhere = |name: &str| {
+            if name == "XDG_CONFIG_HOME" {
+                Some(dir.clone().into())
+            } else {
+                var(name)
+            }
+        };
         assert!(!settings.read_with(elsewhere).unwrap().sessions);
         for missing in [
-            Settings { config: Some(dir.join("none")), prices: None },
-            Settings { config: None, prices: Some(dir.join("none")) },
+            Settings {
+                config: Some(dir.join("none")),
+                prices: None,
+            },
+            Settings {
+                config: None,
+                prices: Some(dir.join("none")),
+            },
         ] {
             assert_eq!(missing.read_with(var).unwrap_err().kind(), Kind::NotFound);
         }

@@ -53,7 +53,11 @@ pub(super) struct Args {
 
 /// The list of scenarios for the help.
 fn scenarios() -> String {
-    let width = SCENARIOS.iter().map(|scenario| scenario.name.len()).max().unwrap_or_default();
+    let width = SCENARIOS
+        .iter()
+        .map(|scenario| scenario.name.len())
+        .max()
+        .unwrap_or_default();
     let mut text = "Scenarios:".to_owned();
     for scenario in SCENARIOS {
         // Writing to a string does not fail.
@@ -69,14 +73,27 @@ struct Written<'a> {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let mut chosen = args.scenario.iter().map(|name| Scenario::named(name)).collect::<Result<Vec<_>>>()?;
-    let options =
-        Options { seed: args.seed, live: args.live, path: std::env::var_os("PATH"), ..Options::new(&*args.root) };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Error::new(Kind::Unreadable, "cannot start").because(error))?;
+    let mut chosen = args
+        .scenario
+        .iter()
+        .map(|name| Scenario::named(name))
+        .collect::<Result<Vec<_>>>()?;
+    let options = Options {
+        seed: args.seed,
+        live: args.live,
+        path: std::env::var_os("PATH"),
+        ..Options::new(&*args.root)
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime =
+        runtime.map_err(|error| Error::new(Kind::Unreadable, "cannot start").because(error))?;
     if args.live {
         if chosen.len() > 1 {
-            return Err(Error::new(Kind::Usage, "--live plays one scenario").hint("name it by one --scenario").into());
+            return Err(Error::new(Kind::Usage, "--live plays one scenario")
+                .hint("name it by one --scenario")
+                .into());
         }
         let scenario = chosen.pop().map_or_else(|| Scenario::named(LIVE), Ok)?;
         let dir = runtime.block_on(play_live(scenario, options, args.json, out))?;
@@ -88,7 +105,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
     let dirs = free(&args.root, &chosen)?;
     for (scenario, dir) in chosen.iter().zip(&dirs) {
-        let options = Options { cancel: Cancel::new(), before_crash: Arc::new(tell_parent), ..options.clone() };
+        let options = Options {
+            cancel: Cancel::new(),
+            before_crash: Arc::new(tell_parent),
+            ..options.clone()
+        };
         let played = match scenario.name {
             CRASH if !args.to_the_brink => runtime.block_on(kill(args, dir)),
             _ => runtime.block_on(scenario.play(&options)),
@@ -101,7 +122,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     if args.json {
         return finish(args, &dirs, look, out);
     }
-    let hint = format!("{}; look at them with: board serve {}", counted(dirs.len(), "run"), args.root.display());
+    let hint = format!(
+        "{}; look at them with: board serve {}",
+        counted(dirs.len(), "run"),
+        args.root.display()
+    );
     writeln!(out, "{}", look.paint(Ink::Dim, &hint))?;
     Ok(0)
 }
@@ -117,25 +142,56 @@ fn free(root: &Path, chosen: &[Scenario]) -> Result<Vec<PathBuf>> {
         }
         dirs.push(dir);
     }
-    let taken: Vec<_> = dirs.iter().filter(|dir| dir.symlink_metadata().is_ok()).collect();
-    let Some(first) = taken.first() else { return Ok(dirs) };
-    let more = if taken.len() > 1 { format!(", and {} more", taken.len() - 1) } else { String::new() };
-    let error = Error::new(Kind::Usage, format!("{} is there already{more}; nothing is written", first.display()));
-    Err(error.hint("name another ROOT, or remove what is there; --scenario NAME writes only that one"))
+    let taken: Vec<_> = dirs
+        .iter()
+        .filter(|dir| dir.symlink_metadata().is_ok())
+        .collect();
+    let Some(first) = taken.first() else {
+        return Ok(dirs);
+    };
+    let more = if taken.len() > 1 {
+        format!(", and {} more", taken.len() - 1)
+    } else {
+        String::new()
+    };
+    let error = Error::new(
+        Kind::Usage,
+        format!(
+            "{} is there already{more}; nothing is written",
+            first.display()
+        ),
+    );
+    Err(error
+        .hint("name another ROOT, or remove what is there; --scenario NAME writes only that one"))
 }
 
-async fn play_live(scenario: Scenario, options: Options, quiet: bool, out: &mut dyn Write) -> Result<PathBuf> {
+async fn play_live(
+    scenario: Scenario,
+    options: Options,
+    quiet: bool,
+    out: &mut dyn Write,
+) -> Result<PathBuf> {
     let root = options.root.clone();
-    let names = (1_u32..)
-        .map(|n| if n == 1 { format!("{}_live", scenario.name) } else { format!("{}_live_{n}", scenario.name) });
-    let run_id = names.into_iter().find(|name| root.join(name).symlink_metadata().is_err());
+    let names = (1_u32..).map(|n| {
+        if n == 1 {
+            format!("{}_live", scenario.name)
+        } else {
+            format!("{}_live_{n}", scenario.name)
+        }
+    });
+    let run_id = names
+        .into_iter()
+        .find(|name| root.join(name).symlink_metadata().is_err());
     let dir = root.join(run_id.as_deref().unwrap_or(scenario.name));
     if !quiet {
         let (dir, root) = (dir.display(), root.display());
-        let told =
-            writeln!(out, "writing {dir}\nwatch it with: board serve {root}\nCtrl-C ends it after the step under way");
-        told.and_then(|()| out.flush())
-            .map_err(|error| Error::new(Kind::Unreadable, "the output could not be written").because(error))?;
+        let told = writeln!(
+            out,
+            "writing {dir}\nwatch it with: board serve {root}\nCtrl-C ends it after the step under way"
+        );
+        told.and_then(|()| out.flush()).map_err(|error| {
+            Error::new(Kind::Unreadable, "the output could not be written").because(error)
+        })?;
     }
     let options = Options { run_id, ..options };
     tokio::select! {
@@ -163,12 +219,24 @@ fn tell_parent() {
 
 /// Has another process play the scenario and kills it in the middle.
 async fn kill(args: &Args, dir: &Path) -> Result<()> {
-    let lost = |error| Error::new(Kind::Unreadable, "cannot run the process that is to be killed").because(error);
+    let lost = |error| {
+        Error::new(
+            Kind::Unreadable,
+            "cannot run the process that is to be killed",
+        )
+        .because(error)
+    };
     let board = std::env::current_exe().map_err(lost)?;
     let mut child = Command::new(board)
         .arg("demo")
         .arg(&args.root)
-        .args(["--scenario", CRASH, "--to-the-brink", "--seed", &args.seed.to_string()])
+        .args([
+            "--scenario",
+            CRASH,
+            "--to-the-brink",
+            "--seed",
+            &args.seed.to_string(),
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -180,7 +248,10 @@ async fn kill(args: &Args, dir: &Path) -> Result<()> {
     };
     child.kill().await.map_err(lost)?;
     if !matches!(said, Ok(Ok(Some(_)))) {
-        return Err(Error::new(Kind::Bug, "the process that is to be killed never came there"));
+        return Err(Error::new(
+            Kind::Bug,
+            "the process that is to be killed never came there",
+        ));
     }
     // A writer that is killed leaves what it held in reserve for a full disk; it says nothing.
     let _ = std::fs::remove_file(dir.join(RESERVE_FILE));
@@ -188,10 +259,19 @@ async fn kill(args: &Args, dir: &Path) -> Result<()> {
 }
 
 fn finish(args: &Args, dirs: &[PathBuf], look: &Look, out: &mut dyn Write) -> Done {
-    let runs = dirs.iter().map(|dir| Opened::open(dir, look.now)).collect::<Result<Vec<_>>>()?;
+    let runs = dirs
+        .iter()
+        .map(|dir| Opened::open(dir, look.now))
+        .collect::<Result<Vec<_>>>()?;
     if args.json {
         let runs = runs.iter().map(|run| json::RunRow(&run.summary)).collect();
-        write_json(out, &Written { root: args.root.to_string_lossy().into_owned(), runs })?;
+        write_json(
+            out,
+            &Written {
+                root: args.root.to_string_lossy().into_owned(),
+                runs,
+            },
+        )?;
     } else {
         runs.iter().try_for_each(|run| write_line(out, run, look))?;
     }
@@ -199,11 +279,22 @@ fn finish(args: &Args, dirs: &[PathBuf], look: &Look, out: &mut dyn Write) -> Do
 }
 
 fn write_line(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> {
-    let width = SCENARIOS.iter().map(|scenario| scenario.name.len()).max().unwrap_or_default();
+    let width = SCENARIOS
+        .iter()
+        .map(|scenario| scenario.name.len())
+        .max()
+        .unwrap_or_default();
     let summary = &run.summary;
     let mark = summary.verdict.mark;
     let word = look.paint(ink_of(&summary.verdict), &format!("{:9}", mark.word()));
-    let (name, steps) = (visible_line(summary.key.as_str()), counted(summary.steps, "step"));
-    writeln!(out, "{name:width$}  {word}  {steps:>9}  {}", visible_line(&summary.verdict.sentence))?;
+    let (name, steps) = (
+        visible_line(summary.key.as_str()),
+        counted(summary.steps, "step"),
+    );
+    writeln!(
+        out,
+        "{name:width$}  {word}  {steps:>9}  {}",
+        visible_line(&summary.verdict.sentence)
+    )?;
     out.flush()
 }

@@ -47,26 +47,52 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let config = settings(one, other);
     let name = |run: &Opened| look.paint(Ink::Heading, &visible_line(run.name()));
     for (letter, run) in [("A", &a), ("B", &b)] {
-        let mark = look.paint(ink_of(&run.summary.verdict), run.summary.verdict.mark.word());
+        let mark = look.paint(
+            ink_of(&run.summary.verdict),
+            run.summary.verdict.mark.word(),
+        );
         writeln!(out, "{letter}  {}  {mark}", name(run))?;
         writeln!(out, "   {}.", visible_line(&run.summary.verdict.sentence))?;
     }
-    writeln!(out, "\n{}", visible_line(&comparison.sentence(&a.index, &b.index)))?;
+    writeln!(
+        out,
+        "\n{}",
+        visible_line(&comparison.sentence(&a.index, &b.index))
+    )?;
     write_rows(out, &comparison, &a, &b, look)?;
     write_metrics(out, one, other, look)?;
     write_config(out, &config, look)?;
-    Ok(u8::from(comparison.first.is_some() || !config.differs.is_empty()))
+    Ok(u8::from(
+        comparison.first.is_some() || !config.differs.is_empty(),
+    ))
 }
 
 /// The rows around the parting.
-fn write_rows(out: &mut dyn Write, comparison: &Comparison, a: &Opened, b: &Opened, look: &Look) -> io::Result<()> {
-    let Some(first) = comparison.first else { return Ok(()) };
+fn write_rows(
+    out: &mut dyn Write,
+    comparison: &Comparison,
+    a: &Opened,
+    b: &Opened,
+    look: &Look,
+) -> io::Result<()> {
+    let Some(first) = comparison.first else {
+        return Ok(());
+    };
     let from = first.saturating_sub(AROUND);
     writeln!(out)?;
     if from > 0 {
-        writeln!(out, "  {}", look.paint(Ink::Dim, &format!("{} before", counted(from, "row"))))?;
+        writeln!(
+            out,
+            "  {}",
+            look.paint(Ink::Dim, &format!("{} before", counted(from, "row")))
+        )?;
     }
-    let rows = comparison.rows.iter().enumerate().skip(from).take(first - from + 1 + AROUND);
+    let rows = comparison
+        .rows
+        .iter()
+        .enumerate()
+        .skip(from)
+        .take(first - from + 1 + AROUND);
     let rows: Vec<(usize, &Row)> = rows.collect();
     for (at, row) in &rows {
         let mark = if *at == first { ">" } else { " " };
@@ -78,7 +104,11 @@ fn write_rows(out: &mut dyn Write, comparison: &Comparison, a: &Opened, b: &Open
     }
     let after = comparison.rows.len() - (from + rows.len());
     if after > 0 {
-        writeln!(out, "  {}", look.paint(Ink::Dim, &format!("{} after", counted(after, "row"))))?;
+        writeln!(
+            out,
+            "  {}",
+            look.paint(Ink::Dim, &format!("{} after", counted(after, "row")))
+        )?;
     }
     Ok(())
 }
@@ -86,38 +116,67 @@ fn write_rows(out: &mut dyn Write, comparison: &Comparison, a: &Opened, b: &Open
 /// The step on one line: its label and its call.
 fn cell(run: &Opened, n: Option<usize>) -> String {
     let step = n.and_then(|n| Some((n, run.index.steps().get(n)?)));
-    let Some((n, step)) = step else { return MISSING.to_owned() };
+    let Some((n, step)) = step else {
+        return MISSING.to_owned();
+    };
     let text = format!("{} {}", run.index.label(n), visible_line(&step.call));
     cut(&text, MAX_CALL)
 }
 
 fn write_metrics(out: &mut dyn Write, a: &Side<'_>, b: &Side<'_>, look: &Look) -> io::Result<()> {
-    let title = format!("{:<18} {:>14} {:>14} {:>18}", "metrics", "A", "B", "B less A");
+    let title = format!(
+        "{:<18} {:>14} {:>14} {:>18}",
+        "metrics", "A", "B", "B less A"
+    );
     writeln!(out, "\n{}", look.paint(Ink::Heading, &title))?;
     for (one, other) in measures_of_two((a.summary, a.index), (b.summary, b.index)) {
         let (left, right) = (one.words(), other.words());
-        writeln!(out, "{:<18} {left:>14} {right:>14} {:>18}", one.name, one.unit.delta(one.value, other.value))?;
+        writeln!(
+            out,
+            "{:<18} {left:>14} {right:>14} {:>18}",
+            one.name,
+            one.unit.delta(one.value, other.value)
+        )?;
     }
     Ok(())
 }
 
 fn write_config(out: &mut dyn Write, config: &Config, look: &Look) -> io::Result<()> {
     let keys = counted(config.count(), "setting");
-    let verb = if config.count() == 1 { "differs" } else { "differ" };
+    let verb = if config.count() == 1 {
+        "differs"
+    } else {
+        "differ"
+    };
     let equal = config.equal.len();
-    writeln!(out, "\n{}  {keys} {verb}, {equal} equal", look.paint(Ink::Heading, "settings"))?;
+    writeln!(
+        out,
+        "\n{}  {keys} {verb}, {equal} equal",
+        look.paint(Ink::Heading, "settings")
+    )?;
     for setting in &config.differs {
         let value = |value: &Option<String>| {
-            value.as_deref().map_or_else(|| "not recorded".to_owned(), |text| cut(&visible_line(text), MAX_VALUE))
+            value.as_deref().map_or_else(
+                || "not recorded".to_owned(),
+                |text| cut(&visible_line(text), MAX_VALUE),
+            )
         };
         let path = visible_line(&setting.path);
-        writeln!(out, "  {path}  {} → {}", value(&setting.a), value(&setting.b))?;
+        writeln!(
+            out,
+            "  {path}  {} → {}",
+            value(&setting.a),
+            value(&setting.b)
+        )?;
     }
     if config.more > 0 {
         writeln!(
             out,
             "  {}",
-            look.paint(Ink::Dim, &format!("and {} that differ", counted(config.more, "more setting")))
+            look.paint(
+                Ink::Dim,
+                &format!("and {} that differ", counted(config.more, "more setting"))
+            )
         )?;
     }
     Ok(())

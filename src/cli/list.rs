@@ -36,7 +36,12 @@ pub(super) struct Args {
     #[arg(allow_hyphen_values = true)]
     query: Option<String>,
     /// The order, by a field below that can be sorted by; with `-` before it, reversed
-    #[arg(long, value_name = "FIELD", default_value = "updated", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "FIELD",
+        default_value = "updated",
+        allow_hyphen_values = true
+    )]
     sort: Sort,
     /// Put runs together by project, parent or task, each group with what its runs add up to
     #[arg(long, value_name = "FIELD", value_parser = grouping, conflicts_with = "csv")]
@@ -53,9 +58,22 @@ pub(super) struct Args {
 
 /// What a query is, and its fields.
 fn query_help() -> String {
-    let lines = |names: Vec<&str>| names.chunks(10).map(|line| line.join(" ")).collect::<Vec<_>>().join("\n  ");
-    let names = COLUMNS.iter().map(|column| column.name).chain(["state.KEY changed"]).collect();
-    let unsorted = COLUMNS.iter().filter(|column| !column.is_sortable()).map(|column| column.name);
+    let lines = |names: Vec<&str>| {
+        names
+            .chunks(10)
+            .map(|line| line.join(" "))
+            .collect::<Vec<_>>()
+            .join("\n  ")
+    };
+    let names = COLUMNS
+        .iter()
+        .map(|column| column.name)
+        .chain(["state.KEY changed"])
+        .collect();
+    let unsorted = COLUMNS
+        .iter()
+        .filter(|column| !column.is_sortable())
+        .map(|column| column.name);
     format!(
         "A query is words and terms, all of which must match:
   stop:final,success  outcome:failed  liveness:running  tool:run_tests  model:qwen  critic:retry
@@ -71,33 +89,59 @@ Of these, not to be sorted by:
 
 pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     // A query may begin with a hyphen, which excludes a term; therefore clap does not refuse unknown options here.
-    if let Some(option) = args.query.as_deref().filter(|query| query.starts_with("--")) {
+    if let Some(option) = args
+        .query
+        .as_deref()
+        .filter(|query| query.starts_with("--"))
+    {
         let error = Error::new(Kind::Usage, format!("there is no option {option}"));
         return Err(error.hint("`board list --help` shows the options").into());
     }
     super::stores::refuse(&args.root)?;
     let library = Library::load_with(vec![args.root], args.settings.read()?.prices);
     let root = library.status().roots.into_iter().next();
-    if let Some((root, fault)) = root.as_ref().and_then(|root| Some((root, root.fault.as_ref()?))) {
-        let error = Error::new(Kind::NotFound, format!("no runs in {}: {fault}", root.path.display()));
+    if let Some((root, fault)) = root
+        .as_ref()
+        .and_then(|root| Some((root, root.fault.as_ref()?)))
+    {
+        let error = Error::new(
+            Kind::NotFound,
+            format!("no runs in {}: {fault}", root.path.display()),
+        );
         return Err(error
             .hint("the first argument is a directory or a file, a query comes after it: board list ./runs 'steps>5'")
             .into());
     }
-    let (skipped, skipped_total) = root.map(|root| (root.skipped, root.skipped_total)).unwrap_or_default();
+    let (skipped, skipped_total) = root
+        .map(|root| (root.skipped, root.skipped_total))
+        .unwrap_or_default();
     let query = Query::parse(args.query.as_deref().unwrap_or_default());
     let (runs, counting) = (library.runs(), library.counted());
     let copies = runs.len() - counting.len();
-    let runs = if asks_for_copies(&query) { runs } else { counting };
+    let runs = if asks_for_copies(&query) {
+        runs
+    } else {
+        counting
+    };
     let all: Vec<_> = runs.iter().map(|run| run.summary()).collect();
-    let whole = Window { limit: usize::MAX, after: None, rows: usize::MAX };
-    let groups = args.group.map(|by| groups(&all, &query, by, args.sort, whole));
+    let whole = Window {
+        limit: usize::MAX,
+        after: None,
+        rows: usize::MAX,
+    };
+    let groups = args
+        .group
+        .map(|by| groups(&all, &query, by, args.sort, whole));
     let found = match &groups {
         Some(groups) => groups.selection(),
         None => select(&all, &query, args.sort, all.len(), None),
     };
     if args.csv {
-        json::write_csv(out, &json::fields(), found.rows.into_iter().map(AsRef::as_ref))?;
+        json::write_csv(
+            out,
+            &json::fields(),
+            found.rows.into_iter().map(AsRef::as_ref),
+        )?;
         return Ok(0);
     }
     let list = json::Runs {
@@ -117,11 +161,22 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     if args.json {
         let rows = found.rows.into_iter().filter(|_| groups.is_none());
         let runs = rows.map(|run| json::RunRow(run)).collect();
-        let groups = groups.as_ref().map(|groups| groups.groups.iter().map(json::GroupRow::new).collect());
-        write_json(out, &json::Runs { runs, groups, ..list })?;
+        let groups = groups
+            .as_ref()
+            .map(|groups| groups.groups.iter().map(json::GroupRow::new).collect());
+        write_json(
+            out,
+            &json::Runs {
+                runs,
+                groups,
+                ..list
+            },
+        )?;
     } else {
         let heads = groups.iter().flat_map(|groups| &groups.groups);
-        let heads: Vec<_> = heads.map(|group| ((!group.is_alone).then(|| head(group, look)), depths(group))).collect();
+        let heads: Vec<_> = heads
+            .map(|group| ((!group.is_alone).then(|| head(group, look)), depths(group)))
+            .collect();
         write_text(out, &found.rows, &heads, &list, look)?;
         for line in unheard_of(&query, &all) {
             writeln!(out, "{}", visible_line(&line))?;
@@ -134,7 +189,9 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
 fn unheard_of(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
     let mut lines = Vec::new();
     for term in query.terms.iter().filter(|term| !term.negated) {
-        let Test::Word { field, any, .. } = &term.test else { continue };
+        let Test::Word { field, any, .. } = &term.test else {
+            continue;
+        };
         if !matches!(field.kind, columns::Kind::Word(_)) {
             continue;
         }
@@ -145,36 +202,66 @@ fn unheard_of(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
             });
         }
         let is_there = |word: &str| there.contains(&word.to_lowercase());
-        let missing: Vec<&str> = any.iter().map(Needle::text).filter(|word| !is_there(word)).collect();
+        let missing: Vec<&str> = any
+            .iter()
+            .map(Needle::text)
+            .filter(|word| !is_there(word))
+            .collect();
         if missing.len() < any.len() || there.is_empty() || there.len() > MAX_WORDS {
             continue;
         }
         let (name, missing) = (field.name, missing.join(","));
         let there = there.into_iter().collect::<Vec<_>>().join(", ");
-        lines.push(format!("no run has {name}:{missing}; those here have {there}"));
+        lines.push(format!(
+            "no run has {name}:{missing}; those here have {there}"
+        ));
     }
     lines
 }
 
 /// A column that runs are put together by.
 fn grouping(name: &str) -> Result<&'static Column, String> {
-    let names = || Column::grouping().map(|column| column.name).collect::<Vec<_>>().join(", ");
-    Column::grouping().find(|column| column.name == name).ok_or_else(|| format!("it takes one of {}", names()))
+    let names = || {
+        Column::grouping()
+            .map(|column| column.name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    Column::grouping()
+        .find(|column| column.name == name)
+        .ok_or_else(|| format!("it takes one of {}", names()))
 }
 
 /// The line above a group: its name, how many runs, and what they add up to.
 fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
-    let name = if group.name.is_empty() { "not recorded" } else { group.name };
+    let name = if group.name.is_empty() {
+        "not recorded"
+    } else {
+        group.name
+    };
     let mut words = vec![counted(group.runs, "run")];
     words.extend((group.failed > 0).then(|| format!("{} failed", count(group.failed as u64))));
     words.extend((group.alive > 0).then(|| format!("{} not over", count(group.alive as u64))));
     for name in ["tokens", "cost"] {
         let sum = Column::find(name).and_then(|column| Some((column, group.sum(column)?)));
-        let Some((column, sum)) = sum.filter(|(_, sum)| sum.known > 0) else { continue };
-        let value = sum.value(column).and_then(|value| value.words(look.now, &look.zone)).unwrap_or_default();
-        let least = if sum.counted() < group.runs { "at least " } else { "" };
+        let Some((column, sum)) = sum.filter(|(_, sum)| sum.known > 0) else {
+            continue;
+        };
+        let value = sum
+            .value(column)
+            .and_then(|value| value.words(look.now, &look.zone))
+            .unwrap_or_default();
+        let least = if sum.counted() < group.runs {
+            "at least "
+        } else {
+            ""
+        };
         let unit = if name == "tokens" { " tokens" } else { "" };
-        let about = if sum.is_estimate && name == "tokens" { "about " } else { "" };
+        let about = if sum.is_estimate && name == "tokens" {
+            "about "
+        } else {
+            ""
+        };
         words.push(format!("{least}{about}{value}{unit}"));
     }
     words.extend((group.copies > 0).then(|| group.copies_in_words()));
@@ -190,7 +277,9 @@ fn depths(group: &Group<'_, Arc<Summary>>) -> Vec<usize> {
 
 /// One cell as text. The limit of steps stands behind them, what the files lack behind the verdict.
 fn cell(run: &Summary, column: &Column, look: &Look) -> String {
-    let words = column.shown(run).and_then(|value| value.words(look.now, &look.zone));
+    let words = column
+        .shown(run)
+        .and_then(|value| value.words(look.now, &look.zone));
     let words = words.map(|words| column.bound(run, &words));
     let words = words.unwrap_or_else(|| MISSING.to_owned());
     match column.name {
@@ -202,7 +291,11 @@ fn cell(run: &Summary, column: &Column, look: &Look) -> String {
         }
         "verdict" => {
             let problems = (run.issues.1 > 0).then(|| counted(run.issues.1, "problem"));
-            let notes = problems.into_iter().chain(run.relation.notes().map(|note| visible_line(&note).into_owned()));
+            let notes = problems.into_iter().chain(
+                run.relation
+                    .notes()
+                    .map(|note| visible_line(&note).into_owned()),
+            );
             let notes: String = notes.map(|note| format!(" · {note}")).collect();
             format!("{words}{}", look.paint(Ink::Dim, &notes))
         }
@@ -213,9 +306,15 @@ fn cell(run: &Summary, column: &Column, look: &Look) -> String {
 /// The columns of a list of `runs`; the one that may be long comes last and is not padded.
 fn columns(runs: &[&Arc<Summary>]) -> Vec<&'static Column> {
     let shown = columns::shown(runs);
-    let (rest, others): (Vec<_>, Vec<_>) =
-        shown.into_iter().filter(|(_, cell)| cell.in_list).partition(|(_, cell)| cell.width == Width::Rest);
-    others.into_iter().chain(rest).map(|(column, _)| column).collect()
+    let (rest, others): (Vec<_>, Vec<_>) = shown
+        .into_iter()
+        .filter(|(_, cell)| cell.in_list)
+        .partition(|(_, cell)| cell.width == Width::Rest);
+    others
+        .into_iter()
+        .chain(rest)
+        .map(|(column, _)| column)
+        .collect()
 }
 
 /// `groups` has for each group its line, if it has one, and how far each of its runs is indented; without groups all stand by themselves.
@@ -227,20 +326,43 @@ fn write_text(
     look: &Look,
 ) -> io::Result<()> {
     let columns = columns(runs);
-    let rows: Vec<Vec<String>> =
-        runs.iter().map(|run| columns.iter().map(|column| cell(run, column, look)).collect()).collect();
+    let rows: Vec<Vec<String>> = runs
+        .iter()
+        .map(|run| {
+            columns
+                .iter()
+                .map(|column| cell(run, column, look))
+                .collect()
+        })
+        .collect();
     let width = |at: usize, head: &str| {
-        let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
-        cells.chain([head.chars().count()]).max().unwrap_or_default()
+        let cells = rows
+            .iter()
+            .filter_map(|row| row.get(at))
+            .map(|cell| cell.chars().count());
+        cells
+            .chain([head.chars().count()])
+            .max()
+            .unwrap_or_default()
     };
-    let widths: Vec<usize> = columns.iter().enumerate().map(|(at, column)| width(at, column.name)).collect();
+    let widths: Vec<usize> = columns
+        .iter()
+        .enumerate()
+        .map(|(at, column)| width(at, column.name))
+        .collect();
     let padded = |cells: &mut dyn Iterator<Item = &str>| -> Vec<String> {
-        let pad = |((at, text), (column, width)): ((usize, &str), (&&Column, &usize))| match column.is_text() {
+        let pad = |((at, text), (column, width)): ((usize, &str), (&&Column, &usize))| match column
+            .is_text()
+        {
             _ if at + 1 == columns.len() => text.to_owned(),
             true => format!("{text:<width$}"),
             false => format!("{text:>width$}"),
         };
-        cells.enumerate().zip(columns.iter().zip(&widths)).map(pad).collect()
+        cells
+            .enumerate()
+            .zip(columns.iter().zip(&widths))
+            .map(pad)
+            .collect()
     };
     if !rows.is_empty() {
         let head = padded(&mut columns.iter().map(|column| column.name)).join("  ");
@@ -248,7 +370,10 @@ fn write_text(
         writeln!(out, "{indent}{}", look.paint(Ink::Dim, &head))?;
     }
     let mut places = groups.iter().flat_map(|(head, depths)| {
-        depths.iter().enumerate().map(move |(at, depth)| (head.as_ref().filter(|_| at == 0), *depth))
+        depths
+            .iter()
+            .enumerate()
+            .map(move |(at, depth)| (head.as_ref().filter(|_| at == 0), *depth))
     });
     for (run, row) in runs.iter().zip(&rows) {
         let (head, depth) = places.next().unwrap_or_default();
@@ -256,7 +381,10 @@ fn write_text(
             writeln!(out, "{head}")?;
         }
         let mut cells = padded(&mut row.iter().map(String::as_str));
-        let status = columns.iter().position(|column| *column == STATUS).and_then(|at| cells.get_mut(at));
+        let status = columns
+            .iter()
+            .position(|column| *column == STATUS)
+            .and_then(|at| cells.get_mut(at));
         if let Some(status) = status {
             *status = look.paint(ink_of(&run.verdict), status);
         }
@@ -269,25 +397,52 @@ fn write_text(
         } else {
             &format!("{} more files hold", count(list.copies as u64))
         };
-        writeln!(out, "{}", look.paint(Ink::Dim, &format!("{words} records of these runs, which count once")))?;
+        writeln!(
+            out,
+            "{}",
+            look.paint(
+                Ink::Dim,
+                &format!("{words} records of these runs, which count once")
+            )
+        )?;
     }
     let runs = counted(list.total, "run");
-    let foot = if list.matched == list.total { runs } else { format!("{} of {runs}", count(list.matched as u64)) };
+    let foot = if list.matched == list.total {
+        runs
+    } else {
+        format!("{} of {runs}", count(list.matched as u64))
+    };
     writeln!(out, "{}", look.paint(Ink::Dim, &foot))?;
     let estimated = all.iter().filter(|run| run.cost_estimated_usd().is_some());
-    for from in estimated.filter_map(|run| run.estimated_from()).collect::<BTreeSet<_>>() {
+    for from in estimated
+        .filter_map(|run| run.estimated_from())
+        .collect::<BTreeSet<_>>()
+    {
         writeln!(out, "~ {from}")?;
     }
     for ignored in &list.ignored {
         let word = look.paint(Ink::Warning, "ignored");
-        writeln!(out, "{word}: {}: {}", visible_line(&ignored.text), visible_line(&ignored.why))?;
+        writeln!(
+            out,
+            "{word}: {}: {}",
+            visible_line(&ignored.text),
+            visible_line(&ignored.why)
+        )?;
     }
     let files: usize = list.skipped_files.values().sum();
     let directories = list.skipped_total - files;
     let mut name = |kind: &str| {
-        list.skipped.iter().filter(|skipped| skipped.kind == kind).try_for_each(|skipped| {
-            writeln!(out, "skipped: {}: {}", visible_line(&skipped.path), visible_line(&skipped.reason))
-        })
+        list.skipped
+            .iter()
+            .filter(|skipped| skipped.kind == kind)
+            .try_for_each(|skipped| {
+                writeln!(
+                    out,
+                    "skipped: {}: {}",
+                    visible_line(&skipped.path),
+                    visible_line(&skipped.reason)
+                )
+            })
     };
     if files < MAX_SKIPPED {
         name("file")?;
@@ -299,11 +454,20 @@ fn write_text(
         let mut reasons: Vec<_> = list.skipped_files.iter().collect();
         reasons.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
         for (reason, files) in reasons {
-            writeln!(out, "skipped: {}: {}", counted(*files, "file"), visible_line(reason))?;
+            writeln!(
+                out,
+                "skipped: {}: {}",
+                counted(*files, "file"),
+                visible_line(reason)
+            )?;
         }
     }
     if directories >= MAX_SKIPPED {
-        writeln!(out, "skipped: {} directories that hold no run", count(directories as u64))?;
+        writeln!(
+            out,
+            "skipped: {} directories that hold no run",
+            count(directories as u64)
+        )?;
     }
     Ok(())
 }

@@ -34,7 +34,11 @@ impl Look {
     /// The look of what goes to stdout now.
     pub fn of_stdout() -> Self {
         let (now, zone) = (Timestamp::now().as_microsecond(), TimeZone::system());
-        Self { colour: colours(&std::io::stdout()), now, zone }
+        Self {
+            colour: colours(&std::io::stdout()),
+            now,
+            zone,
+        }
     }
 
     /// `text` in `ink`. Pad before, because the terminal's codes count as characters.
@@ -69,5 +73,7 @@ pub(super) fn ink_of(verdict: &Verdict) -> Ink {
 /// Whether to colour what goes to `stream`: a terminal that can, and no `NO_COLOR` (<https://no-color.org>).
 pub fn colours(stream: &impl IsTerminal) -> bool {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    stream.is_terminal() && set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb")
+    stream.is_terminal()
+        && set("NO_COLOR").is_none()
+        && set("TERM").is_none_or(|term| term != "dumb")
 }

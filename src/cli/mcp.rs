@@ -11,8 +11,10 @@ use crate::serve::mcp::{Ended, talk};
 
 /// Answer a coding agent's questions about runs, as a Model Context Protocol server on stdin and stdout
 #[derive(Debug, clap::Args)]
-#[command(after_help = "For Claude Code: claude mcp add board -- board mcp ~/.claude/projects
-Its tools are list_runs, why, step, state, search, diff and whatif; all only read. Ends where stdin ends.")]
+#[command(
+    after_help = "For Claude Code: claude mcp add board -- board mcp ~/.claude/projects
+Its tools are list_runs, why, step, state, search, diff and whatif; all only read. Ends where stdin ends."
+)]
 pub(super) struct Args {
     /// Directories with runs in them, at any depth up to 8; one that is not there yet is waited for.
     /// Without any, those of the settings, else ./runs
@@ -33,10 +35,22 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Done {
     let config = args.settings.read()?;
     let (roots, _) = serve::roots(&args.roots, args.sessions, &config, sessions::places())?;
-    let cache = if args.no_cache { None } else { serve::cache_dir() };
+    let cache = if args.no_cache {
+        None
+    } else {
+        serve::cache_dir()
+    };
     let (roots, mirrors) = args.stores.follow(roots, cache.as_deref())?;
     roots.iter().try_for_each(|root| serve::check(root))?;
-    let library = Library::open(roots, Options { cache, mirrors, prices: config.prices, ..Options::default() });
+    let library = Library::open(
+        roots,
+        Options {
+            cache,
+            mirrors,
+            prices: config.prices,
+            ..Options::default()
+        },
+    );
     talk(library, io::stdin(), out).map_err(|ended| match ended {
         Ended::Told(error) => Failure::Told(error),
         Ended::Output(error) => Failure::Output(error),

@@ -42,13 +42,18 @@ pub use door::Door;
 pub use look::{Look, colours};
 
 /// What the help of every command says of a RUN.
-const RUN: &str =
-    "A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it";
+const RUN: &str = "A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it";
 
 /// What is typed after `board`.
 #[derive(Debug, Parser)]
-#[command(name = "board", version, about = "A local, read-only inspection board for the traces of agent runs")]
-#[command(after_help = "Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 not found or unreadable; 70 a bug.")]
+#[command(
+    name = "board",
+    version,
+    about = "A local, read-only inspection board for the traces of agent runs"
+)]
+#[command(
+    after_help = "Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 not found or unreadable; 70 a bug."
+)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -151,7 +156,10 @@ fn cut(text: &str, max: usize) -> String {
 }
 
 /// Writes one JSON document on lines of its own.
-fn write_json(out: &mut dyn Write, document: &impl serde::Serialize) -> std::result::Result<(), Failure> {
+fn write_json(
+    out: &mut dyn Write,
+    document: &impl serde::Serialize,
+) -> std::result::Result<(), Failure> {
     serde_json::to_writer_pretty(&mut *out, document)?;
     out.write_all(b"\n")?;
     Ok(())

@@ -25,17 +25,32 @@ const HEAD_BYTES: u64 = 64 << 10;
 impl Opened {
     /// The same run, as it relates to the files near it.
     pub(super) fn with_near(self, path: &Path, now: i64) -> Self {
-        let Some(id) = self.summary.run_id.clone().filter(|_| self.index.format().is_one_file()) else { return self };
-        let Ok(own) = fs::canonicalize(path) else { return self };
+        let Some(id) = self
+            .summary
+            .run_id
+            .clone()
+            .filter(|_| self.index.format().is_one_file())
+        else {
+            return self;
+        };
+        let Ok(own) = fs::canonicalize(path) else {
+            return self;
+        };
         let near = near(&own, &id);
         if near.is_empty() {
             return self;
         }
         let base = common(near.iter().map(PathBuf::as_path).chain([&*own]));
-        let key = |path: &Path| RunKey::new(&path.strip_prefix(&base).unwrap_or(path).to_string_lossy());
+        let key =
+            |path: &Path| RunKey::new(&path.strip_prefix(&base).unwrap_or(path).to_string_lossy());
         let listed = |path: &PathBuf| {
             let dir = RunDir::of_file(path).ok().flatten()?;
-            Some(Listed { key: key(path), path: path.to_string_lossy().into_owned(), root: base.clone(), dir })
+            Some(Listed {
+                key: key(path),
+                path: path.to_string_lossy().into_owned(),
+                root: base.clone(),
+                dir,
+            })
         };
         let runs: Vec<Listed> = near.iter().chain([&own]).filter_map(listed).collect();
         let own = key(&own);
@@ -58,10 +73,15 @@ impl Opened {
 fn near(own: &Path, id: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for dir in own.ancestors().skip(1).take(MAX_UP) {
-        let Ok(names) = fs::read_dir(dir) else { continue };
+        let Ok(names) = fs::read_dir(dir) else {
+            continue;
+        };
         let paths = names.take(MAX_NAMES).flatten().map(|entry| entry.path());
         let is_lines = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "jsonl");
-        let mut paths: Vec<PathBuf> = paths.filter(is_lines).filter(|path| path != own && names_id(path, id)).collect();
+        let mut paths: Vec<PathBuf> = paths
+            .filter(is_lines)
+            .filter(|path| path != own && names_id(path, id))
+            .collect();
         paths.sort_unstable();
         found.extend(paths);
     }
@@ -71,7 +91,9 @@ fn near(own: &Path, id: &str) -> Vec<PathBuf> {
 
 fn names_id(path: &Path, id: &str) -> bool {
     let is_file = fs::metadata(path).is_ok_and(|what| what.is_file());
-    let Some(file) = File::open(path).ok().filter(|_| is_file) else { return false };
+    let Some(file) = File::open(path).ok().filter(|_| is_file) else {
+        return false;
+    };
     let mut head = Vec::new();
     let read = file.take(HEAD_BYTES).read_to_end(&mut head);
     read.is_ok() && !id.is_empty() && head.windows(id.len()).any(|part| part == id.as_bytes())
@@ -79,7 +101,11 @@ fn names_id(path: &Path, id: &str) -> bool {
 
 /// The directory that all of these are in.
 fn common<'a>(mut paths: impl Iterator<Item = &'a Path>) -> PathBuf {
-    let first = paths.next().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
+    let first = paths
+        .next()
+        .and_then(Path::parent)
+        .map(Path::to_owned)
+        .unwrap_or_default();
     paths.fold(first, |mut common, path| {
         while !path.starts_with(&common) && common.pop() {}
         common

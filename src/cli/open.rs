@@ -14,7 +14,9 @@ use crate::error::{Error, Kind, Result};
 use crate::model::price::Prices;
 use crate::model::{Index, Lines, RunKey, Span, TraceFile};
 use crate::page::lens::Lens;
-use crate::trace::{MAX_MANIFEST_BYTES, RedactedRun, RootScanner, RunDir, RunReader, Stamps, is_running};
+use crate::trace::{
+    MAX_MANIFEST_BYTES, RedactedRun, RootScanner, RunDir, RunReader, Stamps, is_running,
+};
 
 /// Of the runs below a directory that is none, at most so many are named.
 const MAX_NEAR: usize = 3;
@@ -44,7 +46,8 @@ impl Opened {
             // Of a file with several runs, none is chosen; what is wrong with any other path is looked for below.
             Err(error) if error.kind() == io::ErrorKind::NotFound && error.get_ref().is_some() => {
                 let what = format!("{} is not one run: {error}", path.display());
-                return Err(Error::new(Kind::NotFound, what).hint("the name of a run follows the path: LOG/RUN"));
+                return Err(Error::new(Kind::NotFound, what)
+                    .hint("the name of a run follows the path: LOG/RUN"));
             }
             // `board list` says the same of such a file.
             Err(error) if error.kind() != io::ErrorKind::NotFound && !path.is_dir() => {
@@ -55,25 +58,46 @@ impl Opened {
                 RunDir::alone(path)
             }
         };
-        Ok(Self::read(dir, &RunKey::new(&name(path)), path.to_string_lossy().into_owned(), now))
+        Ok(Self::read(
+            dir,
+            &RunKey::new(&name(path)),
+            path.to_string_lossy().into_owned(),
+            now,
+        ))
     }
 
     /// Reads a run that is called so.
     pub(super) fn read(dir: RunDir, key: &RunKey, path: String, now: i64) -> Self {
         let mut reader = RunReader::settling(dir.clone(), Duration::ZERO);
         let index = reader.read_whole();
-        let writer = index.manifest().get().and_then(|manifest| Some((manifest.host.as_deref()?, manifest.pid?)));
+        let writer = index
+            .manifest()
+            .get()
+            .and_then(|manifest| Some((manifest.host.as_deref()?, manifest.pid?)));
         let process = writer.and_then(|(host, pid)| is_running(host, pid));
-        let outside = Outside { now, written: dir.written(), process };
+        let outside = Outside {
+            now,
+            written: dir.written(),
+            process,
+        };
         let summary = summary(key, path, &index, outside);
         // How long a run is silent is another answer later.
         let stamps = reader.stamps().filter(|_| summary.life.silence.is_none());
-        Self { index, summary, dir, outside, stamps }
+        Self {
+            index,
+            summary,
+            dir,
+            outside,
+            stamps,
+        }
     }
 
     /// The same run, whose cost can be estimated by these prices.
     pub(super) fn priced(self, prices: &Arc<Prices>) -> Self {
-        Self { summary: self.summary.priced(prices), ..self }
+        Self {
+            summary: self.summary.priced(prices),
+            ..self
+        }
     }
 
     /// The exit code of a command that told why the run ended: a run that can't be read right now has no known end.
@@ -99,10 +123,20 @@ impl Opened {
     /// # Errors
     /// The copy cannot be written, or the files cannot be read any more.
     pub(super) fn redacted(&self) -> Result<(RedactedRun, Summary)> {
-        let failed =
-            |error| Error::new(Kind::Unreadable, "the run could not be copied without its secrets").because(error);
+        let failed = |error| {
+            Error::new(
+                Kind::Unreadable,
+                "the run could not be copied without its secrets",
+            )
+            .because(error)
+        };
         let copy = RedactedRun::of(&self.dir).map_err(failed)?;
-        let summary = summary(&self.summary.key, self.summary.path.clone(), copy.index(), self.outside);
+        let summary = summary(
+            &self.summary.key,
+            self.summary.path.clone(),
+            copy.index(),
+            self.outside,
+        );
         let prices = self.summary.prices.clone();
         let summary = Summary { prices, ..summary };
         Ok((copy, summary))
@@ -116,7 +150,11 @@ impl Opened {
     /// What its user calls it: a directory by its name, and a file by the path that was given, since many files are called
     /// alike.
     pub(super) fn name(&self) -> &str {
-        if self.dir.tool().is_some() { &self.summary.path } else { self.summary.key.as_str() }
+        if self.dir.tool().is_some() {
+            &self.summary.path
+        } else {
+            self.summary.key.as_str()
+        }
     }
 
     /// A picture that a step refers to, if it lies inside the run directory.
@@ -131,14 +169,20 @@ impl Opened {
     pub(super) fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>> {
         self.dir.line(|| &self.index, file, span).map_err(|error| {
             let path = self.dir.file(file);
-            let place = format!("byte {} of {} could not be read", span.offset, path.display());
+            let place = format!(
+                "byte {} of {} could not be read",
+                span.offset,
+                path.display()
+            );
             Error::new(Kind::Unreadable, format!("{place}: {error}"))
         })
     }
 
     /// The text of the manifest, if it can be read.
     pub(super) fn manifest(&self) -> Option<Vec<u8>> {
-        self.dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).ok()
+        self.dir
+            .read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES)
+            .ok()
     }
 }
 
@@ -152,23 +196,33 @@ impl Lines for Opened {
     }
 
     fn has_asset(&self, recorded: &str) -> std::result::Result<(), String> {
-        self.dir.has_asset(recorded).map_err(|error| error.to_string())
+        self.dir
+            .has_asset(recorded)
+            .map_err(|error| error.to_string())
     }
 }
 
 fn exit_code(index: &Index) -> u8 {
-    let error = index.away().map(|away| Error::new(Kind::Unreadable, &*away.reason));
+    let error = index
+        .away()
+        .map(|away| Error::new(Kind::Unreadable, &*away.reason));
     error.map_or(0, |error| error.exit_code())
 }
 
 /// The directory's own name, also where the path is `.` or ends in `..`.
 fn name(path: &Path) -> String {
     let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    whole.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy()).into_owned()
+    whole
+        .file_name()
+        .map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy())
+        .into_owned()
 }
 
 fn unreadable(path: &Path, reason: &str) -> Error {
-    Error::new(Kind::Unreadable, format!("{} can't be read as a trace: {reason}", path.display()))
+    Error::new(
+        Kind::Unreadable,
+        format!("{} can't be read as a trace: {reason}", path.display()),
+    )
 }
 
 fn check(path: &Path) -> Result<()> {
@@ -176,7 +230,11 @@ fn check(path: &Path) -> Result<()> {
     let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_there(path)),
-        Err(error) => return Err(Error::new(Kind::Unreadable, format!("{shown} cannot be read")).because(error)),
+        Err(error) => {
+            return Err(
+                Error::new(Kind::Unreadable, format!("{shown} cannot be read")).because(error),
+            );
+        }
     };
     if !metadata.is_dir() {
         if let Some(reason) = RunDir::why_skipped(path) {
@@ -184,10 +242,18 @@ fn check(path: &Path) -> Result<()> {
         }
         let what = format!("{shown} is a file, and not the trace of a tool that the board knows");
         let error = Error::new(Kind::NotFound, what);
-        return Err(match path.parent().filter(|parent| RunDir::alone(parent).has_files()) {
-            Some(parent) => error.hint(format!("the run is the directory it lies in: {}", parent.display())),
-            None => error.hint("`board list` lists the runs below a directory"),
-        });
+        return Err(
+            match path
+                .parent()
+                .filter(|parent| RunDir::alone(parent).has_files())
+            {
+                Some(parent) => error.hint(format!(
+                    "the run is the directory it lies in: {}",
+                    parent.display()
+                )),
+                None => error.hint("`board list` lists the runs below a directory"),
+            },
+        );
     }
     // A directory that cannot be listed would otherwise read as one without files.
     if let Err(error) = fs::read_dir(path) {
@@ -198,30 +264,57 @@ fn check(path: &Path) -> Result<()> {
     }
     let (found, is_all) = RootScanner::new(path.to_owned()).scan_some(MAX_LOOKED);
     if !found.runs.is_empty() {
-        return Err(several(path, found.runs.keys().map(RunKey::as_str).collect(), is_all));
+        return Err(several(
+            path,
+            found.runs.keys().map(RunKey::as_str).collect(),
+            is_all,
+        ));
     }
     let names = TraceFile::ALL.map(TraceFile::name).join(", ");
     let what = format!("{shown} is not a run directory: it has none of {names}");
-    Err(Error::new(Kind::NotFound, what).hint(format!("`board list {shown}` lists the runs below it")))
+    Err(Error::new(Kind::NotFound, what)
+        .hint(format!("`board list {shown}` lists the runs below it")))
 }
 
 /// A directory that holds runs and is none; `keys` are their paths below it, or some of them.
 fn several(path: &Path, mut keys: Vec<&str>, is_all: bool) -> Error {
     let shown = path.display();
-    let lie = if keys.len() == 1 && is_all { "lies" } else { "lie" };
+    let lie = if keys.len() == 1 && is_all {
+        "lies"
+    } else {
+        "lie"
+    };
     let runs = counted(keys.len(), "run");
-    let runs = if is_all { runs } else { format!("{runs} and perhaps more") };
+    let runs = if is_all {
+        runs
+    } else {
+        format!("{runs} and perhaps more")
+    };
     let what = format!("{shown} is no run itself; {runs} {lie} below it");
     keys.sort_by_key(|key| key.matches('/').count());
-    let near = keys.iter().take(MAX_NEAR).map(|key| path.join(key).display().to_string());
-    let error = near.fold(Error::new(Kind::NotFound, what), |error, run| error.hint(format!("there is {run}")));
-    if keys.len() > MAX_NEAR || !is_all { error.hint(format!("`board list {shown}` lists all of them")) } else { error }
+    let near = keys
+        .iter()
+        .take(MAX_NEAR)
+        .map(|key| path.join(key).display().to_string());
+    let error = near.fold(Error::new(Kind::NotFound, what), |error, run| {
+        error.hint(format!("there is {run}"))
+    });
+    if keys.len() > MAX_NEAR || !is_all {
+        error.hint(format!("`board list {shown}` lists all of them"))
+    } else {
+        error
+    }
 }
 
 fn not_there(path: &Path) -> Error {
-    let error = Error::new(Kind::NotFound, format!("there is no run {}", path.display()));
+    let error = Error::new(
+        Kind::NotFound,
+        format!("there is no run {}", path.display()),
+    );
     let below = Path::new("runs").join(path);
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty() && parent.is_dir());
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty() && parent.is_dir());
     match parent {
         _ if path.is_relative() && below.is_dir() => error.hint(format!("there is {}", below.display())),
         Some(parent) => error.hint(format!("`board list {}` lists the runs that are there", parent.display())),
@@ -238,9 +331,18 @@ mod tests {
     fn a_run_that_cannot_be_read_right_now_exits_as_an_unreadable_one() {
         let with = |kind| {
             let reason = "cannot be read right now: there is no room to unpack it".to_owned();
-            let passing = vec![Issue { kind, file: TraceFile::Events, line: None, offset: None, reason }];
+            let passing = vec![Issue {
+                kind,
+                file: TraceFile::Events,
+                line: None,
+                offset: None,
+                reason,
+            }];
             let mut index = Index::default();
-            index.apply(Delta { passing, ..Delta::default() });
+            index.apply(Delta {
+                passing,
+                ..Delta::default()
+            });
             exit_code(&index)
         };
         assert_eq!((with(IssueKind::Away), with(IssueKind::Torn)), (3, 0));
@@ -251,14 +353,26 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let window = [0x28, 0xb5, 0x2f, 0xfd, 0, (27 - 10) << 3, 1, 0, 0];
         fs::write(root.path().join("rollout-1.jsonl.zst"), window).unwrap();
-        fs::write(root.path().join(".aider.chat.history.md"), "# aider chat started at 2026-01-01 00:00:00\n").unwrap();
+        fs::write(
+            root.path().join(".aider.chat.history.md"),
+            "# aider chat started at 2026-01-01 00:00:00\n",
+        )
+        .unwrap();
         let found = RootScanner::new(root.path().to_owned()).scan();
         assert!(!found.skipped.is_empty(), "{found:?}");
         for skipped in &found.skipped {
-            let name =
-                if skipped.path.starts_with('.') { skipped.path.clone() } else { format!("{}.zst", skipped.path) };
+            let name = if skipped.path.starts_with('.') {
+                skipped.path.clone()
+            } else {
+                format!("{}.zst", skipped.path)
+            };
             let error = Opened::open(&root.path().join(name), 0).unwrap_err();
-            assert!(error.to_string().ends_with(&format!("can't be read as a trace: {}", skipped.reason)), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .ends_with(&format!("can't be read as a trace: {}", skipped.reason)),
+                "{error}"
+            );
             assert_eq!(error.exit_code(), 3);
         }
     }

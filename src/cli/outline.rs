@@ -15,7 +15,13 @@ const INLINE: usize = 80;
 const LONG_STRING: usize = 100;
 
 /// Writes `name: value` at `depth` levels of indentation.
-pub(super) fn write(out: &mut dyn Write, depth: usize, name: &str, value: &Json<'_>, look: &Look) -> io::Result<()> {
+pub(super) fn write(
+    out: &mut dyn Write,
+    depth: usize,
+    name: &str,
+    value: &Json<'_>,
+    look: &Look,
+) -> io::Result<()> {
     let indent = "  ".repeat(depth);
     let name = look.paint(Ink::Dim, &format!("{}:", visible_line(name)));
     match value {
@@ -25,11 +31,16 @@ pub(super) fn write(out: &mut dyn Write, depth: usize, name: &str, value: &Json<
         }
         Json::Array(items) if !fits(value) => {
             writeln!(out, "{indent}{name}")?;
-            items.iter().enumerate().try_for_each(|(at, item)| write(out, depth + 1, &format!("[{at}]"), item, look))
+            items
+                .iter()
+                .enumerate()
+                .try_for_each(|(at, item)| write(out, depth + 1, &format!("[{at}]"), item, look))
         }
         Json::Object(members) if !fits(value) => {
             writeln!(out, "{indent}{name}")?;
-            members.iter().try_for_each(|(key, value)| write(out, depth + 1, key, value, look))
+            members
+                .iter()
+                .try_for_each(|(key, value)| write(out, depth + 1, key, value, look))
         }
         _ => writeln!(out, "{indent}{name} {}", visible_line(&value.to_string())),
     }
@@ -40,7 +51,11 @@ pub(super) fn block(out: &mut dyn Write, depth: usize, text: &str) -> io::Result
     let indent = "  ".repeat(depth);
     text.split('\n').try_for_each(|line| {
         let line = visible_line(line);
-        if line.is_empty() { writeln!(out) } else { writeln!(out, "{indent}{line}") }
+        if line.is_empty() {
+            writeln!(out)
+        } else {
+            writeln!(out, "{indent}{line}")
+        }
     })
 }
 

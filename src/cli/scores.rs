@@ -53,7 +53,10 @@ struct Entries {
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let mut runs: Vec<(String, Result<Opened, Error>)> = Vec::new();
     for path in &args.runs {
-        runs.push((path.to_string_lossy().into_owned(), Opened::open(path, look.now)));
+        runs.push((
+            path.to_string_lossy().into_owned(),
+            Opened::open(path, look.now),
+        ));
     }
     let failed = runs.iter().filter(|(_, run)| run.is_err()).count();
     // One path that is no run must not hide what is said of the others.
@@ -71,7 +74,10 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     match runs.into_iter().find_map(|(_, run)| run.err()) {
         Some(error) if args.runs.len() == 1 => Err(error.into()),
         Some(error) => {
-            let what = format!("{failed} of {} could not be read", counted(args.runs.len(), "path"));
+            let what = format!(
+                "{failed} of {} could not be read",
+                counted(args.runs.len(), "path")
+            );
             Err(Error::new(error.kind(), what).because(error).into())
         }
         None => Ok(0),
@@ -79,10 +85,14 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 }
 
 fn line(run: &Opened, n: usize) -> Option<Vec<u8>> {
-    run.line(TraceFile::Steps, run.index.steps().get(n)?.span).ok()
+    run.line(TraceFile::Steps, run.index.steps().get(n)?.span)
+        .ok()
 }
 
-fn write_documents(runs: &[(String, Result<Opened, Error>)], out: &mut dyn Write) -> Result<(), super::Failure> {
+fn write_documents(
+    runs: &[(String, Result<Opened, Error>)],
+    out: &mut dyn Write,
+) -> Result<(), super::Failure> {
     let of = |run: &Opened| json::scores(&run.index, |n| line(run, n));
     if let [(_, Ok(run))] = runs {
         return write_json(out, &of(run));
@@ -92,53 +102,100 @@ fn write_documents(runs: &[(String, Result<Opened, Error>)], out: &mut dyn Write
         scores: run.as_ref().ok().map(of),
         error: run.as_ref().err().map(ToString::to_string),
     };
-    write_json(out, &Entries { runs: runs.iter().map(entry).collect() })
+    write_json(
+        out,
+        &Entries {
+            runs: runs.iter().map(entry).collect(),
+        },
+    )
 }
 
 fn csv(runs: &[(String, Result<Opened, Error>)], out: &mut dyn Write) -> io::Result<()> {
     let several = runs.len() > 1;
-    let good: Vec<(&str, &Opened)> =
-        runs.iter().filter_map(|(path, run)| Some((path.as_str(), run.as_ref().ok()?))).collect();
-    let lines: Vec<_> = good.iter().map(|(_, run)| move |n: usize| line(run, n)).collect();
+    let good: Vec<(&str, &Opened)> = runs
+        .iter()
+        .filter_map(|(path, run)| Some((path.as_str(), run.as_ref().ok()?)))
+        .collect();
+    let lines: Vec<_> = good
+        .iter()
+        .map(|(_, run)| move |n: usize| line(run, n))
+        .collect();
     let tables: Vec<CsvRun<'_>> = good
         .iter()
         .zip(&lines)
-        .map(|((path, run), line)| CsvRun { name: several.then_some(path), index: &run.index, line })
+        .map(|((path, run), line)| CsvRun {
+            name: several.then_some(path),
+            index: &run.index,
+            line,
+        })
         .collect();
     write_csv(out, &tables)
 }
 
-fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Write) -> io::Result<()> {
+fn text(
+    path: &str,
+    run: Result<&Opened, &Error>,
+    look: &Look,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let shown = look.paint(Ink::Heading, &visible_line(path.trim_end_matches('/')));
     let run = match run {
         Ok(run) => run,
-        Err(error) => return writeln!(out, "{shown}: not read: {}", visible_line(&error.to_string())),
+        Err(error) => {
+            return writeln!(
+                out,
+                "{shown}: not read: {}",
+                visible_line(&error.to_string())
+            );
+        }
     };
     let scores = Scores::of(&run.index);
     let steps = run.index.newest_start()..scores.steps;
     if scores.is_empty() {
-        let some = if run.summary.steps_untold { " that have a line" } else { "" };
-        return writeln!(out, "{shown}: no critic spoke in {}{some}", counted(steps.len(), "step"));
+        let some = if run.summary.steps_untold {
+            " that have a line"
+        } else {
+            ""
+        };
+        return writeln!(
+            out,
+            "{shown}: no critic spoke in {}{some}",
+            counted(steps.len(), "step")
+        );
     }
     // Who judged nothing but the run as a whole has a column without steps.
     let mut lanes = scores.lanes;
     for given in &scores.of_run {
         if !lanes.iter().any(|lane| *lane.name == *given.name) {
-            lanes.push(Lane { name: given.name.to_string(), points: Vec::new() });
+            lanes.push(Lane {
+                name: given.name.to_string(),
+                points: Vec::new(),
+            });
         }
     }
     let by_step = lanes.iter().any(|lane| !lane.points.is_empty());
     let of = counted(lanes.len(), "critic");
-    let place =
-        if by_step { format!("in {}", counted(steps.len(), "step")) } else { "of the run as a whole".to_owned() };
+    let place = if by_step {
+        format!("in {}", counted(steps.len(), "step"))
+    } else {
+        "of the run as a whole".to_owned()
+    };
     writeln!(out, "{shown}: {of} {place}")?;
     let shown = lanes.get(..MAX_CRITICS).unwrap_or(&lanes);
     for lane in shown.iter().filter(|lane| !lane.points.is_empty()) {
-        writeln!(out, "  {} {}", look.paint(Ink::Dim, &format!("{}:", visible_line(&lane.name))), course(lane))?;
+        writeln!(
+            out,
+            "  {} {}",
+            look.paint(Ink::Dim, &format!("{}:", visible_line(&lane.name))),
+            course(lane)
+        )?;
     }
     let left_out = lanes.len() - shown.len();
     if left_out > 0 {
-        let more = format!("{} left out; --csv and --json have all of them", counted(left_out, "more critic"));
+        let more = format!(
+            "{} left out; --csv and --json have all of them",
+            counted(left_out, "more critic")
+        );
         writeln!(out, "  {}", look.paint(Ink::Dim, &more))?;
     }
     let odd = odd_scores(run, shown);
@@ -148,19 +205,37 @@ fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Wri
         let cells = cells.map(|(text, width)| format!("  {text:>width$}"));
         format!("  {step:>6}{}", cells.collect::<String>())
     };
-    let head = row("step", &mut columns.iter().map(|column| (column.name.clone(), column.width)));
+    let head = row(
+        "step",
+        &mut columns
+            .iter()
+            .map(|column| (column.name.clone(), column.width)),
+    );
     writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
     for n in steps.filter(|_| by_step) {
-        let mut cells = columns.iter_mut().map(|column| (column.cell(n), column.width));
+        let mut cells = columns
+            .iter_mut()
+            .map(|column| (column.cell(n), column.width));
         writeln!(out, "{}", row(&run.index.label(n), &mut cells))?;
     }
     if !scores.of_run.is_empty() {
-        let given = |lane: &Lane| scores.of_run.iter().rfind(|given| *given.name == *lane.name);
+        let given = |lane: &Lane| {
+            scores
+                .of_run
+                .iter()
+                .rfind(|given| *given.name == *lane.name)
+        };
         let cell = |lane: &Lane| given(lane).map_or_else(|| MISSING.to_owned(), in_words);
         writeln!(
             out,
             "{}",
-            row("run", &mut shown.iter().zip(&columns).map(|(lane, column)| (cell(lane), column.width)))
+            row(
+                "run",
+                &mut shown
+                    .iter()
+                    .zip(&columns)
+                    .map(|(lane, column)| (cell(lane), column.width))
+            )
         )?;
         for given in &scores.of_run {
             if let Some(reason) = &given.reason {
@@ -174,8 +249,12 @@ fn text(path: &str, run: Result<&Opened, &Error>, look: &Look, out: &mut dyn Wri
 
 /// A score of the run: the number, else the grade as recorded.
 fn in_words(given: &RunScore) -> String {
-    let grade =
-        || given.grade.as_deref().map_or_else(|| MISSING.to_owned(), |grade| cut(&visible_line(grade), MAX_WIDTH));
+    let grade = || {
+        given.grade.as_deref().map_or_else(
+            || MISSING.to_owned(),
+            |grade| cut(&visible_line(grade), MAX_WIDTH),
+        )
+    };
     given.score.map_or_else(grade, score)
 }
 
@@ -202,7 +281,11 @@ impl Column {
         let width = cells.iter().map(|(_, cell)| cell.chars().count()).max();
         // What the run as a whole was given is as wide as a score.
         let width = width.unwrap_or_default().max(name.chars().count()).max(4);
-        Self { name, width, rest: cells.into_iter().peekable() }
+        Self {
+            name,
+            width,
+            rest: cells.into_iter().peekable(),
+        }
     }
 
     /// The cell of step `n`; steps are asked for in order.
@@ -217,7 +300,12 @@ impl Column {
 
 /// What a critic said: what it asked for and the score, be it no number.
 fn said(point: &Point, odd: Option<&str>) -> String {
-    let odd = || odd.map_or_else(|| "no score".to_owned(), |word| cut(&visible_line(word), MAX_WIDTH));
+    let odd = || {
+        odd.map_or_else(
+            || "no score".to_owned(),
+            |word| cut(&visible_line(word), MAX_WIDTH),
+        )
+    };
     let score = point.score.map_or_else(odd, score);
     match point.action {
         CriticAction::Continue => score,
@@ -233,10 +321,18 @@ fn odd_scores(run: &Opened, lanes: &[Lane]) -> Vec<Vec<Option<String>>> {
     }
     let recorded = json::scores(&run.index, |n| line(run, n));
     let of_lane = |lane: &Lane| {
-        let critic = recorded.critics.iter().find(|critic| critic.name == lane.name);
+        let critic = recorded
+            .critics
+            .iter()
+            .find(|critic| critic.name == lane.name);
         // The document has every step, a lane those of the newest run, both in order.
         let mut points = critic.into_iter().flat_map(|critic| &critic.points);
-        let odd = |point: &Point| points.find(|recorded| recorded.n == point.n)?.score_text.clone();
+        let odd = |point: &Point| {
+            points
+                .find(|recorded| recorded.n == point.n)?
+                .score_text
+                .clone()
+        };
         lane.points.iter().map(odd).collect()
     };
     lanes.iter().map(of_lane).collect()

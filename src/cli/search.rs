@@ -53,17 +53,29 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         (None, None) => return Err(Error::new(Kind::Usage, "there is no text to look for").into()),
     };
     let root = root.unwrap_or(Path::new("./runs"));
-    let needle = Needle::new(text).map_err(|why| Error::new(Kind::Usage, why.trim_end_matches('.')))?;
+    let needle =
+        Needle::new(text).map_err(|why| Error::new(Kind::Usage, why.trim_end_matches('.')))?;
     super::stores::refuse(root)?;
     let runs = runs(root, args.query.as_deref())?;
-    let tally = Tally { runs: runs.len(), ..Tally::default() };
-    let mut heard = Heard { look, out, key: String::new(), json: args.json, failed: None, tally };
+    let tally = Tally {
+        runs: runs.len(),
+        ..Tally::default()
+    };
+    let mut heard = Heard {
+        look,
+        out,
+        key: String::new(),
+        json: args.json,
+        failed: None,
+        tally,
+    };
     let began = Instant::now();
     for (key, dir) in &runs {
         let (before, mut index) = (heard.tally.found, None);
         heard.key = key.to_string();
         // Only where something is found is it worth reading what the lines are.
-        let mut index = || Arc::clone(index.get_or_insert_with(|| Arc::<Index>::new(read_index(dir))));
+        let mut index =
+            || Arc::clone(index.get_or_insert_with(|| Arc::<Index>::new(read_index(dir))));
         search(dir, &needle, &mut index, &mut heard);
         if let Some(error) = heard.failed.take() {
             return Err(error.into());
@@ -75,7 +87,10 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     (tally.bytes, tally.took) = (tally.bytes_done, began.elapsed());
     if args.json {
         let query = args.query.as_deref().unwrap_or_default();
-        write_json(out, &found(text, query, Some(State::Done), Some(&tally), usize::MAX))?;
+        write_json(
+            out,
+            &found(text, query, Some(State::Done), Some(&tally), usize::MAX),
+        )?;
     } else {
         foot(out, look, &tally)?;
     }
@@ -87,18 +102,29 @@ fn runs(root: &Path, query: Option<&str>) -> Result<BTreeMap<RunKey, RunDir>> {
     let Some(query) = query else {
         let found = RootScanner::new(root.to_owned()).scan();
         return match found.fault {
-            Some(fault) => Err(Error::new(Kind::NotFound, format!("no runs in {}: {fault}", root.display()))
-                .hint("the directory comes before the text: board search ./runs 'text'")),
+            Some(fault) => Err(Error::new(
+                Kind::NotFound,
+                format!("no runs in {}: {fault}", root.display()),
+            )
+            .hint("the directory comes before the text: board search ./runs 'text'")),
             None => Ok(found.runs),
         };
     };
     let query = Query::parse(query);
     if let Some(term) = query.ignored.first() {
-        return Err(Error::new(Kind::Usage, format!("--in does not understand {}: {}", term.text, term.why)));
+        return Err(Error::new(
+            Kind::Usage,
+            format!("--in does not understand {}: {}", term.text, term.why),
+        ));
     }
     let library = Library::load(vec![root.to_owned()]);
-    let runs = library.runs().into_iter().filter(|run| query.matches(&*run.summary()));
-    Ok(runs.map(|run| (run.key().clone(), run.dir().clone())).collect())
+    let runs = library
+        .runs()
+        .into_iter()
+        .filter(|run| query.matches(&*run.summary()));
+    Ok(runs
+        .map(|run| (run.key().clone(), run.dir().clone()))
+        .collect())
 }
 
 /// Prints hits as they come, or keeps them for the document.
@@ -115,7 +141,11 @@ impl Heard<'_> {
     fn print(&mut self, found: &LineMatch) -> std::io::Result<()> {
         let place = place(found);
         for hit in &found.line.hits {
-            let field = if hit.path.is_empty() { String::new() } else { format!("  {}", visible_line(&hit.path)) };
+            let field = if hit.path.is_empty() {
+                String::new()
+            } else {
+                format!("  {}", visible_line(&hit.path))
+            };
             let around = |text: &str| visible_line(text).into_owned();
             writeln!(
                 self.out,
@@ -128,7 +158,11 @@ impl Heard<'_> {
         }
         let more = found.line.found - found.line.hits.len();
         if more > 0 {
-            let more = format!("{}  {place}: {} more", visible_line(&self.key), counted(more, "field"));
+            let more = format!(
+                "{}  {place}: {} more",
+                visible_line(&self.key),
+                counted(more, "field")
+            );
             writeln!(self.out, "{}", self.look.paint(Ink::Dim, &more))?;
         }
         Ok(())
@@ -152,7 +186,14 @@ impl Listener for Heard<'_> {
     }
 
     fn left_out(&mut self, file: TraceFile, why: String) {
-        self.tally.leave_out(usize::MAX, LeftOut { key: self.key.clone(), file, why });
+        self.tally.leave_out(
+            usize::MAX,
+            LeftOut {
+                key: self.key.clone(),
+                file,
+                why,
+            },
+        );
     }
 }
 
@@ -162,11 +203,17 @@ fn foot(out: &mut dyn Write, look: &Look, tally: &Tally) -> std::io::Result<()> 
         found => format!("{} in {} of", counted(found, "field"), tally.runs_with),
     };
     let (runs, seconds) = (counted(tally.runs, "run"), tally.took.as_secs_f64());
-    let speed = format!("{hits} {runs}; searched {} in {seconds:.1} s", bytes(tally.bytes_done));
+    let speed = format!(
+        "{hits} {runs}; searched {} in {seconds:.1} s",
+        bytes(tally.bytes_done)
+    );
     writeln!(out, "{}", look.paint(Ink::Dim, &speed))?;
     for left in &tally.left_out {
-        let (word, key, why) =
-            (look.paint(Ink::Warning, "not searched"), visible_line(&left.key), visible_line(&left.why));
+        let (word, key, why) = (
+            look.paint(Ink::Warning, "not searched"),
+            visible_line(&left.key),
+            visible_line(&left.why),
+        );
         writeln!(out, "{word}: {key}, {}: {why}", left.file.name())?;
     }
     Ok(())

@@ -63,22 +63,50 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
     for root in &roots {
         check(root)?;
     }
-    let options = Options { poll: args.poll, cache, elsewhere, mirrors, prices: config.prices };
+    let options = Options {
+        poll: args.poll,
+        cache,
+        elsewhere,
+        mirrors,
+        prices: config.prices,
+    };
     let library = Library::open(roots, options);
-    let address = Address { host: args.host.clone(), port: args.port };
+    let address = Address {
+        host: args.host.clone(),
+        port: args.port,
+    };
     serve(library, &address, token, |ready| {
         let ip = ready.local.ip();
         // No browser goes to "any address".
-        let this_machine = || if ip.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
-        let reached = ip.is_unspecified().then(|| own_address(ip).unwrap_or_else(this_machine));
+        let this_machine = || {
+            if ip.is_ipv4() {
+                Ipv4Addr::LOCALHOST.into()
+            } else {
+                Ipv6Addr::LOCALHOST.into()
+            }
+        };
+        let reached = ip
+            .is_unspecified()
+            .then(|| own_address(ip).unwrap_or_else(this_machine));
         let host = reached.map_or_else(|| args.host.clone(), |ip| ip.to_string());
-        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        let host = if host.contains(':') {
+            format!("[{host}]")
+        } else {
+            host
+        };
         let url = format!("http://{host}:{}/", ready.local.port());
-        let key = ready.made.map(|made| format!("{url}?token={}", made.reveal()));
+        let key = ready
+            .made
+            .map(|made| format!("{url}?token={}", made.reveal()));
         let said = writeln!(out, "board: listening on {url}")
-            .and_then(|()| key.as_ref().map_or(Ok(()), |key| writeln!(out, "board: open {key}")))
+            .and_then(|()| {
+                key.as_ref()
+                    .map_or(Ok(()), |key| writeln!(out, "board: open {key}"))
+            })
             .and_then(|()| out.flush());
-        said.map_err(|error| Error::new(Kind::Unreadable, "cannot write the address to stdout").because(error))?;
+        said.map_err(|error| {
+            Error::new(Kind::Unreadable, "cannot write the address to stdout").because(error)
+        })?;
         if !ready.local.ip().to_canonical().is_loopback() {
             tracing::warn!(
                 "other machines can reach this address; the token keeps strangers out, but traces and token cross the \
@@ -102,10 +130,18 @@ pub(super) fn roots(
     config: &Config,
     found: Vec<Elsewhere>,
 ) -> Result<(Vec<PathBuf>, Vec<Elsewhere>)> {
-    let named = if typed.is_empty() { &config.roots } else { typed };
+    let named = if typed.is_empty() {
+        &config.roots
+    } else {
+        typed
+    };
     let runs = Path::new("./runs");
     let missing = named.is_empty() && !runs.exists();
-    let mut roots = if named.is_empty() { vec![runs.to_owned()] } else { named.to_vec() };
+    let mut roots = if named.is_empty() {
+        vec![runs.to_owned()]
+    } else {
+        named.to_vec()
+    };
     if sessions && missing && found.is_empty() {
         let error = Error::new(Kind::NotFound, "there are no sessions in this user's home");
         return Err(error.hint("name the directory that holds them: board serve DIR"));
@@ -122,9 +158,16 @@ pub(super) fn roots(
         return Ok((roots, Vec::new()));
     }
     for place in found.iter().filter(|_| missing) {
-        tracing::warn!("{} keeps sessions in {}; `board serve --sessions` shows them", place.tool, place.dir.display());
+        tracing::warn!(
+            "{} keeps sessions in {}; `board serve --sessions` shows them",
+            place.tool,
+            place.dir.display()
+        );
     }
-    let unopened = found.into_iter().filter(|place| !roots.contains(&place.dir)).collect();
+    let unopened = found
+        .into_iter()
+        .filter(|place| !roots.contains(&place.dir))
+        .collect();
     Ok((roots, unopened))
 }
 
@@ -137,7 +180,12 @@ fn own_address(any: IpAddr) -> Option<IpAddr> {
         Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
     };
     // Addresses for documentation: routed as any other, and nobody's.
-    let v4 = || from(Ipv4Addr::UNSPECIFIED.into(), Ipv4Addr::new(192, 0, 2, 1).into());
+    let v4 = || {
+        from(
+            Ipv4Addr::UNSPECIFIED.into(),
+            Ipv4Addr::new(192, 0, 2, 1).into(),
+        )
+    };
     let v6 = || from(any, Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into());
     v4().or_else(|| v6().filter(|_| any.is_ipv6()))
 }
@@ -149,25 +197,37 @@ fn token(args: &Args) -> Result<Option<Token>> {
         None => std::env::var_os("BOARD_TOKEN").map(|token| token.to_string_lossy().into_owned()),
     };
     let token = given.as_deref().map(Token::new).transpose();
-    token.map_err(|error| error.hint("leave out --token and BOARD_TOKEN to have one made where one is needed"))
+    token.map_err(|error| {
+        error.hint("leave out --token and BOARD_TOKEN to have one made where one is needed")
+    })
 }
 
 /// A root that is not there yet is waited for; one that can never hold runs is a mistake.
 pub(super) fn check(root: &Path) -> Result<()> {
     if root.to_str().is_some_and(crate::mirror::Address::is_meant) {
-        let error = Error::new(Kind::Usage, format!("{} is followed by `board serve` only", root.display()));
+        let error = Error::new(
+            Kind::Usage,
+            format!("{} is followed by `board serve` only", root.display()),
+        );
         return Err(error.hint("copy what you need of it, and name the directory"));
     }
     match std::fs::metadata(root) {
-        Ok(metadata) if !metadata.is_dir() => match RootScanner::new(root.to_owned()).scan().fault {
-            None => Ok(()),
-            Some(fault) => {
-                let error = Error::new(Kind::Unreadable, format!("{}: {fault}", root.display()));
-                Err(error.hint("ROOT is a directory with runs in it, or one file that holds runs"))
+        Ok(metadata) if !metadata.is_dir() => {
+            match RootScanner::new(root.to_owned()).scan().fault {
+                None => Ok(()),
+                Some(fault) => {
+                    let error =
+                        Error::new(Kind::Unreadable, format!("{}: {fault}", root.display()));
+                    Err(error
+                        .hint("ROOT is a directory with runs in it, or one file that holds runs"))
+                }
             }
-        },
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            tracing::warn!("{} does not exist yet; the board shows its runs once it does", root.display());
+            tracing::warn!(
+                "{} does not exist yet; the board shows its runs once it does",
+                root.display()
+            );
             Ok(())
         }
         // Everything else, such as missing rights, may pass and is said on the page.
@@ -177,12 +237,22 @@ pub(super) fn check(root: &Path) -> Result<()> {
 
 /// Where the system keeps what programs may lose; `None` where it does not say.
 pub(super) fn cache_dir() -> Option<PathBuf> {
-    let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let var = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     let base = var("XDG_CACHE_HOME").or_else(|| {
         if cfg!(windows) {
             var("LOCALAPPDATA")
         } else {
-            var("HOME").map(|home| home.join(if cfg!(target_os = "macos") { "Library/Caches" } else { ".cache" }))
+            var("HOME").map(|home| {
+                home.join(if cfg!(target_os = "macos") {
+                    "Library/Caches"
+                } else {
+                    ".cache"
+                })
+            })
         }
     });
     Some(base?.join("trace-board"))
@@ -197,12 +267,21 @@ fn open(url: &str) {
     } else {
         "xdg-open"
     };
-    if let Err(error) = std::process::Command::new(program).arg(url).env_remove("BOARD_TOKEN").spawn() {
+    if let Err(error) = std::process::Command::new(program)
+        .arg(url)
+        .env_remove("BOARD_TOKEN")
+        .spawn()
+    {
         tracing::warn!("cannot open a browser with {program}: {error}");
     }
 }
 
 pub(super) fn seconds(text: &str) -> std::result::Result<Duration, String> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.filter(|duration| !duration.is_zero()).ok_or_else(|| "expected a number of seconds above 0".to_owned())
+    let seconds = text
+        .parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| "expected a number of seconds above 0".to_owned())
 }

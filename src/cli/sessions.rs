@@ -25,8 +25,14 @@ pub(super) fn places() -> Vec<Elsewhere> {
 fn among(var: impl Fn(&str) -> Option<OsString>) -> Vec<Elsewhere> {
     let home = home(&var);
     let place = |(tool, name, below, sessions): (&'static str, &str, &str, &str)| {
-        let moved = if name.is_empty() { None } else { var(name).map(PathBuf::from) };
-        let dir = moved.or_else(|| Some(home.as_ref()?.join(below)))?.join(sessions);
+        let moved = if name.is_empty() {
+            None
+        } else {
+            var(name).map(PathBuf::from)
+        };
+        let dir = moved
+            .or_else(|| Some(home.as_ref()?.join(below)))?
+            .join(sessions);
         dir.is_dir().then_some(Elsewhere { tool, dir })
     };
     TOOLS.into_iter().filter_map(place).collect()
@@ -41,7 +47,11 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let moved = tempfile::tempdir().unwrap();
         let archived = moved.path().join("archived_sessions");
-        let dirs = [home.path().join(".claude/projects"), home.path().join(".codex"), moved.path().join("sessions")];
+        let dirs = [
+            home.path().join(".claude/projects"),
+            home.path().join(".codex"),
+            moved.path().join("sessions"),
+        ];
         for dir in dirs.iter().chain([&archived]) {
             std::fs::create_dir_all(dir).unwrap();
         }
@@ -50,7 +60,10 @@ mod tests {
             "CODEX_HOME" => Some(moved.path().into()),
             _ => None,
         });
-        let named: Vec<_> = places.iter().map(|place| (place.tool, place.dir.clone())).collect();
+        let named: Vec<_> = places
+            .iter()
+            .map(|place| (place.tool, place.dir.clone()))
+            .collect();
         let expected = [
             ("Claude Code", home.path().join(".claude/projects")),
             ("Codex", moved.path().join("sessions")),

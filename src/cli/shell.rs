@@ -34,7 +34,12 @@ pub(super) struct Man {
 pub(super) fn completions(args: &Completions, out: &mut dyn Write) -> Done {
     // Made in memory first: the library panics where its output cannot be written.
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut super::Args::command(), "board", &mut script);
+    clap_complete::generate(
+        args.shell,
+        &mut super::Args::command(),
+        "board",
+        &mut script,
+    );
     out.write_all(&script)?;
     Ok(0)
 }
@@ -48,14 +53,23 @@ pub(super) fn man(args: &Man, out: &mut dyn Write) -> Done {
         Some(name) => match board.find_subcommand(name) {
             Some(command) => command.clone(),
             None => {
-                let names: Vec<_> = board.get_subcommands().map(clap::Command::get_name).collect();
+                let names: Vec<_> = board
+                    .get_subcommands()
+                    .map(clap::Command::get_name)
+                    .collect();
                 let error = Error::new(Kind::Usage, format!("there is no command called {name}"));
-                return Err(error.hint(format!("the commands are {}", names.join(", "))).into());
+                return Err(error
+                    .hint(format!("the commands are {}", names.join(", ")))
+                    .into());
             }
         },
     };
     // An empty date would be left out, and what comes after it would stand in its place.
     let source = concat!("board ", env!("CARGO_PKG_VERSION"));
-    clap_mangen::Man::new(page).date(" ").source(source).manual("board").render(out)?;
+    clap_mangen::Man::new(page)
+        .date(" ")
+        .source(source)
+        .manual("board")
+        .render(out)?;
     Ok(0)
 }

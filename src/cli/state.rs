@@ -42,9 +42,16 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     super::show::check_step(&run, n)?;
     match &args.key {
         None if args.json => write_json(out, &json::state(&run.index, &run, n))?,
-        None => write_state(out, &run, n, &state_at(&run.index, &run, n).unwrap_or_default(), look)?,
+        None => write_state(
+            out,
+            &run,
+            n,
+            &state_at(&run.index, &run, n).unwrap_or_default(),
+            look,
+        )?,
         Some(path) => {
-            let history = history(&run.index, &run, n, path).map_err(|keys| no_such_key(n, path, &keys))?;
+            let history =
+                history(&run.index, &run, n, path).map_err(|keys| no_such_key(n, path, &keys))?;
             if args.json {
                 write_json(out, &json::history(history))?;
             } else {
@@ -60,15 +67,33 @@ fn no_such_key(n: usize, path: &str, keys: &[String]) -> Error {
     Error::new(Kind::NotFound, what).hint(visible_line(&json::its_keys(keys)).into_owned())
 }
 
-fn write_state(out: &mut dyn Write, run: &Opened, n: usize, state: &StateAt, look: &Look) -> io::Result<()> {
-    let title = format!("state after step {} of {}", run.index.label(n), visible_line(run.name()));
+fn write_state(
+    out: &mut dyn Write,
+    run: &Opened,
+    n: usize,
+    state: &StateAt,
+    look: &Look,
+) -> io::Result<()> {
+    let title = format!(
+        "state after step {} of {}",
+        run.index.label(n),
+        visible_line(run.name())
+    );
     writeln!(out, "{}", look.paint(Ink::Heading, &title))?;
     let from = match state.base {
-        Base::Nowhere => "no whole state is recorded: only what steps are recorded to have changed".to_owned(),
+        Base::Nowhere => {
+            "no whole state is recorded: only what steps are recorded to have changed".to_owned()
+        }
         Base::Init(event) => format!("from event {event} and the changes since"),
-        Base::Observed(step) => format!("from what step {} observed and the changes since", run.index.label(step)),
+        Base::Observed(step) => format!(
+            "from what step {} observed and the changes since",
+            run.index.label(step)
+        ),
         Base::Found { step, event } => {
-            format!("from event {event}, which holds the state before step {} changed it", run.index.label(step))
+            format!(
+                "from event {event}, which holds the state before step {} changed it",
+                run.index.label(step)
+            )
         }
     };
     if state.keys.is_empty() && state.base == Base::Nowhere {
@@ -80,7 +105,13 @@ fn write_state(out: &mut dyn Write, run: &Opened, n: usize, state: &StateAt, loo
     } else {
         writeln!(out, "{}\n", look.paint(Ink::Dim, &from))?;
     }
-    let width = state.keys.iter().map(|known| known.key.chars().count()).max().unwrap_or_default().min(32);
+    let width = state
+        .keys
+        .iter()
+        .map(|known| known.key.chars().count())
+        .max()
+        .unwrap_or_default()
+        .min(32);
     for known in &state.keys {
         let by = match (known.outside, known.written) {
             (Some(step), _) => format!("outside reduce, seen at {}", run.index.label(step)),
@@ -88,18 +119,40 @@ fn write_state(out: &mut dyn Write, run: &Opened, n: usize, state: &StateAt, loo
             (_, Some(step)) => format!("at {}", run.index.label(step)),
             (_, None) => "from the start".to_owned(),
         };
-        let value = known.value.as_deref().map_or_else(|| "unknown".to_owned(), cut);
-        let doubt = if known.doubt.is_empty() { String::new() } else { format!("  ({})", known.doubt) };
+        let value = known
+            .value
+            .as_deref()
+            .map_or_else(|| "unknown".to_owned(), cut);
+        let doubt = if known.doubt.is_empty() {
+            String::new()
+        } else {
+            format!("  ({})", known.doubt)
+        };
         let by = look.paint(Ink::Dim, &format!("{by:<10}"));
-        writeln!(out, "{:<width$}  {by}  {value}{doubt}", visible_line(&known.key))?;
+        writeln!(
+            out,
+            "{:<width$}  {by}  {value}{doubt}",
+            visible_line(&known.key)
+        )?;
     }
     let outside = outside(&run.index, run, n);
     if !outside.is_empty() {
-        writeln!(out, "\n{}", look.paint(Ink::Heading, "changed outside of reduce before this step"))?;
+        writeln!(
+            out,
+            "\n{}",
+            look.paint(Ink::Heading, "changed outside of reduce before this step")
+        )?;
     }
     outside.iter().try_for_each(|found| {
-        let side = |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".to_owned(), cut);
-        writeln!(out, "{:<width$}  {} -> {}", visible_line(&found.key), side(&found.before), side(&found.after))
+        let side =
+            |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".to_owned(), cut);
+        writeln!(
+            out,
+            "{:<width$}  {} -> {}",
+            visible_line(&found.key),
+            side(&found.before),
+            side(&found.after)
+        )
     })
 }
 
@@ -107,16 +160,41 @@ fn write_history(
     out: &mut dyn Write,
     run: &Opened,
     n: usize,
-    History { path, changes, value }: &History,
+    History {
+        path,
+        changes,
+        value,
+    }: &History,
     look: &Look,
 ) -> io::Result<()> {
-    let name = std::iter::once(&path.key).chain(&path.below).map(String::as_str).collect::<Vec<_>>().join(".");
-    let title = format!("{}: {}", visible_line(&name), counted(changes.len(), "change"));
-    writeln!(out, "{} up to step {}", look.paint(Ink::Heading, &title), run.index.label(n))?;
+    let name = std::iter::once(&path.key)
+        .chain(&path.below)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(".");
+    let title = format!(
+        "{}: {}",
+        visible_line(&name),
+        counted(changes.len(), "change")
+    );
+    writeln!(
+        out,
+        "{} up to step {}",
+        look.paint(Ink::Heading, &title),
+        run.index.label(n)
+    )?;
     let side = |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".to_owned(), cut);
     for change in changes {
-        let step = look.paint(Ink::Dim, &format!("step {:<5}", run.index.label(change.step)));
-        writeln!(out, "{step} {} -> {}", side(&change.before), side(&change.after))?;
+        let step = look.paint(
+            Ink::Dim,
+            &format!("step {:<5}", run.index.label(change.step)),
+        );
+        writeln!(
+            out,
+            "{step} {} -> {}",
+            side(&change.before),
+            side(&change.after)
+        )?;
     }
     let value = value.as_deref().map_or_else(|| "unknown".to_owned(), cut);
     writeln!(out, "{} {value}", look.paint(Ink::Dim, "after it  "))

@@ -26,7 +26,11 @@ impl Stores {
     ///
     /// # Errors
     /// An address that is none; settings of AWS that cannot be used; a cache that cannot be written.
-    pub(super) fn follow(&self, roots: Vec<PathBuf>, cache: Option<&Path>) -> Result<(Vec<PathBuf>, Vec<Arc<Mirror>>)> {
+    pub(super) fn follow(
+        &self,
+        roots: Vec<PathBuf>,
+        cache: Option<&Path>,
+    ) -> Result<(Vec<PathBuf>, Vec<Arc<Mirror>>)> {
         let mut mirrors: Vec<Arc<Mirror>> = Vec::new();
         let mut dirs = Vec::new();
         for root in roots {
@@ -36,12 +40,22 @@ impl Stores {
             };
             let address = Address::parse(text)?;
             // Named twice, it is still one.
-            if mirrors.iter().any(|mirror| mirror.address() == address.to_string()) {
+            if mirrors
+                .iter()
+                .any(|mirror| mirror.address() == address.to_string())
+            {
                 continue;
             }
             let (cache, limit) = (cache.map(Path::to_owned), self.s3_cache);
-            let (every, budget, listing) = (self.s3_every, self.s3_requests, ListingBounds::default());
-            let options = Options { cache, limit, every, budget, listing };
+            let (every, budget, listing) =
+                (self.s3_every, self.s3_requests, ListingBounds::default());
+            let options = Options {
+                cache,
+                limit,
+                every,
+                budget,
+                listing,
+            };
             let mirror = Arc::new(Mirror::follow(&address, Settings::read()?, options)?);
             dirs.push(mirror.dir().to_owned());
             mirrors.push(mirror);
@@ -52,14 +66,19 @@ impl Stores {
 
 /// Errs where `path` is an object store, for the commands that read directories alone.
 pub(super) fn refuse(path: &Path) -> Result<()> {
-    let Some(text) = path.to_str().filter(|text| Address::is_meant(text)) else { return Ok(()) };
-    let what = format!("{text} is in an object store, which only `board serve` and `board mcp` read");
+    let Some(text) = path.to_str().filter(|text| Address::is_meant(text)) else {
+        return Ok(());
+    };
+    let what =
+        format!("{text} is in an object store, which only `board serve` and `board mcp` read");
     Err(Error::new(Kind::Usage, what).hint(format!("show its runs on pages: board serve {text}")))
 }
 
 fn size(text: &str) -> std::result::Result<u64, String> {
     let text = text.trim();
-    let letters = text.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(text.len());
+    let letters = text
+        .find(|letter: char| letter.is_ascii_alphabetic())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(letters);
     let factor = match unit.to_ascii_uppercase().as_str() {
         "" | "B" => Some(1.0),
@@ -69,9 +88,16 @@ fn size(text: &str) -> std::result::Result<u64, String> {
         "T" | "TB" => Some(1e12),
         _ => None,
     };
-    let bytes = number.trim().parse::<f64>().ok().zip(factor).map(|(number, factor)| number * factor);
+    let bytes = number
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .zip(factor)
+        .map(|(number, factor)| number * factor);
     let bytes = bytes.filter(|bytes| (1e6..=1e15).contains(bytes));
-    bytes.map(|bytes| bytes as u64).ok_or_else(|| "expected a size of at least 1MB, such as 500MB or 20GB".to_owned())
+    bytes
+        .map(|bytes| bytes as u64)
+        .ok_or_else(|| "expected a size of at least 1MB, such as 500MB or 20GB".to_owned())
 }
 
 #[cfg(test)]
@@ -80,9 +106,12 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_people_write_them() {
-        for (text, bytes) in
-            [("500MB", 500_000_000), ("1.5 gb", 1_500_000_000), ("2000000", 2_000_000), ("1T", 1_000_000_000_000)]
-        {
+        for (text, bytes) in [
+            ("500MB", 500_000_000),
+            ("1.5 gb", 1_500_000_000),
+            ("2000000", 2_000_000),
+            ("1T", 1_000_000_000_000),
+        ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
         for wrong in ["", "GB", "1", "-5GB", "5 parsecs", "NaN", "inf", "1e99GB"] {

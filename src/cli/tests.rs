@@ -44,19 +44,31 @@ fn root() -> tempfile::TempDir {
 /// `~` for a space inside an argument.
 fn board(root: &Path, line: &str) -> (u8, String) {
     let shown = root.to_string_lossy();
-    let words = line.split_whitespace().map(|word| word.replace("ROOT", &shown).replace('~', " "));
+    let words = line
+        .split_whitespace()
+        .map(|word| word.replace("ROOT", &shown).replace('~', " "));
     let args = match Args::try_parse_from(["board".to_owned()].into_iter().chain(words)) {
         Ok(args) => args,
         Err(error) => return (u8::try_from(error.exit_code()).unwrap(), error.to_string()),
     };
-    let look = Look { colour: false, now: 65_000_000, zone: TimeZone::UTC };
+    let look = Look {
+        colour: false,
+        now: 65_000_000,
+        zone: TimeZone::UTC,
+    };
     let mut out = Vec::new();
     let code = run(args, &look, &mut out).unwrap_or_else(|error| {
         out.extend_from_slice(format!("board: {error}\n").as_bytes());
-        error.hints().iter().for_each(|hint| out.extend_from_slice(format!("hint: {hint}\n").as_bytes()));
+        error
+            .hints()
+            .iter()
+            .for_each(|hint| out.extend_from_slice(format!("hint: {hint}\n").as_bytes()));
         error.exit_code()
     });
-    (code, String::from_utf8(out).unwrap().replace(&*shown, "ROOT"))
+    (
+        code,
+        String::from_utf8(out).unwrap().replace(&*shown, "ROOT"),
+    )
 }
 
 fn json(root: &Path, line: &str) -> Value {
@@ -87,9 +99,16 @@ fn list_runs() {
     skipped: empty: no trace file in it
     "#);
     let runs = json(root.path(), "list ROOT two --json");
-    assert_eq!((&runs["total"], &runs["matched"], &runs["runs"][0]["key"]), (&2.into(), &1.into(), &"two".into()));
+    assert_eq!(
+        (&runs["total"], &runs["matched"], &runs["runs"][0]["key"]),
+        (&2.into(), &1.into(), &"two".into())
+    );
     assert_eq!(runs["skipped"][0]["path"], "empty");
-    assert!(board(root.path(), "list ROOT -stop:final").1.starts_with("0 of 2 runs\n"));
+    assert!(
+        board(root.path(), "list ROOT -stop:final")
+            .1
+            .starts_with("0 of 2 runs\n")
+    );
 }
 
 #[test]
@@ -138,7 +157,10 @@ fn a_directory_above_runs_is_none_and_names_them() {
     hint: there is ROOT/more/two
     "#);
     let empty = board(root.path(), "show ROOT/empty").1;
-    assert!(empty.starts_with("board: ROOT/empty is not a run directory: it has none of "), "{empty}");
+    assert!(
+        empty.starts_with("board: ROOT/empty is not a run directory: it has none of "),
+        "{empty}"
+    );
 }
 
 const SESSION: &str = r#"{"type":"system","subtype":"init","cwd":"/app","session_id":"s1","model":"m","tools":["Bash"]}
@@ -151,10 +173,26 @@ fn a_run_that_is_a_file_is_called_by_the_path_that_was_given() {
     let root = root();
     fs::create_dir(root.path().join("logs")).unwrap();
     fs::write(root.path().join("logs/stream.jsonl"), SESSION).unwrap();
-    let first = |line: &str| board(root.path(), line).1.lines().next().unwrap_or_default().to_owned();
-    assert_eq!(first("why ROOT/logs/stream.jsonl"), "ROOT/logs/stream.jsonl  answered");
-    assert_eq!(first("show ROOT/logs/stream.jsonl"), "ROOT/logs/stream.jsonl  answered");
-    assert_eq!(first("show ROOT/logs/stream.jsonl --step 0"), "step 0 of ROOT/logs/stream.jsonl");
+    let first = |line: &str| {
+        board(root.path(), line)
+            .1
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    assert_eq!(
+        first("why ROOT/logs/stream.jsonl"),
+        "ROOT/logs/stream.jsonl  answered"
+    );
+    assert_eq!(
+        first("show ROOT/logs/stream.jsonl"),
+        "ROOT/logs/stream.jsonl  answered"
+    );
+    assert_eq!(
+        first("show ROOT/logs/stream.jsonl --step 0"),
+        "step 0 of ROOT/logs/stream.jsonl"
+    );
     assert_eq!(first("why ROOT/one"), "one  answered");
     assert_snapshot!(board(root.path(), "state ROOT/logs/stream.jsonl").1, @r#"
     state after step 0 of ROOT/logs/stream.jsonl
@@ -170,7 +208,11 @@ fn a_word_that_no_run_has_is_named() {
     skipped: empty: no trace file in it
     no run has stop:critic; those here have final
     "#);
-    assert!(!board(root.path(), "list ROOT stop:final").1.contains("no run has"));
+    assert!(
+        !board(root.path(), "list ROOT stop:final")
+            .1
+            .contains("no run has")
+    );
 }
 
 #[test]
@@ -257,16 +299,29 @@ fn show_events() {
 fn show_as_json() {
     let root = root();
     let run = json(root.path(), "show ROOT/one --json");
-    assert_eq!((&run["manifest"]["run_id"], &run["steps_list"][1]["label"]), (&"r".into(), &"7".into()));
+    assert_eq!(
+        (&run["manifest"]["run_id"], &run["steps_list"][1]["label"]),
+        (&"r".into(), &"7".into())
+    );
     assert_eq!(json(root.path(), "show ROOT/one --format json"), run);
     let step = json(root.path(), "show ROOT/one --step 0 --json");
     assert_eq!(
-        (&step["step"]["wide"], &step["repaired"], &step["events"][1]["error"]),
+        (
+            &step["step"]["wide"],
+            &step["repaired"],
+            &step["events"][1]["error"]
+        ),
         (&"NaN".into(), &true.into(), &"lost".into())
     );
     let events = json(root.path(), "show ROOT/one --events --json");
-    assert_eq!((&events["total"], &events["events"][5]["event"]), (&7.into(), &"torn".into()));
-    assert_eq!(json(root.path(), "show ROOT/two --events --json")["events"], Value::Array(Vec::new()));
+    assert_eq!(
+        (&events["total"], &events["events"][5]["event"]),
+        (&7.into(), &"torn".into())
+    );
+    assert_eq!(
+        json(root.path(), "show ROOT/two --events --json")["events"],
+        Value::Array(Vec::new())
+    );
 }
 
 #[test]
@@ -295,7 +350,10 @@ fn check_names_every_place() {
     fs::write(root.path().join("two/steps.jsonl"), "{\"step_id\": 0}\n").unwrap();
     fs::write(root.path().join("two/events.jsonl"), "").unwrap();
     fs::write(root.path().join("two/manifest.json"), "{}").unwrap();
-    assert_eq!(board(root.path(), "check ROOT/two"), (0, "ROOT/two: no issues\n".to_owned()));
+    assert_eq!(
+        board(root.path(), "check ROOT/two"),
+        (0, "ROOT/two: no issues\n".to_owned())
+    );
 }
 
 #[test]
@@ -303,7 +361,10 @@ fn what_is_not_there_leads_on() {
     let root = root();
     let path = root.path();
     for (line, expected) in [
-        ("show ROOT/none", "board: there is no run ROOT/none\nhint: `board list ROOT` lists the runs that are there\n"),
+        (
+            "show ROOT/none",
+            "board: there is no run ROOT/none\nhint: `board list ROOT` lists the runs that are there\n",
+        ),
         (
             "show ROOT/empty",
             "board: ROOT/empty is not a run directory: it has none of manifest.json, steps.jsonl, events.jsonl\n\
@@ -323,8 +384,17 @@ fn what_is_not_there_leads_on() {
         assert_eq!(board(path, line), (3, expected.to_owned()), "{line}");
     }
     let (code, text) = board(path, "list ROOT --jsno");
-    assert_eq!((code, text.lines().next()), (2, Some("board: there is no option --jsno")));
-    for line in ["show", "check", "show ROOT/one --step x", "serve --poll 0", "nothing"] {
+    assert_eq!(
+        (code, text.lines().next()),
+        (2, Some("board: there is no option --jsno"))
+    );
+    for line in [
+        "show",
+        "check",
+        "show ROOT/one --step x",
+        "serve --poll 0",
+        "nothing",
+    ] {
         assert_eq!(board(path, line).0, 2, "{line}");
     }
 }
@@ -342,8 +412,19 @@ fn a_closed_pipe_is_no_error() {
     }
     let root = root();
     let run = root.path().join("one").to_string_lossy().into_owned();
-    let look = Look { colour: true, now: 0, zone: TimeZone::UTC };
-    for args in [&["board", "show", &run][..], &["board", "show", &run, "--json"], &["board", "check", &run]] {
-        assert_eq!(super::run(Args::try_parse_from(args).unwrap(), &look, &mut Closed).unwrap(), 0);
+    let look = Look {
+        colour: true,
+        now: 0,
+        zone: TimeZone::UTC,
+    };
+    for args in [
+        &["board", "show", &run][..],
+        &["board", "show", &run, "--json"],
+        &["board", "check", &run],
+    ] {
+        assert_eq!(
+            super::run(Args::try_parse_from(args).unwrap(), &look, &mut Closed).unwrap(),
+            0
+        );
     }
 }

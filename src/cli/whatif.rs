@@ -14,7 +14,9 @@ use super::open::Opened;
 use super::{Done, write_json};
 use crate::analysis::copies::Fingerprint;
 use crate::analysis::format::{MISSING, bound, count, counted, millis, visible_line};
-use crate::analysis::whatif::{Answer, Answers, Question, StopTiming, Wrong, answers, question, typed};
+use crate::analysis::whatif::{
+    Answer, Answers, Question, StopTiming, Wrong, answers, question, typed,
+};
 use crate::error::{Error, Kind, Result};
 use crate::page::whatif::json;
 use crate::stop::{RULES, Row, SpecError};
@@ -41,7 +43,10 @@ pub(super) struct Args {
 /// Every rule as it is typed, and when it is true.
 fn rules_help() -> String {
     let line = |row: &&Row| format!("\n  {:<33}  {}", row.usage, row.when);
-    format!("A rule is name=value or JSON:{}", RULES.iter().map(line).collect::<String>())
+    format!(
+        "A rule is name=value or JSON:{}",
+        RULES.iter().map(line).collect::<String>()
+    )
 }
 
 /// One path: the answer, or why there is none.
@@ -79,7 +84,12 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                 let answers = answers(&question, &run.summary, &run.index, &run);
                 if args.json {
                     let whatif = Some(json::whatif(&answers, &run.summary, &run.index));
-                    entries.push(Entry { path: shown, whatif, error: None, duplicate_of });
+                    entries.push(Entry {
+                        path: shown,
+                        whatif,
+                        error: None,
+                        duplicate_of,
+                    });
                 } else {
                     if let Some(other) = duplicate_of {
                         let (path, other) = (visible_line(&shown), visible_line(&other));
@@ -101,7 +111,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                     });
                 } else {
                     let path = look.paint(Ink::Heading, &visible_line(&shown));
-                    writeln!(out, "{path}: not asked: {}", visible_line(&error.to_string()))?;
+                    writeln!(
+                        out,
+                        "{path}: not asked: {}",
+                        visible_line(&error.to_string())
+                    )?;
                 }
                 first_error.get_or_insert(error);
             }
@@ -112,7 +126,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
     match first_error {
         Some(error) => {
-            let what = format!("{} of {} could not be asked", count(failed), counted(args.runs.len(), "path"));
+            let what = format!(
+                "{} of {} could not be asked",
+                count(failed),
+                counted(args.runs.len(), "path")
+            );
             Err(Error::new(error.kind(), what).because(error).into())
         }
         None => Ok(0),
@@ -123,28 +141,38 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
 fn ask(rules: &[String]) -> Result<Question> {
     if rules.is_empty() {
         let error = Error::new(Kind::Usage, "no rule is asked");
-        return Err(error.hint("name at least one: board whatif RUN --rule max_steps=8 --rule token_budget=10000"));
+        return Err(error.hint(
+            "name at least one: board whatif RUN --rule max_steps=8 --rule token_budget=10000",
+        ));
     }
     let typed = typed(rules.iter().cloned(), schema);
-    if let Some((text, Wrong { why, right })) =
-        typed.iter().find_map(|rule| Some((&rule.text, rule.read.as_ref().err()?)))
+    if let Some((text, Wrong { why, right })) = typed
+        .iter()
+        .find_map(|rule| Some((&rule.text, rule.read.as_ref().err()?)))
     {
-        let error = Error::new(Kind::Usage, format!("the rule {text} cannot be asked")).because(SpecError::new(why));
+        let error = Error::new(Kind::Usage, format!("the rule {text} cannot be asked"))
+            .because(SpecError::new(why));
         return Err(error.hint(format!("a right one: --rule '{right}'")));
     }
-    question(&typed).map_err(|error| Error::new(Kind::Usage, "these rules cannot be asked").because(error))
+    question(&typed)
+        .map_err(|error| Error::new(Kind::Usage, "these rules cannot be asked").because(error))
 }
 
 /// Reads a schema.
 fn schema(file: &str) -> Result<Value, String> {
-    let told = |error: &dyn std::fmt::Display| format!("the schema file {file} cannot be read: {error}");
+    let told =
+        |error: &dyn std::fmt::Display| format!("the schema file {file} cannot be read: {error}");
     let mut text = Vec::new();
     let opened = File::open(file).map_err(|error| told(&error))?;
-    opened.take(MAX_SCHEMA_BYTES + 1).read_to_end(&mut text).map_err(|error| told(&error))?;
+    opened
+        .take(MAX_SCHEMA_BYTES + 1)
+        .read_to_end(&mut text)
+        .map_err(|error| told(&error))?;
     if text.len() as u64 > MAX_SCHEMA_BYTES {
         return Err(told(&"it has more than 1 MiB"));
     }
-    serde_json::from_slice(&text).map_err(|error| format!("the schema file {file} is not JSON: {error}"))
+    serde_json::from_slice(&text)
+        .map_err(|error| format!("the schema file {file} is not JSON: {error}"))
 }
 
 /// The head of each column, and whether its cells stand on the right; the reason comes last because it may be long.
@@ -160,24 +188,50 @@ const COLUMNS: [(&str, bool); 7] = [
 
 fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look) -> io::Result<()> {
     let path = visible_line(run.summary.path.trim_end_matches('/')).into_owned();
-    writeln!(out, "{}: {}", look.paint(Ink::Heading, &path), visible_line(&answers.headline))?;
-    let rows: Vec<[String; 7]> = answers.rules.iter().map(|answer| cells(run, answer, answers.estimated)).collect();
+    writeln!(
+        out,
+        "{}: {}",
+        look.paint(Ink::Heading, &path),
+        visible_line(&answers.headline)
+    )?;
+    let rows: Vec<[String; 7]> = answers
+        .rules
+        .iter()
+        .map(|answer| cells(run, answer, answers.estimated))
+        .collect();
     let widths: Vec<usize> = COLUMNS
         .iter()
         .enumerate()
         .map(|(at, (head, _))| {
-            let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
-            cells.chain([head.chars().count()]).max().unwrap_or_default()
+            let cells = rows
+                .iter()
+                .filter_map(|row| row.get(at))
+                .map(|cell| cell.chars().count());
+            cells
+                .chain([head.chars().count()])
+                .max()
+                .unwrap_or_default()
         })
         .collect();
     let line = |cells: [&str; 7]| {
         let cells = cells.into_iter().zip(&widths).zip(COLUMNS);
         let cell = |((text, width), (_, right)): ((&str, &usize), (&str, bool))| {
-            if right { format!("{text:>width$}") } else { format!("{text:<width$}") }
+            if right {
+                format!("{text:>width$}")
+            } else {
+                format!("{text:<width$}")
+            }
         };
         cells.map(cell).collect::<Vec<_>>().join("  ")
     };
-    writeln!(out, "  {}", look.paint(Ink::Dim, &format!("{}  why", line(COLUMNS.map(|(head, _)| head)))))?;
+    writeln!(
+        out,
+        "  {}",
+        look.paint(
+            Ink::Dim,
+            &format!("{}  why", line(COLUMNS.map(|(head, _)| head)))
+        )
+    )?;
     for (row, answer) in rows.iter().zip(&answers.rules) {
         let text = line(row.each_ref().map(String::as_str));
         let ink = match answer.result.found {
@@ -185,30 +239,54 @@ fn write_text(out: &mut dyn Write, run: &Opened, answers: &Answers, look: &Look)
             StopTiming::Same => Ink::Heading,
             StopTiming::NotReached | StopTiming::Unknown => Ink::Dim,
         };
-        writeln!(out, "  {}  {}", look.paint(ink, &text), visible_line(&why(run, answer)))?;
+        writeln!(
+            out,
+            "  {}  {}",
+            look.paint(ink, &text),
+            visible_line(&why(run, answer))
+        )?;
     }
     for fact in &answers.inferred {
-        writeln!(out, "  {} {fact}", look.paint(Ink::Dim, "worked out, not recorded:"))?;
+        writeln!(
+            out,
+            "  {} {fact}",
+            look.paint(Ink::Dim, "worked out, not recorded:")
+        )?;
     }
     if answers.begun && !answers.live {
-        writeln!(out, "  the step in which it died has no line in steps.jsonl")?;
+        writeln!(
+            out,
+            "  the step in which it died has no line in steps.jsonl"
+        )?;
     }
     if answers.lost > 0 {
         match answers.are_skipped {
             true => writeln!(out, "  {}", answers.of_the_lost().trim_end_matches('.'))?,
-            false => writeln!(out, "  {} ran without a line in steps.jsonl", counted(answers.lost, "step"))?,
+            false => writeln!(
+                out,
+                "  {} ran without a line in steps.jsonl",
+                counted(answers.lost, "step")
+            )?,
         }
     }
     if answers.unread > 0 {
-        writeln!(out, "  the facts of {} could not be read", counted(answers.unread, "step"))?;
+        writeln!(
+            out,
+            "  the facts of {} could not be read",
+            counted(answers.unread, "step")
+        )?;
     }
     Ok(())
 }
 
 fn why(run: &Opened, answer: &Answer) -> String {
     let result = &answer.result;
-    let label = |step: u64| usize::try_from(step).map_or_else(|_| step.to_string(), |step| run.index.label(step));
-    let latest = result.at_latest.map_or_else(String::new, |at| format!(", at the latest at step {}", label(at)));
+    let label = |step: u64| {
+        usize::try_from(step).map_or_else(|_| step.to_string(), |step| run.index.label(step))
+    };
+    let latest = result.at_latest.map_or_else(String::new, |at| {
+        format!(", at the latest at step {}", label(at))
+    });
     let own = match (answer.own, answer.ended) {
         (true, true) => "as recorded, ended the run: ",
         (true, false) => "as recorded: ",
@@ -216,7 +294,9 @@ fn why(run: &Opened, answer: &Answer) -> String {
     };
     match (&result.off, &result.needs, result.unknown_from) {
         (Some(how), _, _) => format!("{own}switched off by {how}"),
-        (None, Some(needs), Some(from)) => format!("{own}from step {} on{latest}: {needs}", label(from)),
+        (None, Some(needs), Some(from)) => {
+            format!("{own}from step {} on{latest}: {needs}", label(from))
+        }
         _ => format!("{own}{}", result.detail),
     }
 }
@@ -235,7 +315,11 @@ fn cells(run: &Opened, answer: &Answer, estimated: bool) -> [String; 7] {
         None => MISSING.to_owned(),
     };
     let tokens = |tokens| format!("{}{}", bound(false, estimated && tokens > 0), count(tokens));
-    let against = if result.off.is_some() { "off" } else { result.found.words() };
+    let against = if result.off.is_some() {
+        "off"
+    } else {
+        result.found.words()
+    };
     let lost = match result.answer_lost {
         Some(true) => "lost",
         Some(false) => MISSING,
@@ -259,6 +343,11 @@ mod tests {
     #[test]
     fn the_help_lists_every_rule() {
         let help = rules_help();
-        assert!(RULES.iter().all(|row| help.contains(row.usage) && help.contains(row.when)), "{help}");
+        assert!(
+            RULES
+                .iter()
+                .all(|row| help.contains(row.usage) && help.contains(row.when)),
+            "{help}"
+        );
     }
 }

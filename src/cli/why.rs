@@ -32,7 +32,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    let run = Opened::open(&args.run, look.now)?.with_near(&args.run, look.now).priced(&args.settings.read()?.prices);
+    let run = Opened::open(&args.run, look.now)?
+        .with_near(&args.run, look.now)
+        .priced(&args.settings.read()?.prices);
     if args.json {
         write_json(out, &json_why::why(&run.summary, &run.index, &run))?;
     } else {
@@ -46,7 +48,11 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     let verdict = &summary.verdict;
     let told = why(summary, index, run);
     let mark = look.paint(ink_of(verdict), verdict.mark.word());
-    writeln!(out, "{}  {mark}", look.paint(Ink::Heading, &visible_line(run.name())))?;
+    writeln!(
+        out,
+        "{}  {mark}",
+        look.paint(Ink::Heading, &visible_line(run.name()))
+    )?;
     writeln!(out, "{}.", visible_line(&verdict.sentence))?;
     if !verdict.second.is_empty() {
         writeln!(out, "{}", visible_line(&verdict.second))?;
@@ -56,7 +62,11 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
         Certainty::Inferred if summary.life.liveness.may_grow() => "the run goes on",
         Certainty::Inferred if verdict.is_denied() => "inferred; the records contradict each other",
         Certainty::Inferred | Certainty::Unknown
-            if summary.relation.says.iter().any(|copy| copy.records_end(summary)) =>
+            if summary
+                .relation
+                .says
+                .iter()
+                .any(|copy| copy.records_end(summary)) =>
         {
             "not recorded in this file; a copy records an end"
         }
@@ -66,22 +76,47 @@ fn write_text(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     };
     writeln!(out, "{}  {certainty}", look.paint(Ink::Dim, "certainty"))?;
     if let Some(pace) = &told.pace {
-        writeln!(out, "{}       {}", look.paint(Ink::Dim, "pace"), visible_line(pace))?;
+        writeln!(
+            out,
+            "{}       {}",
+            look.paint(Ink::Dim, "pace"),
+            visible_line(pace)
+        )?;
     }
     write_evidence(out, index, &told, look)?;
     write_rules(out, &told.rules, !summary.life.liveness.may_grow(), look)?;
     writeln!(out)?;
     if let Some(trouble) = &told.first_trouble {
         let place = place(index, trouble);
-        writeln!(out, "{}  {place}: {}", look.paint(Ink::Heading, "first trouble"), visible_line(&trouble.text))?;
+        writeln!(
+            out,
+            "{}  {place}: {}",
+            look.paint(Ink::Heading, "first trouble"),
+            visible_line(&trouble.text)
+        )?;
     }
     for contradiction in &told.contradictions {
-        writeln!(out, "{}  {}", look.paint(Ink::Warning, "contradiction"), visible_line(contradiction))?;
+        writeln!(
+            out,
+            "{}  {}",
+            look.paint(Ink::Warning, "contradiction"),
+            visible_line(contradiction)
+        )?;
     }
     for words in summary.relation.copies_say.iter().take(MAX_TOLD) {
-        writeln!(out, "{}  {}", look.paint(Ink::Heading, "a copy differs"), visible_line(words))?;
+        writeln!(
+            out,
+            "{}  {}",
+            look.paint(Ink::Heading, "a copy differs"),
+            visible_line(words)
+        )?;
     }
-    writeln!(out, "{}  {}", look.paint(Ink::Heading, "trace health"), health::in_words(summary.issues))
+    writeln!(
+        out,
+        "{}  {}",
+        look.paint(Ink::Heading, "trace health"),
+        health::in_words(summary.issues)
+    )
 }
 
 fn write_evidence(out: &mut dyn Write, index: &Index, told: &Why, look: &Look) -> io::Result<()> {
@@ -91,45 +126,91 @@ fn write_evidence(out: &mut dyn Write, index: &Index, told: &Why, look: &Look) -
     writeln!(out, "\n{}", look.paint(Ink::Heading, "evidence"))?;
     for piece in &told.evidence {
         let place = whence(index, piece).map_or_else(String::new, |place| format!("  [{place}]"));
-        writeln!(out, "  {}{}", visible_line(&piece.text), look.paint(Ink::Dim, &place))?;
+        writeln!(
+            out,
+            "  {}{}",
+            visible_line(&piece.text),
+            look.paint(Ink::Dim, &place)
+        )?;
     }
     Ok(())
 }
 
 /// One rule a line, in columns.
-fn write_rules(out: &mut dyn Write, rows: &[RuleStatus], ended: bool, look: &Look) -> io::Result<()> {
+fn write_rules(
+    out: &mut dyn Write,
+    rows: &[RuleStatus],
+    ended: bool,
+    look: &Look,
+) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
     let title = if ended { "stop rules" } else { "room left" };
-    writeln!(out, "\n{}  {}", look.paint(Ink::Heading, title), rules::tally(rows, ended))?;
+    writeln!(
+        out,
+        "\n{}  {}",
+        look.paint(Ink::Heading, title),
+        rules::tally(rows, ended)
+    )?;
     let name = |rule: &RuleStatus| {
-        let id = if rule.is_listed() { format!(" {}", rule.id) } else { String::new() };
+        let id = if rule.is_listed() {
+            format!(" {}", rule.id)
+        } else {
+            String::new()
+        };
         visible_line(&format!("{}{id}", rule.name())).into_owned()
     };
-    let width = rows.iter().map(|rule| name(rule).chars().count()).max().unwrap_or_default().min(MAX_NAME);
+    let width = rows
+        .iter()
+        .map(|rule| name(rule).chars().count())
+        .max()
+        .unwrap_or_default()
+        .min(MAX_NAME);
     for rule in rows {
         let name = format!("{:<width$}", name(rule));
-        let amount = |value: Option<f64>| value.map_or_else(|| MISSING.to_owned(), |value| rule.amount(value));
+        let amount = |value: Option<f64>| {
+            value.map_or_else(|| MISSING.to_owned(), |value| rule.amount(value))
+        };
         let compared = match (rule.reading.measured(), rule.reading.limit()) {
             (None, None) => String::new(),
             (measured, None) => amount(measured),
             // A comparison that does not hold reads as one that does.
             (measured, limit) if rule.result != Standing::Fired && !rule.also => {
-                let word = if rule.reading.op == Some(Op::Below) { ", limit" } else { " of" };
+                let word = if rule.reading.op == Some(Op::Below) {
+                    ", limit"
+                } else {
+                    " of"
+                };
                 format!("{}{word} {}", amount(measured), amount(limit))
             }
-            (measured, limit) => [&*amount(measured), rule.reading.op.map_or("", Op::as_str), &amount(limit)].join(" "),
+            (measured, limit) => [
+                &*amount(measured),
+                rule.reading.op.map_or("", Op::as_str),
+                &amount(limit),
+            ]
+            .join(" "),
         };
         let state = rule.state(ended);
-        let ink = if rule.result == Standing::Fired || rule.is_inferred { Ink::Heading } else { Ink::Dim };
+        let ink = if rule.result == Standing::Fired || rule.is_inferred {
+            Ink::Heading
+        } else {
+            Ink::Dim
+        };
         let by = match rule.limit_from {
             Some(LimitFrom::Inferred) => "  limit inferred".to_owned(),
             Some(from) => format!("  by {}", from.as_str()),
             None => String::new(),
         };
-        let note = if rule.note.is_empty() { String::new() } else { format!("  ({})", visible_line(&rule.note)) };
-        let line = format!("  {name} {compared:<22} {}{by}{note}", look.paint(ink, &state));
+        let note = if rule.note.is_empty() {
+            String::new()
+        } else {
+            format!("  ({})", visible_line(&rule.note))
+        };
+        let line = format!(
+            "  {name} {compared:<22} {}{by}{note}",
+            look.paint(ink, &state)
+        );
         writeln!(out, "{line}")?;
     }
     Ok(())
@@ -139,9 +220,11 @@ fn write_rules(out: &mut dyn Write, rows: &[RuleStatus], ended: bool, look: &Loo
 fn whence(index: &Index, piece: &Evidence) -> Option<String> {
     match (piece.event, piece.step, piece.last_step) {
         (Some(event), ..) => Some(format!("event {event}")),
-        (None, Some(first), Some(last)) if last != first => {
-            Some(format!("steps {} to {}", index.label(first), index.label(last)))
-        }
+        (None, Some(first), Some(last)) if last != first => Some(format!(
+            "steps {} to {}",
+            index.label(first),
+            index.label(last)
+        )),
         (None, Some(step), _) => Some(format!("step {}", index.label(step))),
         (None, None, _) => None,
     }

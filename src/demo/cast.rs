@@ -10,8 +10,9 @@ use serde_json::{Map, Value};
 
 use super::stage::{Dice, Stage};
 use crate::engine::{
-    Action, Agent, AgentError, Builder, Clock, Critic, CriticCx, CriticError, Decision, Done, Engine, Opinion, Prompt,
-    Reply, State, StepCx, Task, Tool, ToolCall, ToolCx, ToolError, ToolLimits,
+    Action, Agent, AgentError, Builder, Clock, Critic, CriticCx, CriticError, Decision, Done,
+    Engine, Opinion, Prompt, Reply, State, StepCx, Task, Tool, ToolCall, ToolCx, ToolError,
+    ToolLimits,
 };
 
 type Decide<D> = fn(&State<D>, &StepCx<'_>) -> Result<Option<Decision>, AgentError>;
@@ -23,7 +24,11 @@ type Loose = Map<String, Value>;
 /// A state as a scenario sees it.
 fn typed<D: DeserializeOwned>(state: &State<Loose>) -> Result<State<D>, AgentError> {
     // A scenario without data has `()`, which is JSON's null.
-    let data = if state.data.is_empty() { Value::Null } else { Value::Object(state.data.clone()) };
+    let data = if state.data.is_empty() {
+        Value::Null
+    } else {
+        Value::Object(state.data.clone())
+    };
     let data = serde_json::from_value(data)
         .map_err(|wrong| AgentError::fatal(format!("the state is not this scenario's: {wrong}")))?;
     Ok(state.clone().with(data))
@@ -47,7 +52,16 @@ impl<D> Actor<D> {
     pub(super) fn new(stage: &Stage, name: &'static str, data: D, decide: Decide<D>) -> Self {
         let clock = Arc::clone(&stage.clock);
         let seed = stage.seed;
-        Self { name, data, clock, seed, decide, prepare: None, reduce: |_, _| (), enough: |_| false }
+        Self {
+            name,
+            data,
+            clock,
+            seed,
+            decide,
+            prepare: None,
+            reduce: |_, _| (),
+            enough: |_| false,
+        }
     }
 
     /// Takes steps into the state.
@@ -70,8 +84,19 @@ impl<D> Actor<D> {
 }
 
 /// An engine with this actor in it.
-pub(super) fn engine<D: Serialize + DeserializeOwned + 'static>(actor: Actor<D>) -> Builder<Player> {
-    let Actor { name, data, clock, seed, decide, prepare, reduce, enough } = actor;
+pub(super) fn engine<D: Serialize + DeserializeOwned + 'static>(
+    actor: Actor<D>,
+) -> Builder<Player> {
+    let Actor {
+        name,
+        data,
+        clock,
+        seed,
+        decide,
+        prepare,
+        reduce,
+        enough,
+    } = actor;
     let data = match serde_json::to_value(data) {
         Ok(Value::Object(data)) => data,
         _ => Map::new(),
@@ -82,12 +107,16 @@ pub(super) fn engine<D: Serialize + DeserializeOwned + 'static>(actor: Actor<D>)
         clock,
         seed,
         decide: Box::new(move |state, cx| decide(&typed(state)?, cx)),
-        prepare: prepare.map(|prepare| -> Prepare { Box::new(move |state, cx| Ok(prepare(&typed(state)?, cx))) }),
+        prepare: prepare.map(|prepare| -> Prepare {
+            Box::new(move |state, cx| Ok(prepare(&typed(state)?, cx)))
+        }),
         reduce: Box::new(move |state, done| {
             let mut own: State<D> = typed(state)?;
             reduce(&mut own, done);
             let data = serde_json::to_value(&own.data).unwrap_or_default();
-            let Value::Object(data) = data else { return Ok(()) };
+            let Value::Object(data) = data else {
+                return Ok(());
+            };
             *state = own.with(data);
             Ok(())
         }),
@@ -126,12 +155,19 @@ impl Agent for Player {
     fn prepare(&mut self, state: &State<Loose>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
         match &self.prepare {
             Some(prepare) => prepare(state, cx),
-            None => Ok(Prompt { system: None, user: (cx.step == 0).then(|| state.task.clone()) }),
+            None => Ok(Prompt {
+                system: None,
+                user: (cx.step == 0).then(|| state.task.clone()),
+            }),
         }
     }
 
     async fn decide(&mut self, state: &State<Loose>, cx: &StepCx<'_>) -> Decided {
-        self.clock.sleep(Duration::from_millis(Dice::new(self.seed ^ cx.seed).between(300, 1_500))).await;
+        self.clock
+            .sleep(Duration::from_millis(
+                Dice::new(self.seed ^ cx.seed).between(300, 1_500),
+            ))
+            .await;
         (self.decide)(state, cx)
     }
 
@@ -158,15 +194,30 @@ pub(super) fn answer(why: impl Into<String>, text: impl Into<String>) -> Decided
 }
 
 /// What a model says with a call beside it, and what it cost.
-pub(super) fn calls(text: &str, id: &str, name: &str, arguments: &Value, usage: (u64, u64)) -> Reply {
+pub(super) fn calls(
+    text: &str,
+    id: &str,
+    name: &str,
+    arguments: &Value,
+    usage: (u64, u64),
+) -> Reply {
     let call = ToolCall::new(id, name, arguments.to_string());
     let finish_reason = Some("tool_calls".to_owned());
-    Reply { text: text.to_owned(), finish_reason, ..Reply::calls([call]) }.usage(usage.0, usage.1)
+    Reply {
+        text: text.to_owned(),
+        finish_reason,
+        ..Reply::calls([call])
+    }
+    .usage(usage.0, usage.1)
 }
 
 /// What a model says without a call, and what it cost.
 pub(super) fn says(text: &str, usage: (u64, u64)) -> Reply {
-    Reply { finish_reason: Some("stop".to_owned()), ..Reply::text(text) }.usage(usage.0, usage.1)
+    Reply {
+        finish_reason: Some("stop".to_owned()),
+        ..Reply::text(text)
+    }
+    .usage(usage.0, usage.1)
 }
 
 /// An agent that leaves every decision to its model.
@@ -191,7 +242,10 @@ pub(super) struct Reviewer<D> {
 }
 
 /// A critic called `name`.
-pub(super) fn reviewer<D>(name: &'static str, judge: fn(&CriticCx<'_, D>) -> Opinion) -> Reviewer<D> {
+pub(super) fn reviewer<D>(
+    name: &'static str,
+    judge: fn(&CriticCx<'_, D>) -> Opinion,
+) -> Reviewer<D> {
     Reviewer { name, judge }
 }
 
@@ -228,7 +282,15 @@ impl<A> Device<A> {
         work: impl Fn(A, ToolCx<'_>) -> Result<Value, ToolError> + Send + Sync + 'static,
     ) -> Self {
         let (clock, takes) = (Arc::clone(&stage.clock), Duration::from_millis(200));
-        Self { name, about, clock, takes, limits: ToolLimits::default(), needs: &[], work: Box::new(work) }
+        Self {
+            name,
+            about,
+            clock,
+            takes,
+            limits: ToolLimits::default(),
+            needs: &[],
+            work: Box::new(work),
+        }
     }
 
     /// Says how long it takes.
@@ -290,8 +352,16 @@ pub(super) struct Endless {
 
 impl Endless {
     /// Calls `begun` once it is under way.
-    pub(super) fn new(name: &'static str, about: &'static str, begun: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { name, about, begun: Box::new(begun) }
+    pub(super) fn new(
+        name: &'static str,
+        about: &'static str,
+        begun: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name,
+            about,
+            begun: Box::new(begun),
+        }
     }
 }
 
@@ -313,6 +383,9 @@ impl Tool for Endless {
     }
 
     fn limits(&self) -> ToolLimits {
-        ToolLimits { timeout: None, ..ToolLimits::default() }
+        ToolLimits {
+            timeout: None,
+            ..ToolLimits::default()
+        }
     }
 }

@@ -96,9 +96,14 @@ pub(super) fn fix_bug(stage: &Stage) -> Result<Run> {
     let prices = [(); 3].map(|()| stage.dice.between(25, 400));
     let sum: u64 = prices.iter().sum();
     let tests = TESTS.replace("A B C", &prices.map(|price| price.to_string()).join(" "));
-    let tests = tests.replace("SUM0", &(sum * 10).to_string()).replace("SUM", &sum.to_string());
+    let tests = tests
+        .replace("SUM0", &(sum * 10).to_string())
+        .replace("SUM", &sum.to_string());
     stage.file("cart.sh", CART)?;
-    stage.file("test_cart.sh", &tests.replace("NINTHS", &(sum * 9).to_string()))?;
+    stage.file(
+        "test_cart.sh",
+        &tests.replace("NINTHS", &(sum * 9).to_string()),
+    )?;
     let workspace = stage.workspace()?;
     let engine = engine(Actor::new(stage, "coder", Repair::default(), decide).reduce(reduce))
         .tool(ListDir::new(workspace.clone()))
@@ -117,7 +122,12 @@ pub(super) fn fix_bug(stage: &Stage) -> Result<Run> {
 }
 
 fn decide(state: &State<Repair>, _: &StepCx<'_>) -> Decided {
-    let Repair { todo, tests, suspect, edits } = &state.data;
+    let Repair {
+        todo,
+        tests,
+        suspect,
+        edits,
+    } = &state.data;
     let suspect = suspect.as_deref().unwrap_or_default();
     match todo {
         Todo::Look => act("What is there?", Action::new("list_dir").arg("path", ".")),
@@ -126,30 +136,63 @@ fn decide(state: &State<Repair>, _: &StepCx<'_>) -> Decided {
                 None => "See it fail before anything is changed.".to_owned(),
                 Some(edit) => format!("Line {} is changed. Do the tests agree?", edit.line),
             };
-            act(why, Action::new("run_command").arg("command", "sh test_cart.sh"))
+            act(
+                why,
+                Action::new("run_command").arg("command", "sh test_cart.sh"),
+            )
         }
         Todo::Locate => {
             let first = tests.failures.first().map_or("", String::as_str);
             let why = format!("\"{first}\": where is {suspect} defined?");
-            act(why, Action::new("search").arg("pattern", format!(r"^{suspect}\(\)")).arg("path", "cart.sh"))
+            act(
+                why,
+                Action::new("search")
+                    .arg("pattern", format!(r"^{suspect}\(\)"))
+                    .arg("path", "cart.sh"),
+            )
         }
         Todo::Read { line } => {
-            let action = Action::new("read_file").arg("path", "cart.sh").arg("start_line", *line);
-            act(format!("Read {suspect} from its first line on."), action.arg("end_line", line + 7))
+            let action = Action::new("read_file")
+                .arg("path", "cart.sh")
+                .arg("start_line", *line);
+            act(
+                format!("Read {suspect} from its first line on."),
+                action.arg("end_line", line + 7),
+            )
         }
         Todo::Edit { line, old, new } => {
             let why = if new.is_empty() {
-                format!("`{}` throws the first price away before the loop begins.", old.trim())
+                format!(
+                    "`{}` throws the first price away before the loop begins.",
+                    old.trim()
+                )
             } else {
                 "A percentage is a hundredth, not a tenth.".to_owned()
             };
-            let action = Action::new("replace_lines").arg("path", "cart.sh").arg("start_line", *line);
-            act(why, action.arg("end_line", *line).arg("text", &**new).arg("expect", &**old))
+            let action = Action::new("replace_lines")
+                .arg("path", "cart.sh")
+                .arg("start_line", *line);
+            act(
+                why,
+                action
+                    .arg("end_line", *line)
+                    .arg("text", &**new)
+                    .arg("expect", &**old),
+            )
         }
         Todo::Report => {
-            let lines: Vec<_> = edits.iter().map(|edit| format!("line {}: {}", edit.line, edit.summary())).collect();
-            let text = format!("The tests pass. cart.sh had two faults:\n{}", lines.join("\n"));
-            answer("All tests pass, and nothing but the faulty lines is changed.", text)
+            let lines: Vec<_> = edits
+                .iter()
+                .map(|edit| format!("line {}: {}", edit.line, edit.summary()))
+                .collect();
+            let text = format!(
+                "The tests pass. cart.sh had two faults:\n{}",
+                lines.join("\n")
+            );
+            answer(
+                "All tests pass, and nothing but the faulty lines is changed.",
+                text,
+            )
         }
     }
 }
@@ -165,7 +208,10 @@ impl Edit {
 
 fn reduce(state: &mut State<Repair>, step: &Done<'_>) {
     let repair = &mut state.data;
-    let output = step.results.first().map_or(&Value::Null, |result| &result.output);
+    let output = step
+        .results
+        .first()
+        .map_or(&Value::Null, |result| &result.output);
     repair.todo = match std::mem::take(&mut repair.todo) {
         Todo::Look => Todo::Test,
         Todo::Test => {
@@ -173,18 +219,42 @@ fn reduce(state: &mut State<Repair>, step: &Done<'_>) {
             repair.tests.runs += 1;
             repair.tests.exit_code = field(output, "exit_code").as_i64();
             repair.tests.passed = lines().filter(|line| line.starts_with("ok ")).count() as u64;
-            repair.tests.failures = lines().filter_map(|line| line.strip_prefix("FAIL ")).map(str::to_owned).collect();
+            repair.tests.failures = lines()
+                .filter_map(|line| line.strip_prefix("FAIL "))
+                .map(str::to_owned)
+                .collect();
             let first = repair.tests.failures.first();
-            repair.suspect = first.and_then(|name| name.split(' ').next()).map(str::to_owned);
-            if first.is_some() { Todo::Locate } else { Todo::Report }
+            repair.suspect = first
+                .and_then(|name| name.split(' ').next())
+                .map(str::to_owned);
+            if first.is_some() {
+                Todo::Locate
+            } else {
+                Todo::Report
+            }
         }
-        Todo::Locate => Todo::Read { line: output.pointer("/hits/0/line").and_then(Value::as_u64).unwrap_or(1) },
+        Todo::Locate => Todo::Read {
+            line: output
+                .pointer("/hits/0/line")
+                .and_then(Value::as_u64)
+                .unwrap_or(1),
+        },
         Todo::Read { line } => {
             let text = field(output, "text").as_str().unwrap_or_default();
-            let faulty = (line..).zip(text.lines()).find(|(_, text)| text.trim() == "shift" || text.contains("/ 10)"));
+            let faulty = (line..)
+                .zip(text.lines())
+                .find(|(_, text)| text.trim() == "shift" || text.contains("/ 10)"));
             let (line, old) = faulty.unwrap_or((line, ""));
-            let new = if old.contains("/ 10)") { old.replace("/ 10)", "/ 100)") } else { String::new() };
-            Todo::Edit { line, old: old.to_owned(), new }
+            let new = if old.contains("/ 10)") {
+                old.replace("/ 10)", "/ 100)")
+            } else {
+                String::new()
+            };
+            Todo::Edit {
+                line,
+                old: old.to_owned(),
+                new,
+            }
         }
         Todo::Edit { line, old, new } => {
             repair.edits.push(Edit { line, old, new });
@@ -198,13 +268,20 @@ fn reduce(state: &mut State<Repair>, step: &Done<'_>) {
 fn tests_pass(step: &CriticCx<'_, Repair>) -> Opinion {
     let tests = &step.state.data.tests;
     let all = tests.passed + tests.failures.len() as u64;
-    let score = if all == 0 { 0.0 } else { tests.passed as f64 / all as f64 };
+    let score = if all == 0 {
+        0.0
+    } else {
+        tests.passed as f64 / all as f64
+    };
     let reason = match tests.exit_code {
         None => "the tests were not run yet".to_owned(),
         Some(0) => format!("all {all} pass"),
         Some(code) => format!("{} of {all} fail, exit status {code}", tests.failures.len()),
     };
-    Opinion::proceed(reason).score(score).detail("runs", tests.runs).detail("failures", &tests.failures)
+    Opinion::proceed(reason)
+        .score(score)
+        .detail("runs", tests.runs)
+        .detail("failures", &tests.failures)
 }
 
 /// Scores what was written in this step, where something was.
@@ -213,7 +290,14 @@ fn lines_are_short(step: &CriticCx<'_, Repair>) -> Opinion {
     if step.results.iter().find_map(text).is_none() {
         return Opinion::proceed("nothing was written");
     }
-    let longest = step.state.data.edits.last().map_or(0, |edit| edit.new.len());
+    let longest = step
+        .state
+        .data
+        .edits
+        .last()
+        .map_or(0, |edit| edit.new.len());
     let score = if longest <= 60 { 1.0 } else { 0.5 };
-    Opinion::proceed(format!("the longest new line has {longest} characters")).score(score).detail("limit", 60)
+    Opinion::proceed(format!("the longest new line has {longest} characters"))
+        .score(score)
+        .detail("limit", 60)
 }

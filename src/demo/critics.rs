@@ -21,41 +21,64 @@ struct Wishes {
 /// An editor that refuses two answers, each time with an instruction and a change of the state.
 pub(super) fn critic_retry(stage: &Stage) -> Result<Run> {
     let (version, faults) = (stage.dice.between(2, 9), stage.dice.between(11, 40));
-    stage.file("changes.txt", &format!("version {version}\nfaults repaired: {faults}\nnew: search by date\n"))?;
-    let data = Wishes { audience: "developers".to_owned(), ..Wishes::default() };
+    stage.file(
+        "changes.txt",
+        &format!("version {version}\nfaults repaired: {faults}\nnew: search by date\n"),
+    )?;
+    let data = Wishes {
+        audience: "developers".to_owned(),
+        ..Wishes::default()
+    };
     let engine = engine(Actor::new(stage, "writer", data, write_news))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
         .critic(reviewer("editor", edit))
         .max_steps(8);
     stage.play(
         engine,
-        Task::new("Announce the new version.").id("news").input("version", version).input("faults", faults),
+        Task::new("Announce the new version.")
+            .id("news")
+            .input("version", version)
+            .input("faults", faults),
     )
 }
 
 fn write_news(state: &State<Wishes>, cx: &StepCx<'_>) -> Decided {
     if cx.step == 0 {
-        return act("What is new?", Action::new("read_file").arg("path", "changes.txt"));
+        return act(
+            "What is new?",
+            Action::new("read_file").arg("path", "changes.txt"),
+        );
     }
     let (version, faults) = (input(cx, "version"), input(cx, "faults"));
-    let Wishes { audience, max_words, mentions } = &state.data;
+    let Wishes {
+        audience,
+        max_words,
+        mentions,
+    } = &state.data;
     let text = match (audience.as_str(), mentions.is_empty()) {
         ("developers", _) => format!(
             "Version {version} refactors the query layer, closes {faults} tickets of varying severity, and adds predicates \
              over temporal columns to the search interface."
         ),
         (_, true) => format!("Version {version} is out. Many faults are gone."),
-        (_, false) => format!("Version {version} is out: you can search by date, and {faults} faults are gone."),
+        (_, false) => format!(
+            "Version {version} is out: you can search by date, and {faults} faults are gone."
+        ),
     };
     let why = match cx.feedback.last() {
         None => "Say all that is in the list.".to_owned(),
-        Some(wish) => format!("{wish} At most {} words, for {audience}.", max_words.unwrap_or_default()),
+        Some(wish) => format!(
+            "{wish} At most {} words, for {audience}.",
+            max_words.unwrap_or_default()
+        ),
     };
     answer(why, text)
 }
 
 fn edit(step: &CriticCx<'_, Wishes>) -> Opinion {
-    let Some(text) = &step.decision.final_answer else { return Opinion::proceed("no text yet") };
+    let Some(text) = &step.decision.final_answer else {
+        return Opinion::proceed("no text yet");
+    };
     let words = text.split_whitespace().count();
     let opinion = if text.contains("predicates") {
         Opinion::retry("nobody but its authors understands it")
@@ -83,7 +106,9 @@ pub(super) fn critic_conflict(stage: &Stage) -> Result<Run> {
         .max_steps(8);
     stage.play(
         engine,
-        Task::new("Prune the hedge, and note each cut.").id("hedge").input("metres", stage.dice.between(8, 30)),
+        Task::new("Prune the hedge, and note each cut.")
+            .id("hedge")
+            .input("metres", stage.dice.between(8, 30)),
     )
 }
 
@@ -92,15 +117,19 @@ fn prune(_: &State<()>, cx: &StepCx<'_>) -> Decided {
     let action = Action::new("write_file")
         .arg("path", format!("cut_{cut}.txt"))
         .arg("text", format!("cut {cut} of {metres} m\n"));
-    let why =
-        cx.feedback.last().map_or_else(|| "It has grown over the fence.".to_owned(), |wish| format!("{wish} Gladly."));
+    let why = cx.feedback.last().map_or_else(
+        || "It has grown over the fence.".to_owned(),
+        |wish| format!("{wish} Gladly."),
+    );
     act(why, action)
 }
 
 fn neighbour(step: &CriticCx<'_, ()>) -> Opinion {
     match step.step {
         0 => Opinion::proceed("a good beginning").score(0.7),
-        1 => Opinion::retry("the hedge is not straight").score(0.4).instruction("Hold the shears level."),
+        1 => Opinion::retry("the hedge is not straight")
+            .score(0.4)
+            .instruction("Hold the shears level."),
         2 => Opinion::proceed("better").score(0.8),
         _ => Opinion::stop("it is low enough").score(0.9),
     }
@@ -111,7 +140,9 @@ fn botanist(step: &CriticCx<'_, ()>) -> Opinion {
         0 => Opinion::proceed("the wood is healthy").score(0.8),
         1 => Opinion::stop("birds are nesting in it").score(0.2),
         2 => Opinion::proceed("the nest is spared").score(0.6),
-        _ => Opinion::retry("the cut is torn").score(0.5).instruction("Sharpen the shears."),
+        _ => Opinion::retry("the cut is torn")
+            .score(0.5)
+            .instruction("Sharpen the shears."),
     }
 }
 
@@ -123,20 +154,37 @@ pub(super) fn critic_stop(stage: &Stage) -> Result<Run> {
         .max_steps(10);
     stage.play(
         engine,
-        Task::new("Buy the old mill for as little as possible.").id("mill").input("first", stage.dice.between(20, 60)),
+        Task::new("Buy the old mill for as little as possible.")
+            .id("mill")
+            .input("first", stage.dice.between(20, 60)),
     )
 }
 
 fn offer(_: &State<()>, cx: &StepCx<'_>) -> Decided {
     let crowns = input(cx, "first").as_u64().unwrap_or_default() * 1_000 * (cx.step + 1);
-    let action = Action::new("write_file").arg("path", "offer.txt").arg("text", format!("{crowns} crowns\n"));
-    act(if cx.step == 0 { "Begin low." } else { "They did not even answer. More." }, action)
+    let action = Action::new("write_file")
+        .arg("path", "offer.txt")
+        .arg("text", format!("{crowns} crowns\n"));
+    act(
+        if cx.step == 0 {
+            "Begin low."
+        } else {
+            "They did not even answer. More."
+        },
+        action,
+    )
 }
 
 fn treasurer(step: &CriticCx<'_, ()>) -> Opinion {
-    let score = [0.8, 0.55, 0.3].into_iter().nth(usize::try_from(step.step).unwrap_or_default()).unwrap_or(0.1);
-    let opinion =
-        if score > 0.2 { Opinion::proceed("it can be paid") } else { Opinion::stop("there is no more money") };
+    let score = [0.8, 0.55, 0.3]
+        .into_iter()
+        .nth(usize::try_from(step.step).unwrap_or_default())
+        .unwrap_or(0.1);
+    let opinion = if score > 0.2 {
+        Opinion::proceed("it can be paid")
+    } else {
+        Opinion::stop("there is no more money")
+    };
     opinion.score(score).detail("offers", step.step + 1)
 }
 
@@ -145,10 +193,16 @@ pub(super) fn judge(stage: &Stage) -> Result<Run> {
     let words = ["moss", "iron", "lantern"];
     let engine = engine(Actor::new(stage, "poet", (), rhyme))
         .critic(reviewer("judge", judged))
-        .budget(Budget::default().tokens(2_000, Origin::Engine).steps(12, Origin::Engine));
+        .budget(
+            Budget::default()
+                .tokens(2_000, Origin::Engine)
+                .steps(12, Origin::Engine),
+        );
     stage.play(
         engine,
-        Task::new("Write a line that the judge likes.").id("line").input("word", stage.dice.pick(&words, "moss")),
+        Task::new("Write a line that the judge likes.")
+            .id("line")
+            .input("word", stage.dice.pick(&words, "moss")),
     )
 }
 
@@ -159,14 +213,19 @@ fn rhyme(_: &State<()>, cx: &StepCx<'_>) -> Decided {
         1 => format!("A {word} is all the night can hold"),
         _ => format!("{word}, {word}, the bell is tolled"),
     };
-    Ok(Some(Decision::final_answer(line).because(cx.feedback.last().map_or("A first line.", String::as_str))))
+    Ok(Some(Decision::final_answer(line).because(
+        cx.feedback.last().map_or("A first line.", String::as_str),
+    )))
 }
 
 fn judged(step: &CriticCx<'_, ()>) -> Opinion {
     let line = step.decision.final_answer.as_deref().unwrap_or_default();
     let input = 380 + line.len() as u64;
     let usage = Usage::reported(input, 60);
-    let score = [0.35, 0.5, 0.2].into_iter().nth(usize::try_from(step.step % 3).unwrap_or_default()).unwrap_or(0.2);
+    let score = [0.35, 0.5, 0.2]
+        .into_iter()
+        .nth(usize::try_from(step.step % 3).unwrap_or_default())
+        .unwrap_or(0.2);
     Opinion::retry("it does not sing")
         .score(score)
         .instruction("Let it sing.")

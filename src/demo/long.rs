@@ -24,14 +24,22 @@ struct Night {
 /// A long run with critics whose scores wander.
 pub(super) fn long(stage: &Stage) -> Result<Run> {
     let night = stage.dice.between(0, u64::from(u32::MAX));
-    let look = Device::new(stage, "look", "Looks through the telescope.", move |_: Nothing, cx| {
-        Ok(json!(Dice::new(night ^ cx.step << 32).between(0, 8)))
-    });
+    let look = Device::new(
+        stage,
+        "look",
+        "Looks through the telescope.",
+        move |_: Nothing, cx| Ok(json!(Dice::new(night ^ cx.step << 32).between(0, 8))),
+    );
     let engine = engine(Actor::new(stage, "observer", Night::default(), watch).reduce(write_down))
         .tool(look)
         .critic(reviewer("air", air))
         .critic(reviewer("aim", aim));
-    stage.play(engine, Task::new("Follow the star until the morning.").id("night").max_steps(STEPS))
+    stage.play(
+        engine,
+        Task::new("Follow the star until the morning.")
+            .id("night")
+            .max_steps(STEPS),
+    )
 }
 
 fn watch(state: &State<Night>, cx: &StepCx<'_>) -> Decided {
@@ -48,7 +56,13 @@ fn watch(state: &State<Night>, cx: &StepCx<'_>) -> Decided {
 
 fn write_down(state: &mut State<Night>, step: &Done<'_>) {
     let night = &mut state.data;
-    let Some(moved) = step.results.first().and_then(|result| result.output.as_i64()) else { return };
+    let Some(moved) = step
+        .results
+        .first()
+        .and_then(|result| result.output.as_i64())
+    else {
+        return;
+    };
     night.drift += moved - 4;
     if step.step.is_multiple_of(ENTRY) {
         night.book.push(format!("{}: {}", step.step, night.drift));

@@ -6,16 +6,26 @@ use serde_json::{Value, json};
 use super::cast::{Actor, Device, Nothing, ask, calls, engine, says};
 use super::stage::{Run, Stage};
 use crate::engine::{
-    ChatModel, Done, Keep, ModelError, Prompt, ReAct, Reply, Request, Scripted, State, StepCx, Task, ToolCall,
+    ChatModel, Done, Keep, ModelError, Prompt, ReAct, Reply, Request, Scripted, State, StepCx,
+    Task, ToolCall,
 };
 use crate::error::Result;
 use crate::tools::{ReadFile, ReplaceLines, Search};
 
 /// A model with native calls, once two at a time.
 pub(super) fn model_native(stage: &Stage) -> Result<Run> {
-    let (oven, dough) = (stage.dice.between(18, 25) * 10, stage.dice.between(3, 8) * 100);
-    stage.file("recipes/bread.txt", &format!("Bread\n\n{dough} g flour\nbake at {oven} degrees for 40 minutes\n"))?;
-    stage.file("recipes/cake.txt", "Cake\n\n300 g flour\nbake at 180 degrees for 50 minutes\n")?;
+    let (oven, dough) = (
+        stage.dice.between(18, 25) * 10,
+        stage.dice.between(3, 8) * 100,
+    );
+    stage.file(
+        "recipes/bread.txt",
+        &format!("Bread\n\n{dough} g flour\nbake at {oven} degrees for 40 minutes\n"),
+    )?;
+    stage.file(
+        "recipes/cake.txt",
+        "Cake\n\n300 g flour\nbake at 180 degrees for 50 minutes\n",
+    )?;
     let both = Reply {
         text: "Both recipes, side by side.".to_owned(),
         finish_reason: Some("tool_calls".to_owned()),
@@ -28,9 +38,18 @@ pub(super) fn model_native(stage: &Stage) -> Result<Run> {
         }))
     };
     let replies = [
-        calls("Where is flour needed?", "call_1", "search", &json!({"pattern": "flour", "path": "recipes"}), (512, 31)),
+        calls(
+            "Where is flour needed?",
+            "call_1",
+            "search",
+            &json!({"pattern": "flour", "path": "recipes"}),
+            (512, 31),
+        ),
         both.usage(655, 48),
-        says(&format!("You need {} g of flour in all.", dough + 300), (842, 19)),
+        says(
+            &format!("You need {} g of flour in all.", dough + 300),
+            (842, 19),
+        ),
     ];
     let workspace = stage.workspace()?;
     let engine = engine(Actor::new(stage, "cook", (), ask).prompt(cook))
@@ -38,18 +57,27 @@ pub(super) fn model_native(stage: &Stage) -> Result<Run> {
         .tool(Search::new(workspace.clone()))
         .tool(ReadFile::new(workspace, 2 << 10))
         .max_steps(8);
-    stage.play(engine, Task::new("How much flour do bread and cake need together?").id("flour"))
+    stage.play(
+        engine,
+        Task::new("How much flour do bread and cake need together?").id("flour"),
+    )
 }
 
 fn cook(state: &State<()>, cx: &StepCx<'_>) -> Prompt {
     let user = (cx.step == 0).then(|| state.task.clone());
-    Prompt { system: Some("You are a careful cook. Look things up instead of guessing.".to_owned()), user }
+    Prompt {
+        system: Some("You are a careful cook. Look things up instead of guessing.".to_owned()),
+        user,
+    }
 }
 
 /// A model that writes its calls as text.
 pub(super) fn model_react(stage: &Stage) -> Result<Run> {
     let hour = stage.dice.between(6, 9);
-    stage.file("timetable.txt", &format!("Line 4\nfirst bus {hour}:15\nlast bus 23:40\n"))?;
+    stage.file(
+        "timetable.txt",
+        &format!("Line 4\nfirst bus {hour}:15\nlast bus 23:40\n"),
+    )?;
     let replies = [
         says(
             "Thought: The timetable should say when the first bus leaves.\nAction: search(pattern=\"first bus\", path=\".\")",
@@ -59,7 +87,12 @@ pub(super) fn model_react(stage: &Stage) -> Result<Run> {
             "Thought: One line is enough, but is it the right line of buses?\nAction: read_file(path=\"timetable.txt\", end_line=2)",
             (455, 36),
         ),
-        says(&format!("Thought: It is line 4.\nFinal Answer: The first bus of line 4 leaves at {hour}:15."), (540, 27)),
+        says(
+            &format!(
+                "Thought: It is line 4.\nFinal Answer: The first bus of line 4 leaves at {hour}:15."
+            ),
+            (540, 27),
+        ),
     ];
     let workspace = stage.workspace()?;
     let engine = engine(Actor::new(stage, "guide", (), ask))
@@ -68,15 +101,24 @@ pub(super) fn model_react(stage: &Stage) -> Result<Run> {
         .tool(Search::new(workspace.clone()))
         .tool(ReadFile::new(workspace, 2 << 10))
         .max_steps(8);
-    stage.play(engine, Task::new("When does the first bus of line 4 leave?").id("bus"))
+    stage.play(
+        engine,
+        Task::new("When does the first bus of line 4 leave?").id("bus"),
+    )
 }
 
 /// A model whose text cannot be read once; told how to write it, it does.
 pub(super) fn recovered_error(stage: &Stage) -> Result<Run> {
     let name = stage.dice.pick(&["Ada", "Grace", "Edith"], "Ada");
-    stage.file("letter.txt", &format!("Dear {name},\nthank you for you letter.\n"))?;
+    stage.file(
+        "letter.txt",
+        &format!("Dear {name},\nthank you for you letter.\n"),
+    )?;
     let replies = [
-        says("Thought: First the text.\nAction: read_file(path=\"letter.txt\")", (350, 22)),
+        says(
+            "Thought: First the text.\nAction: read_file(path=\"letter.txt\")",
+            (350, 22),
+        ),
         says(
             "Thought: `you letter` should be `your letter`.\nAction: replace_lines(path=\"letter.txt\", start_line=2, end_line=2, text=\"thank you for",
             (470, 40),
@@ -85,7 +127,10 @@ pub(super) fn recovered_error(stage: &Stage) -> Result<Run> {
             "Thought: Again, to the end this time.\nAction: replace_lines(path=\"letter.txt\", start_line=2, end_line=2, text=\"thank you for your letter.\")",
             (590, 48),
         ),
-        says("Thought: Done.\nFinal Answer: One word was wrong: `you` is now `your`.", (660, 20)),
+        says(
+            "Thought: Done.\nFinal Answer: One word was wrong: `you` is now `your`.",
+            (660, 20),
+        ),
     ];
     let workspace = stage.workspace()?;
     let engine = engine(Actor::new(stage, "proofreader", (), ask))
@@ -130,20 +175,42 @@ struct Protocol {
 /// A conversation that is made shorter until it cannot be made shorter.
 pub(super) fn context_overflow(stage: &Stage) -> Result<Run> {
     let tower = stage.dice.between(2, 9);
-    let listen = Device::new(stage, "listen", "Listens to the radio for a minute.", move |_: Nothing, cx| {
-        let calls = (0..8 + 4 * cx.step).map(|n| format!("tower {tower}, this is flight {}", 100 + 7 * n + cx.step));
-        Ok(Value::from(calls.collect::<Vec<_>>().join("; ")))
-    });
+    let listen = Device::new(
+        stage,
+        "listen",
+        "Listens to the radio for a minute.",
+        move |_: Nothing, cx| {
+            let calls = (0..8 + 4 * cx.step)
+                .map(|n| format!("tower {tower}, this is flight {}", 100 + 7 * n + cx.step));
+            Ok(Value::from(calls.collect::<Vec<_>>().join("; ")))
+        },
+    );
     let replies = (1..9).map(|minute| {
         let text = format!("Minute {minute}: I keep listening.");
-        calls(&text, &format!("call_{minute}"), "listen", &json!({}), (180 * minute, 18))
+        calls(
+            &text,
+            &format!("call_{minute}"),
+            "listen",
+            &json!({}),
+            (180 * minute, 18),
+        )
     });
-    let engine = engine(Actor::new(stage, "listener", Protocol::default(), ask).prompt(protocol).reduce(note_answer))
-        .model(Narrow { script: Scripted::new(replies), tokens: 620 })
-        .history(Keep::All)
-        .tool(listen)
-        .max_steps(12);
-    stage.play(engine, Task::new("Write down who calls the tower.").id("tower"))
+    let engine = engine(
+        Actor::new(stage, "listener", Protocol::default(), ask)
+            .prompt(protocol)
+            .reduce(note_answer),
+    )
+    .model(Narrow {
+        script: Scripted::new(replies),
+        tokens: 620,
+    })
+    .history(Keep::All)
+    .tool(listen)
+    .max_steps(12);
+    stage.play(
+        engine,
+        Task::new("Write down who calls the tower.").id("tower"),
+    )
 }
 
 /// The protocol is handed over whole, longer each minute.
@@ -158,10 +225,17 @@ fn protocol(state: &State<Protocol>, cx: &StepCx<'_>) -> Prompt {
             "tower called. ".repeat(usize::try_from(cx.step * 30).unwrap_or_default())
         )
     };
-    Prompt { system: None, user: Some(user) }
+    Prompt {
+        system: None,
+        user: Some(user),
+    }
 }
 
 fn note_answer(state: &mut State<Protocol>, step: &Done<'_>) {
-    let words = step.results.iter().filter_map(|result| result.output.as_str()).map(|text| text.split(' ').count());
+    let words = step
+        .results
+        .iter()
+        .filter_map(|result| result.output.as_str())
+        .map(|text| text.split(' ').count());
     state.data.words += words.sum::<usize>() as u64;
 }

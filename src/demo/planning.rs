@@ -51,7 +51,11 @@ const CHAPTERS: &[(&str, &[&str])] = &[
 /// A planner that ends when nothing is left to do.
 pub(super) fn plan(stage: &Stage) -> Result<Run> {
     let blocked = stage.dice.between(1, 3);
-    let part = |title: &&str| Part { title: (*title).to_owned(), status: Status::Todo, waits_for: None };
+    let part = |title: &&str| Part {
+        title: (*title).to_owned(),
+        status: Status::Todo,
+        waits_for: None,
+    };
     let item = |(title, parts): &(&str, &[&str])| Item {
         title: (*title).to_owned(),
         status: Status::Todo,
@@ -59,30 +63,63 @@ pub(super) fn plan(stage: &Stage) -> Result<Run> {
     };
     let mut plan: Vec<Item> = CHAPTERS.iter().map(item).collect();
     let parts = plan.iter_mut().flat_map(|item| &mut item.parts);
-    if let Some(part) = parts.skip(usize::try_from(blocked).unwrap_or(1)).step_by(3).next() {
+    if let Some(part) = parts
+        .skip(usize::try_from(blocked).unwrap_or(1))
+        .step_by(3)
+        .next()
+    {
         (part.status, part.waits_for) = (Status::Blocked, Some("repair / backups".to_owned()));
     }
     let workspace = stage.workspace()?;
-    let data = Handbook { plan, files: Vec::new() };
-    let engine = engine(Actor::new(stage, "planner", data, next_part).reduce(tick_off).enough(all_done))
-        .tool(WriteFile::new(workspace.clone()))
-        .tool(ListDir::new(workspace))
-        .max_steps(20);
-    stage.play(engine, Task::new("Write the handbook, a file for each part.").id("handbook"))
+    let data = Handbook {
+        plan,
+        files: Vec::new(),
+    };
+    let engine = engine(
+        Actor::new(stage, "planner", data, next_part)
+            .reduce(tick_off)
+            .enough(all_done),
+    )
+    .tool(WriteFile::new(workspace.clone()))
+    .tool(ListDir::new(workspace))
+    .max_steps(20);
+    stage.play(
+        engine,
+        Task::new("Write the handbook, a file for each part.").id("handbook"),
+    )
 }
 
 fn next_part(state: &State<Handbook>, _: &StepCx<'_>) -> Decided {
     let plan = &state.data.plan;
-    let parts = || plan.iter().flat_map(|item| item.parts.iter().map(move |part| (item, part)));
-    let left = parts().filter(|(_, part)| part.status != Status::Done).count();
+    let parts = || {
+        plan.iter()
+            .flat_map(|item| item.parts.iter().map(move |part| (item, part)))
+    };
+    let left = parts()
+        .filter(|(_, part)| part.status != Status::Done)
+        .count();
     let next = parts().find(|(_, part)| part.status == Status::Todo);
     let Some((item, part)) = next else {
-        return act("All is written. Look once more at what there is.", Action::new("list_dir").arg("path", "."));
+        return act(
+            "All is written. Look once more at what there is.",
+            Action::new("list_dir").arg("path", "."),
+        );
     };
     let path = format!("{}/{}.md", item.title, part.title.replace(' ', "_"));
-    let why = format!("{left} parts are left; {} / {} is next and waits for nothing.", item.title, part.title);
-    let text = format!("# {}\n\nHow to {}: {}.\n", part.title, item.title, part.title);
-    act(why, Action::new("write_file").arg("path", path).arg("text", text))
+    let why = format!(
+        "{left} parts are left; {} / {} is next and waits for nothing.",
+        item.title, part.title
+    );
+    let text = format!(
+        "# {}\n\nHow to {}: {}.\n",
+        part.title, item.title, part.title
+    );
+    act(
+        why,
+        Action::new("write_file")
+            .arg("path", path)
+            .arg("text", text),
+    )
 }
 
 fn tick_off(state: &mut State<Handbook>, step: &Done<'_>) {
@@ -95,17 +132,32 @@ fn tick_off(state: &mut State<Handbook>, step: &Done<'_>) {
     let mut finished = String::new();
     for item in plan.iter_mut() {
         for part in &mut item.parts {
-            if path == Some(&*format!("{}/{}.md", item.title, part.title.replace(' ', "_"))) {
+            if path
+                == Some(&*format!(
+                    "{}/{}.md",
+                    item.title,
+                    part.title.replace(' ', "_")
+                ))
+            {
                 part.status = Status::Done;
                 finished = format!("{} / {}", item.title, part.title);
             }
         }
     }
     for item in plan.iter_mut() {
-        for part in item.parts.iter_mut().filter(|part| part.waits_for.as_deref() == Some(&*finished)) {
+        for part in item
+            .parts
+            .iter_mut()
+            .filter(|part| part.waits_for.as_deref() == Some(&*finished))
+        {
             (part.status, part.waits_for) = (Status::Todo, None);
         }
-        item.status = match item.parts.iter().filter(|part| part.status == Status::Done).count() {
+        item.status = match item
+            .parts
+            .iter()
+            .filter(|part| part.status == Status::Done)
+            .count()
+        {
             0 => Status::Todo,
             done if done == item.parts.len() => Status::Done,
             _ if item.parts.iter().any(|part| part.status == Status::Todo) => Status::Doing,
@@ -113,21 +165,49 @@ fn tick_off(state: &mut State<Handbook>, step: &Done<'_>) {
         };
     }
     files.extend(path.map(str::to_owned));
-    let done = plan.iter().filter(|item| item.status == Status::Done).count();
-    state.metrics.insert("chapters_done".to_owned(), done.into());
+    let done = plan
+        .iter()
+        .filter(|item| item.status == Status::Done)
+        .count();
+    state
+        .metrics
+        .insert("chapters_done".to_owned(), done.into());
 }
 
 fn all_done(state: &State<Handbook>) -> bool {
-    state.data.plan.iter().all(|item| item.status == Status::Done)
+    state
+        .data
+        .plan
+        .iter()
+        .all(|item| item.status == Status::Done)
 }
 
 /// An agent that sets its own stop reason.
 pub(super) fn agent_condition(stage: &Stage) -> Result<Run> {
     let letters = stage.dice.between(9, 14);
-    let engine = engine(Actor::new(stage, "sorter", Letters { left: letters, sorted: 0 }, sort).reduce(sorted))
-        .tool(Device::new(stage, "sort_letters", "Sorts up to `many` letters.", |args: Many, _| Ok(args.many.into())))
-        .max_steps(12);
-    stage.play(engine, Task::new("Sort the letters until the box is empty.").id("letters"))
+    let engine = engine(
+        Actor::new(
+            stage,
+            "sorter",
+            Letters {
+                left: letters,
+                sorted: 0,
+            },
+            sort,
+        )
+        .reduce(sorted),
+    )
+    .tool(Device::new(
+        stage,
+        "sort_letters",
+        "Sorts up to `many` letters.",
+        |args: Many, _| Ok(args.many.into()),
+    ))
+    .max_steps(12);
+    stage.play(
+        engine,
+        Task::new("Sort the letters until the box is empty.").id("letters"),
+    )
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -145,11 +225,18 @@ struct Many {
 
 fn sort(state: &State<Letters>, _: &StepCx<'_>) -> Decided {
     let many = state.data.left.min(3);
-    act(format!("{} are left, three fit into a hand.", state.data.left), Action::new("sort_letters").arg("many", many))
+    act(
+        format!("{} are left, three fit into a hand.", state.data.left),
+        Action::new("sort_letters").arg("many", many),
+    )
 }
 
 fn sorted(state: &mut State<Letters>, step: &Done<'_>) {
-    let many = step.results.first().and_then(|result| result.output.as_u64()).unwrap_or_default();
+    let many = step
+        .results
+        .first()
+        .and_then(|result| result.output.as_u64())
+        .unwrap_or_default();
     state.data.left = state.data.left.saturating_sub(many);
     state.data.sorted += many;
     if state.data.left == 0 {
@@ -167,9 +254,17 @@ pub(super) fn wait(stage: &Stage) -> Result<Run> {
         Ok(json!({"status": status, "jobs_ahead": ahead}))
     };
     let engine = engine(Actor::new(stage, "builder", Waited::default(), patience).reduce(look))
-        .tool(Device::new(stage, "job_status", "Says how far the job is.", queue))
+        .tool(Device::new(
+            stage,
+            "job_status",
+            "Says how far the job is.",
+            queue,
+        ))
         .max_steps(14);
-    stage.play(engine, Task::new("Wait until the build is done and say so.").id("build"))
+    stage.play(
+        engine,
+        Task::new("Wait until the build is done and say so.").id("build"),
+    )
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -181,10 +276,15 @@ struct Waited {
 fn patience(state: &State<Waited>, cx: &StepCx<'_>) -> Decided {
     let Waited { jobs_ahead, waits } = state.data;
     match jobs_ahead {
-        Some(0) => answer("The job is done.", format!("The build is done. It was waited for {waits} times.")),
+        Some(0) => answer(
+            "The job is done.",
+            format!("The build is done. It was waited for {waits} times."),
+        ),
         Some(ahead) if !cx.step.is_multiple_of(2) => {
             let jobs = if ahead == 1 { "job is" } else { "jobs are" };
-            Ok(Some(Decision::wait(format!("{ahead} {jobs} ahead of ours; asking again at once would not help."))))
+            Ok(Some(Decision::wait(format!(
+                "{ahead} {jobs} ahead of ours; asking again at once would not help."
+            ))))
         }
         _ => act("How far is it?", Action::new("job_status")),
     }
@@ -200,12 +300,18 @@ fn look(state: &mut State<Waited>, step: &Done<'_>) {
 /// An agent that weighs three ways at each crossing.
 pub(super) fn branch(stage: &Stage) -> Result<Run> {
     let engine = engine(Actor::new(stage, "hiker", Walk::default(), choose).reduce(walked))
-        .tool(Device::new(stage, "walk", "Walks `km` kilometres along a way.", |args: Way, _| {
-            Ok(json!({"way": args.way, "km": args.km}))
-        }))
+        .tool(Device::new(
+            stage,
+            "walk",
+            "Walks `km` kilometres along a way.",
+            |args: Way, _| Ok(json!({"way": args.way, "km": args.km})),
+        ))
         .selector(HighestScore)
         .max_steps(8);
-    stage.play(engine, Task::new("Walk to the hut, at least 12 km, by the best way at each crossing.").id("hike"))
+    stage.play(
+        engine,
+        Task::new("Walk to the hut, at least 12 km, by the best way at each crossing.").id("hike"),
+    )
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -225,22 +331,44 @@ struct Way {
 
 fn choose(state: &State<Walk>, cx: &StepCx<'_>) -> Decided {
     if state.data.km >= 12.0 {
-        let text = format!("Arrived after {:.1} km: {}.", state.data.km, state.data.ways.join(", "));
+        let text = format!(
+            "Arrived after {:.1} km: {}.",
+            state.data.km,
+            state.data.ways.join(", ")
+        );
         return answer("The hut is in sight.", text);
     }
-    let ways = [("ridge", "a view, and wind"), ("forest", "shade, and roots"), ("road", "fast, and dull")];
+    let ways = [
+        ("ridge", "a view, and wind"),
+        ("forest", "shade, and roots"),
+        ("road", "fast, and dull"),
+    ];
     let candidates = ways.iter().zip([0, 16, 32]).map(|((way, why), shift)| {
         let drawn = cx.seed >> shift;
-        let (km, score) = (2.0 + (drawn % 25) as f64 / 10.0, (drawn / 25 % 100) as f64 / 100.0);
-        Decision::act([Action::new("walk").arg("way", *way).arg("km", km)]).because(*why).meta("score", score)
+        let (km, score) = (
+            2.0 + (drawn % 25) as f64 / 10.0,
+            (drawn / 25 % 100) as f64 / 100.0,
+        );
+        Decision::act([Action::new("walk").arg("way", *way).arg("km", km)])
+            .because(*why)
+            .meta("score", score)
     });
-    Ok(Some(Decision::branch(candidates).because("Three ways lead on from here.")))
+    Ok(Some(
+        Decision::branch(candidates).because("Three ways lead on from here."),
+    ))
 }
 
 fn walked(state: &mut State<Walk>, step: &Done<'_>) {
-    let Some(result) = step.results.first() else { return };
+    let Some(result) = step.results.first() else {
+        return;
+    };
     // In tenths, since sums of tenths are not exact.
     let tenths = |km: f64| (km * 10.0).round();
-    state.data.km = (tenths(state.data.km) + tenths(field(&result.output, "km").as_f64().unwrap_or_default())) / 10.0;
-    state.data.ways.extend(field(&result.output, "way").as_str().map(str::to_owned));
+    state.data.km = (tenths(state.data.km)
+        + tenths(field(&result.output, "km").as_f64().unwrap_or_default()))
+        / 10.0;
+    state
+        .data
+        .ways
+        .extend(field(&result.output, "way").as_str().map(str::to_owned));
 }

@@ -53,7 +53,10 @@ pub(super) fn research(stage: &Stage) -> Result<Run> {
              The records of the workshop burnt in 1944.\n",
             built + took
         );
-        stage.file(&format!("archive/{}.txt", bridge.to_lowercase().replace(' ', "_")), &text)?;
+        stage.file(
+            &format!("archive/{}.txt", bridge.to_lowercase().replace(' ', "_")),
+            &text,
+        )?;
     }
     let doubted = stage.dice.pick(&bridges, "North Bridge");
     let year = stage.dice.between(1931, 1939);
@@ -66,7 +69,10 @@ pub(super) fn research(stage: &Stage) -> Result<Run> {
         .tool(ListDir::new(workspace.clone()))
         .tool(Search::new(workspace.clone()))
         .tool(ReadFile::new(workspace, 2 << 10))
-        .stop(StructuredOutput { schema: None, fenced: false })
+        .stop(StructuredOutput {
+            schema: None,
+            fenced: false,
+        })
         .max_steps(12);
     let task =
         Task::new("Which of the town's bridges was finished first? Answer as JSON with bridge, year and citations.")
@@ -77,47 +83,83 @@ pub(super) fn research(stage: &Stage) -> Result<Run> {
 }
 
 fn inquire(state: &State<Inquiry>, cx: &StepCx<'_>) -> Decided {
-    let Inquiry { sources, evidence, contradictions, .. } = &state.data;
+    let Inquiry {
+        sources,
+        evidence,
+        contradictions,
+        ..
+    } = &state.data;
     match (cx.step, sources.unread.first()) {
-        (0, _) => act("First see what the archive holds.", Action::new("list_dir").arg("path", "archive")),
+        (0, _) => act(
+            "First see what the archive holds.",
+            Action::new("list_dir").arg("path", "archive"),
+        ),
         (1, _) => {
-            let action = Action::new("search").arg("pattern", r"was finished in \d{4}").arg("path", "archive");
+            let action = Action::new("search")
+                .arg("pattern", r"was finished in \d{4}")
+                .arg("path", "archive");
             act("Every source that names a year.", action)
         }
         (_, Some(next)) => {
-            let why = format!("{next} makes a claim. Read it in its context before it is believed.");
+            let why =
+                format!("{next} makes a claim. Read it in its context before it is believed.");
             act(why, Action::new("read_file").arg("path", &**next))
         }
         (_, None) => {
-            let first = evidence.iter().min_by_key(|claim| (claim.finished, &claim.bridge));
-            let Some(first) = first else { return answer("Nothing was found.", "{}") };
+            let first = evidence
+                .iter()
+                .min_by_key(|claim| (claim.finished, &claim.bridge));
+            let Some(first) = first else {
+                return answer("Nothing was found.", "{}");
+            };
             let found = json!({
                 "bridge": first.bridge,
                 "year": first.finished,
                 "citations": [{"source": first.source, "line": first.line}],
                 "doubts": contradictions,
             });
-            answer("All sources are read, and the earliest year stands in a source of its own time.", found.to_string())
+            answer(
+                "All sources are read, and the earliest year stands in a source of its own time.",
+                found.to_string(),
+            )
         }
     }
 }
 
 fn note(state: &mut State<Inquiry>, step: &Done<'_>) {
     let inquiry = &mut state.data;
-    let Some(result) = step.results.first() else { return };
+    let Some(result) = step.results.first() else {
+        return;
+    };
     match result.tool.as_str() {
         "search" => {
-            let hits = field(&result.output, "hits").as_array().into_iter().flatten();
+            let hits = field(&result.output, "hits")
+                .as_array()
+                .into_iter()
+                .flatten();
             for hit in hits {
-                let (source, line) = (text(hit, "path"), field(hit, "line").as_u64().unwrap_or_default());
-                inquiry.citations.insert(source.clone(), Citation { line, quote: text(hit, "text") });
+                let (source, line) = (
+                    text(hit, "path"),
+                    field(hit, "line").as_u64().unwrap_or_default(),
+                );
+                inquiry.citations.insert(
+                    source.clone(),
+                    Citation {
+                        line,
+                        quote: text(hit, "text"),
+                    },
+                );
                 inquiry.sources.unread.push(source);
             }
         }
         "read_file" => {
             let source = text(&result.output, "path");
             inquiry.sources.unread.retain(|unread| *unread != source);
-            if let Some(claim) = inquiry.citations.get(&source).and_then(|cited| claim(cited, &source)) {
+            if let Some(claim) = inquiry
+                .citations
+                .get(&source)
+                .and_then(|cited| claim(cited, &source))
+            {
                 weigh(inquiry, claim);
             }
             inquiry.sources.read.push(source);
@@ -129,10 +171,17 @@ fn note(state: &mut State<Inquiry>, step: &Done<'_>) {
 /// Takes a claim among the evidence; where two sources disagree, the one that is no hearsay counts.
 fn weigh(inquiry: &mut Inquiry, claim: Evidence) {
     let is_hearsay = |claim: &Evidence| claim.source.ends_with("gazette.txt");
-    match inquiry.evidence.iter_mut().find(|known| known.bridge == claim.bridge) {
+    match inquiry
+        .evidence
+        .iter_mut()
+        .find(|known| known.bridge == claim.bridge)
+    {
         Some(known) if known.finished != claim.finished => {
             let (here, there) = (&known.source, &claim.source);
-            let told = format!("{}: {} says {}, {there} says {}", claim.bridge, here, known.finished, claim.finished);
+            let told = format!(
+                "{}: {} says {}, {there} says {}",
+                claim.bridge, here, known.finished, claim.finished
+            );
             inquiry.contradictions.push(told);
             if is_hearsay(known) {
                 *known = claim;
@@ -148,7 +197,12 @@ fn claim(cited: &Citation, source: &str) -> Option<Evidence> {
     let (before, after) = cited.quote.split_once(" was finished in ")?;
     let bridge = before.rsplit(" that ").next()?.trim().to_owned();
     let finished = after.get(..4)?.parse().ok()?;
-    Some(Evidence { bridge, finished, source: source.to_owned(), line: cited.line })
+    Some(Evidence {
+        bridge,
+        finished,
+        source: source.to_owned(),
+        line: cited.line,
+    })
 }
 
 fn text(value: &Value, key: &str) -> String {
@@ -161,9 +215,15 @@ pub(super) fn refused_answer(stage: &Stage) -> Result<Run> {
     stage.file("till.txt", &format!("coins {coins}\nnotes {notes}\n"))?;
     let engine = engine(Actor::new(stage, "cashier", Till::default(), count_till).reduce(counted))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
-        .stop(StructuredOutput { schema: None, fenced: false })
+        .stop(StructuredOutput {
+            schema: None,
+            fenced: false,
+        })
         .max_steps(6);
-    stage.play(engine, Task::new("What is in the till? Answer as JSON.").id("till"))
+    stage.play(
+        engine,
+        Task::new("What is in the till? Answer as JSON.").id("till"),
+    )
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -174,20 +234,34 @@ struct Till {
 fn count_till(state: &State<Till>, cx: &StepCx<'_>) -> Decided {
     let content = &state.data.content;
     match cx.feedback.first() {
-        _ if content.is_empty() => {
-            act("The till is counted in a file.", Action::new("read_file").arg("path", "till.txt"))
-        }
+        _ if content.is_empty() => act(
+            "The till is counted in a file.",
+            Action::new("read_file").arg("path", "till.txt"),
+        ),
         None => {
-            let said: Vec<_> = content.iter().map(|(what, many)| format!("{many} {what}")).collect();
-            answer("That is easily said.", format!("There are {}.", said.join(" and ")))
+            let said: Vec<_> = content
+                .iter()
+                .map(|(what, many)| format!("{many} {what}"))
+                .collect();
+            answer(
+                "That is easily said.",
+                format!("There are {}.", said.join(" and ")),
+            )
         }
-        Some(refusal) => answer(format!("\"{refusal}\" So: an object."), json!(content).to_string()),
+        Some(refusal) => answer(
+            format!("\"{refusal}\" So: an object."),
+            json!(content).to_string(),
+        ),
     }
 }
 
 fn counted(state: &mut State<Till>, step: &Done<'_>) {
-    let lines =
-        step.results.first().and_then(|result| field(&result.output, "text").as_str()).unwrap_or_default().lines();
+    let lines = step
+        .results
+        .first()
+        .and_then(|result| field(&result.output, "text").as_str())
+        .unwrap_or_default()
+        .lines();
     let counts = lines
         .filter_map(|line| line.split_once(' '))
         .filter_map(|(what, many)| Some((what.to_owned(), many.parse().ok()?)));
@@ -197,20 +271,43 @@ fn counted(state: &mut State<Till>, step: &Done<'_>) {
 /// An agent that has to say a word.
 pub(super) fn success(stage: &Stage) -> Result<Run> {
     let blocks = stage.dice.between(6, 18) * 8;
-    stage.file("disk.img", &"0123456789abcde\n".repeat(usize::try_from(blocks).unwrap_or(64)))?;
+    stage.file(
+        "disk.img",
+        &"0123456789abcde\n".repeat(usize::try_from(blocks).unwrap_or(64)),
+    )?;
     let engine = engine(Actor::new(stage, "checker", (), check_disk))
         .tool(stage.shell()?)
-        .stop(Keyword { keyword: "VERIFIED".to_owned() })
+        .stop(Keyword {
+            keyword: "VERIFIED".to_owned(),
+        })
         .max_steps(6);
-    stage.play(engine, Task::new("Check disk.img. Say VERIFIED once its size and its sum agree.").id("disk"))
+    stage.play(
+        engine,
+        Task::new("Check disk.img. Say VERIFIED once its size and its sum agree.").id("disk"),
+    )
 }
 
 fn check_disk(_: &State<()>, cx: &StepCx<'_>) -> Decided {
-    let stdout = || cx.last.first().map(|result| text(&result.output, "stdout").trim().to_owned()).unwrap_or_default();
-    let run = |why: &str, command: &str| act(why, Action::new("run_command").arg("command", command));
+    let stdout = || {
+        cx.last
+            .first()
+            .map(|result| text(&result.output, "stdout").trim().to_owned())
+            .unwrap_or_default()
+    };
+    let run =
+        |why: &str, command: &str| act(why, Action::new("run_command").arg("command", command));
     match cx.step {
-        0 => run("Its size, in blocks of 16 bytes.", "echo $(($(wc -c < disk.img) / 16)) blocks"),
-        1 => run(&format!("{}. And the sum of its bytes.", stdout()), "cksum < disk.img | cut -d ' ' -f 1"),
-        _ => answer("Both are what they should be.", format!("Size and sum ({}) agree: VERIFIED", stdout())),
+        0 => run(
+            "Its size, in blocks of 16 bytes.",
+            "echo $(($(wc -c < disk.img) / 16)) blocks",
+        ),
+        1 => run(
+            &format!("{}. And the sum of its bytes.", stdout()),
+            "cksum < disk.img | cut -d ' ' -f 1",
+        ),
+        _ => answer(
+            "Both are what they should be.",
+            format!("Size and sum ({}) agree: VERIFIED", stdout()),
+        ),
     }
 }

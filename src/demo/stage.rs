@@ -10,7 +10,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::Options;
-use crate::engine::{Agent, Builder, Cancel, Clock, Process, SPLITMIX_STEP, Stepping, SystemClock, Task, splitmix64};
+use crate::engine::{
+    Agent, Builder, Cancel, Clock, Process, SPLITMIX_STEP, Stepping, SystemClock, Task, splitmix64,
+};
 use crate::error::{Error, Kind, Result};
 use crate::tools::{RunCommand, Workspace};
 use crate::trace::RunWriter;
@@ -43,15 +45,24 @@ impl Stage {
     /// Sets the scenario up that has this place in the list.
     pub(super) fn new(name: &'static str, place: i64, options: &Options) -> Result<Self> {
         let desk = tempfile::tempdir().map_err(|error| {
-            Error::new(Kind::Unreadable, "cannot make a temporary directory for the files of a scenario").because(error)
+            Error::new(
+                Kind::Unreadable,
+                "cannot make a temporary directory for the files of a scenario",
+            )
+            .because(error)
         })?;
         let clock: Arc<dyn Clock> = if options.live {
             Arc::new(SystemClock::start())
         } else {
-            Arc::new(Stepping::new(START_US.saturating_add(place.saturating_mul(HOUR_US)), TICK))
+            Arc::new(Stepping::new(
+                START_US.saturating_add(place.saturating_mul(HOUR_US)),
+                TICK,
+            ))
         };
         // Scenarios shall not all draw the same numbers.
-        let seed = name.bytes().fold(options.seed, |seed, byte| seed.rotate_left(7) ^ u64::from(byte));
+        let seed = name.bytes().fold(options.seed, |seed, byte| {
+            seed.rotate_left(7) ^ u64::from(byte)
+        });
         Ok(Self {
             clock,
             dice: Dice::new(seed),
@@ -70,7 +81,13 @@ impl Stage {
         let written = whole.parent().map_or(Ok(()), std::fs::create_dir_all);
         written
             .and_then(|()| std::fs::write(&whole, text))
-            .map_err(|error| Error::new(Kind::Unreadable, format!("cannot write {}", whole.display())).because(error))
+            .map_err(|error| {
+                Error::new(
+                    Kind::Unreadable,
+                    format!("cannot write {}", whole.display()),
+                )
+                .because(error)
+            })
     }
 
     /// The directory of the task's files, for tools.
@@ -81,16 +98,31 @@ impl Stage {
     /// A shell in that directory. Its language is fixed, since messages are part of the trace.
     pub(super) fn shell(&self) -> Result<RunCommand> {
         let mut environment = vec![(OsString::from("LC_ALL"), OsString::from("C"))];
-        environment.extend(self.options.path.clone().map(|path| (OsString::from("PATH"), path)));
+        environment.extend(
+            self.options
+                .path
+                .clone()
+                .map(|path| (OsString::from("PATH"), path)),
+        );
         Ok(RunCommand::new(self.workspace()?).environment(environment))
     }
 
     /// Sets an engine to work on a task.
     pub(super) fn play<A: Agent + 'static>(&self, engine: Builder<A>, task: Task) -> Result<Run> {
         let process = self.options.live.then(Process::this);
-        let writer = RunWriter::create(&self.options.root, self.options.run_id.as_deref().unwrap_or(self.name))?;
-        let engine = engine.workspace(self.desk.path()).seed(self.options.seed).process(process).record(writer);
-        let engine = engine.clock(Arc::clone(&self.clock)).cancel(self.cancel.clone()).build()?;
+        let writer = RunWriter::create(
+            &self.options.root,
+            self.options.run_id.as_deref().unwrap_or(self.name),
+        )?;
+        let engine = engine
+            .workspace(self.desk.path())
+            .seed(self.options.seed)
+            .process(process)
+            .record(writer);
+        let engine = engine
+            .clock(Arc::clone(&self.clock))
+            .cancel(self.cancel.clone())
+            .build()?;
         Ok(Box::pin(async move { engine.run(task).await.trace_error }))
     }
 }
@@ -118,6 +150,10 @@ impl Dice {
     /// One of several.
     pub(super) fn pick<T: Copy>(&self, of: &[T], otherwise: T) -> T {
         let at = self.between(0, (of.len() as u64).saturating_sub(1));
-        usize::try_from(at).ok().and_then(|at| of.get(at)).copied().unwrap_or(otherwise)
+        usize::try_from(at)
+            .ok()
+            .and_then(|at| of.get(at))
+            .copied()
+            .unwrap_or(otherwise)
     }
 }

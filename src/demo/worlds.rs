@@ -5,12 +5,19 @@ use serde_json::{Map, Value, json};
 
 use super::cast::{Actor, Decided, Device, Nothing, act, engine, field};
 use super::stage::{Dice, Run, Stage};
-use crate::engine::{Action, Decision, Done, Env, EnvError, EnvStep, State, StepCx, Task, ToolResult};
+use crate::engine::{
+    Action, Decision, Done, Env, EnvError, EnvStep, State, StepCx, Task, ToolResult,
+};
 use crate::error::Result;
 
 const WIDE: i64 = 7;
 const HIGH: i64 = 5;
-const WAYS: [(&str, i64, i64); 4] = [("east", 1, 0), ("south", 0, 1), ("west", -1, 0), ("north", 0, -1)];
+const WAYS: [(&str, i64, i64); 4] = [
+    ("east", 1, 0),
+    ("south", 0, 1),
+    ("west", -1, 0),
+    ("north", 0, -1),
+];
 
 type Place = (i64, i64);
 
@@ -32,8 +39,14 @@ impl Maze {
             free.push((x, y));
         }
         let places = (0..HIGH).flat_map(|y| (0..WIDE).map(move |x| (x, y)));
-        let walls = places.filter(|place| !free.contains(place) && dice.between(0, 9) < 4).collect();
-        Self { walls, at: (0, 0), steps: 0 }
+        let walls = places
+            .filter(|place| !free.contains(place) && dice.between(0, 9) < 4)
+            .collect();
+        Self {
+            walls,
+            at: (0, 0),
+            steps: 0,
+        }
     }
 
     fn is_open(&self, (x, y): Place) -> bool {
@@ -47,9 +60,15 @@ impl Maze {
             (x, y) if (x, y) == (WIDE - 1, HIGH - 1) => 'E',
             _ => '.',
         };
-        let rows: Vec<String> = (0..HIGH).map(|y| (0..WIDE).map(|x| sign((x, y))).collect()).collect();
+        let rows: Vec<String> = (0..HIGH)
+            .map(|y| (0..WIDE).map(|x| sign((x, y))).collect())
+            .collect();
         let (x, y) = self.at;
-        let open: Vec<_> = WAYS.iter().filter(|(_, dx, dy)| self.is_open((x + dx, y + dy))).map(|way| way.0).collect();
+        let open: Vec<_> = WAYS
+            .iter()
+            .filter(|(_, dx, dy)| self.is_open((x + dx, y + dy)))
+            .map(|way| way.0)
+            .collect();
         json!({"map": rows, "at": {"x": x, "y": y}, "open": open})
     }
 }
@@ -72,18 +91,35 @@ impl Env for Maze {
         Ok(self.seen())
     }
 
-    async fn step(&mut self, decision: &Decision, _: &[ToolResult]) -> std::result::Result<EnvStep, EnvError> {
-        let to = decision.actions.first().and_then(|action| action.args.get("to")?.as_str()).unwrap_or_default();
+    async fn step(
+        &mut self,
+        decision: &Decision,
+        _: &[ToolResult],
+    ) -> std::result::Result<EnvStep, EnvError> {
+        let to = decision
+            .actions
+            .first()
+            .and_then(|action| action.args.get("to")?.as_str())
+            .unwrap_or_default();
         let (x, y) = self.at;
-        let next = WAYS.iter().find(|way| way.0 == to).map(|(_, dx, dy)| (x + dx, y + dy));
-        let next =
-            next.filter(|next| self.is_open(*next)).ok_or_else(|| EnvError::new(format!("there is no way {to:?}")))?;
+        let next = WAYS
+            .iter()
+            .find(|way| way.0 == to)
+            .map(|(_, dx, dy)| (x + dx, y + dy));
+        let next = next
+            .filter(|next| self.is_open(*next))
+            .ok_or_else(|| EnvError::new(format!("there is no way {to:?}")))?;
         self.at = next;
         self.steps += 1;
         let done = next == (WIDE - 1, HIGH - 1);
         let mut info = Map::new();
         info.insert("steps".to_owned(), self.steps.into());
-        Ok(EnvStep { observation: self.seen(), done, reward: Some(if done { 10.0 } else { -0.1 }), info })
+        Ok(EnvStep {
+            observation: self.seen(),
+            done,
+            reward: Some(if done { 10.0 } else { -0.1 }),
+            info,
+        })
     }
 }
 
@@ -105,24 +141,53 @@ struct To {
 /// A walker that finds out of a maze and turns back in dead ends.
 pub(super) fn env_terminal(stage: &Stage) -> Result<Run> {
     let maze = Maze::drawn(&stage.dice);
-    let start = Walker { trail: vec![(0, 0)], visited: vec![(0, 0)], ..Walker::default() };
+    let start = Walker {
+        trail: vec![(0, 0)],
+        visited: vec![(0, 0)],
+        ..Walker::default()
+    };
     let engine = engine(Actor::new(stage, "walker", start, find_way).reduce(walked))
-        .tool(Device::new(stage, "move", "Walks one field.", |args: To, _| Ok(json!({"to": args.to}))).needs(&["move"]))
+        .tool(
+            Device::new(stage, "move", "Walks one field.", |args: To, _| {
+                Ok(json!({"to": args.to}))
+            })
+            .needs(&["move"]),
+        )
         .env(maze)
         .max_steps(60);
-    stage.play(engine, Task::new("Find the exit of the maze.").id("maze").needs("move"))
+    stage.play(
+        engine,
+        Task::new("Find the exit of the maze.")
+            .id("maze")
+            .needs("move"),
+    )
 }
 
 fn find_way(state: &State<Walker>, cx: &StepCx<'_>) -> Decided {
     let Walker { trail, visited, .. } = &state.data;
     let (x, y) = trail.last().copied().unwrap_or_default();
-    let open =
-        |name: &str| field(cx.observation, "open").as_array().is_some_and(|open| open.iter().any(|way| way == name));
-    let fresh = WAYS.iter().find(|(name, dx, dy)| open(name) && !visited.contains(&(x + dx, y + dy)));
-    let back = trail.iter().rev().nth(1).and_then(|before| WAYS.iter().find(|(_, dx, dy)| (x + dx, y + dy) == *before));
+    let open = |name: &str| {
+        field(cx.observation, "open")
+            .as_array()
+            .is_some_and(|open| open.iter().any(|way| way == name))
+    };
+    let fresh = WAYS
+        .iter()
+        .find(|(name, dx, dy)| open(name) && !visited.contains(&(x + dx, y + dy)));
+    let back = trail
+        .iter()
+        .rev()
+        .nth(1)
+        .and_then(|before| WAYS.iter().find(|(_, dx, dy)| (x + dx, y + dy) == *before));
     match (fresh, back) {
-        (Some((to, ..)), _) => act(format!("{to} is open and not walked yet."), Action::new("move").arg("to", *to)),
-        (None, Some((to, ..))) => act(format!("A dead end: back {to}."), Action::new("move").arg("to", *to)),
+        (Some((to, ..)), _) => act(
+            format!("{to} is open and not walked yet."),
+            Action::new("move").arg("to", *to),
+        ),
+        (None, Some((to, ..))) => act(
+            format!("A dead end: back {to}."),
+            Action::new("move").arg("to", *to),
+        ),
         (None, None) => Ok(Some(Decision::wait("There is no way at all."))),
     }
 }
@@ -130,7 +195,11 @@ fn find_way(state: &State<Walker>, cx: &StepCx<'_>) -> Decided {
 fn walked(state: &mut State<Walker>, step: &Done<'_>) {
     let Some(env) = step.env else { return };
     let walker = &mut state.data;
-    let at = |key: &str| field(field(&env.observation, "at"), key).as_i64().unwrap_or_default();
+    let at = |key: &str| {
+        field(field(&env.observation, "at"), key)
+            .as_i64()
+            .unwrap_or_default()
+    };
     let here = (at("x"), at("y"));
     if walker.trail.iter().rev().nth(1) == Some(&here) {
         walker.trail.pop();
@@ -146,8 +215,17 @@ fn walked(state: &mut State<Walker>, step: &Done<'_>) {
 
 /// An environment that offers less than is needed.
 pub(super) fn env_capability_mismatch(stage: &Stage) -> Result<Run> {
-    let upload =
-        Device::new(stage, "upload", "Sends a file away.", |_: Nothing, _| Ok(Value::Null)).needs(&["network"]);
-    let engine = engine(Actor::new(stage, "walker", (), |_, _| Ok(None))).tool(upload).env(Maze::drawn(&stage.dice));
-    stage.play(engine, Task::new("Draw a map of the maze and send it to the printer.").id("map").needs("printer"))
+    let upload = Device::new(stage, "upload", "Sends a file away.", |_: Nothing, _| {
+        Ok(Value::Null)
+    })
+    .needs(&["network"]);
+    let engine = engine(Actor::new(stage, "walker", (), |_, _| Ok(None)))
+        .tool(upload)
+        .env(Maze::drawn(&stage.dice));
+    stage.play(
+        engine,
+        Task::new("Draw a map of the maze and send it to the printer.")
+            .id("map")
+            .needs("printer"),
+    )
 }

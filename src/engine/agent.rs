@@ -47,11 +47,19 @@ pub trait Agent: Send {
     ///
     /// # Errors
     /// Why there is no prompt; the step fails.
-    fn prepare(&mut self, state: &State<Self::Data>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
+    fn prepare(
+        &mut self,
+        state: &State<Self::Data>,
+        cx: &StepCx<'_>,
+    ) -> Result<Prompt, AgentError> {
         let task = (!cx.prompted).then(|| state.task.clone());
-        let seen = (!cx.observation.is_null()).then(|| format!("The environment shows: {}", cx.observation));
+        let seen = (!cx.observation.is_null())
+            .then(|| format!("The environment shows: {}", cx.observation));
         let user: Vec<_> = task.into_iter().chain(seen).collect();
-        Ok(Prompt { system: None, user: Some(user.join("\n\n")).filter(|user| !user.is_empty()) })
+        Ok(Prompt {
+            system: None,
+            user: Some(user.join("\n\n")).filter(|user| !user.is_empty()),
+        })
     }
 
     /// Decides, or leaves it to the model with `None`, as it does by default. Without a model the step then fails.
@@ -139,12 +147,18 @@ pub struct AgentError {
 impl AgentError {
     /// A failure that the next step may make good.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), recoverable: true }
+        Self {
+            message: message.into(),
+            recoverable: true,
+        }
     }
 
     /// A failure that ends the run.
     pub fn fatal(message: impl Into<String>) -> Self {
-        Self { message: message.into(), recoverable: false }
+        Self {
+            message: message.into(),
+            recoverable: false,
+        }
     }
 }
 

@@ -32,18 +32,34 @@ const MAX_START_BYTES: usize = 16 << 10;
 
 /// Cuts a reply that is larger than any may be, and says so. Its tokens are those of all of it.
 fn shorten(reply: &mut Reply, estimated_input: u64) -> Option<String> {
-    let arguments: usize = reply.tool_calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
-    let beside: usize = reply.fields.values().map(|value| value.to_string().len()).sum();
-    let bytes = reply.text.len().saturating_add(arguments).saturating_add(beside);
+    let arguments: usize = reply
+        .tool_calls
+        .iter()
+        .map(|call| call.name.len() + call.arguments.len())
+        .sum();
+    let beside: usize = reply
+        .fields
+        .values()
+        .map(|value| value.to_string().len())
+        .sum();
+    let bytes = reply
+        .text
+        .len()
+        .saturating_add(arguments)
+        .saturating_add(beside);
     if bytes <= MAX_REPLY_BYTES {
         return None;
     }
     let output = (bytes as u64).div_ceil(4);
-    reply.usage.get_or_insert(Usage::estimated(estimated_input, output));
+    reply
+        .usage
+        .get_or_insert(Usage::estimated(estimated_input, output));
     clip(&mut reply.text, MAX_START_BYTES);
     reply.tool_calls.clear();
     reply.fields.clear();
-    Some(format!("the reply has {bytes} bytes, and at most {MAX_REPLY_BYTES} are taken"))
+    Some(format!(
+        "the reply has {bytes} bytes, and at most {MAX_REPLY_BYTES} are taken"
+    ))
 }
 
 /// What the model did where it said nothing, so that doing the same again can be told.
@@ -51,7 +67,11 @@ fn calls_hash(reply: &Reply) -> Option<u64> {
     if reply.tool_calls.is_empty() || !reply.text.trim().is_empty() {
         return None;
     }
-    let calls: Vec<_> = reply.tool_calls.iter().map(|call| (&*call.name, call.arguments.trim())).collect();
+    let calls: Vec<_> = reply
+        .tool_calls
+        .iter()
+        .map(|call| (&*call.name, call.arguments.trim()))
+        .collect();
     // 53 bits, so that readers whose numbers are doubles keep it whole.
     Some(text_hash(&serde_json::to_string(&calls).unwrap_or_default()) >> 11)
 }
@@ -106,7 +126,10 @@ struct Came {
 
 impl<A: Agent> Session<A> {
     /// Asks the model for the decision of a step.
-    pub(super) async fn ask_model(&mut self, record: &mut StepRecord) -> Result<Decision, NoDecision> {
+    pub(super) async fn ask_model(
+        &mut self,
+        record: &mut StepRecord,
+    ) -> Result<Decision, NoDecision> {
         if self.parts.model.is_none() {
             let wrong = "the agent decided nothing, and the engine has no model to ask";
             return Err(Fault::new("agent_error", wrong).fatal().into());
@@ -114,19 +137,28 @@ impl<A: Agent> Session<A> {
         let new = self.prompt(record)?;
         let mut reply = self.request(record, &new).await?;
         with_ids(record.step, &mut reply.tool_calls);
-        let parsed = caught_now(|| self.read(&reply)).map_err(|text| Fault::new("panic", text).fatal());
+        let parsed =
+            caught_now(|| self.read(&reply)).map_err(|text| Fault::new("panic", text).fatal());
         self.talk.push(new, &reply);
         // It was told; what comes next is about what comes next.
         self.feedback.clear();
         let parsed = parsed?;
         self.record_reply(record.step, &reply, &parsed);
-        if parsed.decision.is_some() && reply.tool_calls.is_empty() && reply.finish_reason.as_deref() == Some("length")
+        if parsed.decision.is_some()
+            && reply.tool_calls.is_empty()
+            && reply.finish_reason.as_deref() == Some("length")
         {
-            let cut = Fault::new("parse_error", "the reply was cut at the model's limit of tokens");
+            let cut = Fault::new(
+                "parse_error",
+                "the reply was cut at the model's limit of tokens",
+            );
             return Err(cut.into());
         }
         if reply.finish_reason.as_deref() == Some("content_filter") {
-            let filtered = Fault::new("model_error", "the service withheld the reply, or a part of it: content_filter");
+            let filtered = Fault::new(
+                "model_error",
+                "the service withheld the reply, or a part of it: content_filter",
+            );
             return Err(filtered.into());
         }
         record.diagnostics = parsed.diagnostics;
@@ -134,7 +166,11 @@ impl<A: Agent> Session<A> {
             (Some(decision), _) => Ok(decision),
             (None, Some(diagnostics)) => {
                 let fault = Fault::new("parse_error", diagnostics.summary.clone());
-                Err(Fault { advice: Some(diagnostics.repair_instruction.clone()), ..fault }.into())
+                Err(Fault {
+                    advice: Some(diagnostics.repair_instruction.clone()),
+                    ..fault
+                }
+                .into())
             }
             (None, None) => Err(Fault::new("parse_error", "the reply holds no decision").into()),
         }
@@ -147,7 +183,11 @@ impl<A: Agent> Session<A> {
         let prompt = prompt.map_err(|text| Fault::new("panic", text).fatal())?;
         let Prompt { system, user } = prompt.map_err(Fault::from)?;
         let user = self.talk.replacement().or(user);
-        let user = user.into_iter().chain(self.feedback.iter().cloned()).collect::<Vec<_>>().join("\n\n");
+        let user = user
+            .into_iter()
+            .chain(self.feedback.iter().cloned())
+            .collect::<Vec<_>>()
+            .join("\n\n");
         Ok(self.talk.add_turn(system, user))
     }
 
@@ -157,20 +197,31 @@ impl<A: Agent> Session<A> {
         Ok(made.map_err(|text| Fault::new("panic", text).fatal())?)
     }
 
-    async fn request(&mut self, record: &mut StepRecord, new: &[Message]) -> Result<Reply, NoDecision> {
+    async fn request(
+        &mut self,
+        record: &mut StepRecord,
+        new: &[Message],
+    ) -> Result<Reply, NoDecision> {
         let (mut shrinks, mut empty) = (0, 0);
         loop {
             let (mut request, estimated) = self.make_request(new)?;
             request.time_left = self.parts.cancel.left();
             let older = request.messages.len().saturating_sub(new.len());
-            let input =
-                Input { history_message_count: older, messages: new.iter().collect(), estimated_tokens: estimated };
+            let input = Input {
+                history_message_count: older,
+                messages: new.iter().collect(),
+                estimated_tokens: estimated,
+            };
             self.emit(record.step, "DECIDE", "model_input", input);
-            let Some(model) = self.parts.model.as_deref() else { return Err(NoDecision::Ended) };
+            let Some(model) = self.parts.model.as_deref() else {
+                return Err(NoDecision::Ended);
+            };
             let too_long = model.context_window().filter(|window| estimated > *window);
             let answered = match too_long {
                 Some(window) => {
-                    let wrong = format!("about {estimated} tokens do not fit the model's window of {window}");
+                    let wrong = format!(
+                        "about {estimated} tokens do not fit the model's window of {window}"
+                    );
                     Err(ModelError::new(ModelErrorKind::Overflow, wrong))
                 }
                 None => {
@@ -186,7 +237,10 @@ impl<A: Agent> Session<A> {
                     let answered = self.parts.cancel.guard(asking).await;
                     if answered.is_err() && came.was_asked.load(Ordering::Relaxed) {
                         // Nobody will say what a request took that was dropped.
-                        let usage = Usage::estimated(estimated, came.bytes.load(Ordering::Relaxed).div_ceil(4));
+                        let usage = Usage::estimated(
+                            estimated,
+                            came.bytes.load(Ordering::Relaxed).div_ceil(4),
+                        );
                         self.spend(record, usage, None, None);
                     }
                     answered?
@@ -195,8 +249,15 @@ impl<A: Agent> Session<A> {
             let error = match answered {
                 Ok(reply) if reply.text.trim().is_empty() && reply.tool_calls.is_empty() => {
                     self.count(record, &reply, estimated);
-                    let why = reply.finish_reason.map(|why| format!(" (finish reason: {why})")).unwrap_or_default();
-                    let thought = if reply.fields.is_empty() { "" } else { ", only thought" };
+                    let why = reply
+                        .finish_reason
+                        .map(|why| format!(" (finish reason: {why})"))
+                        .unwrap_or_default();
+                    let thought = if reply.fields.is_empty() {
+                        ""
+                    } else {
+                        ", only thought"
+                    };
                     let wrong = format!("the reply is empty: neither text nor calls{thought}{why}");
                     ModelError::new(ModelErrorKind::Empty, wrong)
                 }
@@ -221,8 +282,11 @@ impl<A: Agent> Session<A> {
                     }
                     shrinks += 1;
                     let after = self.make_request(new)?.0.messages.len();
-                    let compacted =
-                        Compacted { messages_before: before, messages_after: after, reason: &error.message };
+                    let compacted = Compacted {
+                        messages_before: before,
+                        messages_after: after,
+                        reason: &error.message,
+                    };
                     self.emit(record.step, "COMPACT", "reactive_compact", compacted);
                 }
                 ModelErrorKind::Empty if empty < MAX_EMPTY => empty += 1,
@@ -240,14 +304,23 @@ impl<A: Agent> Session<A> {
     fn count(&mut self, record: &mut StepRecord, reply: &Reply, estimated_input: u64) {
         let estimate = || Usage::estimated(estimated_input, reply.message().estimated_tokens());
         self.spend(record, reply.wasted, None, reply.model.as_deref());
-        self.spend(record, reply.usage.unwrap_or_else(estimate), reply.cost_usd, reply.model.as_deref());
+        self.spend(
+            record,
+            reply.usage.unwrap_or_else(estimate),
+            reply.cost_usd,
+            reply.model.as_deref(),
+        );
         let used = record.facts.usage.unwrap_or_default();
         record.facts.text = Text::Known(reply.text.clone());
         record.facts.calls = calls_hash(reply);
         if !reply.text.trim().is_empty() {
             self.run.last_text = Some(reply.text.clone());
         }
-        let asked = self.parts.model.as_deref().map(|model| model.name().to_owned());
+        let asked = self
+            .parts
+            .model
+            .as_deref()
+            .map(|model| model.name().to_owned());
         record.model = Some(ModelTurn {
             text: reply.text.clone(),
             tool_calls: reply.tool_calls.clone(),
@@ -267,7 +340,10 @@ impl<A: Agent> Session<A> {
             cost_estimated: record.facts.cost_estimated,
         };
         self.emit(record.step, "DECIDE", "model_output", output);
-        self.tell(&Moment::Text { step: record.step, text: &reply.text });
+        self.tell(&Moment::Text {
+            step: record.step,
+            text: &reply.text,
+        });
     }
 
     /// Counts the tokens of a request, and what they cost: as the service says, else by the prices.
@@ -299,16 +375,26 @@ impl<A: Agent> Session<A> {
             Some(parser) => parser.parse(&reply.text),
             None => {
                 let answer = parse::after_reasoning(&reply.text).trim().to_owned();
-                Parsed { decision: Some(Decision::final_answer(answer)), diagnostics: None }
+                Parsed {
+                    decision: Some(Decision::final_answer(answer)),
+                    diagnostics: None,
+                }
             }
         }
     }
 
     fn record_reply(&mut self, step: u64, reply: &Reply, parsed: &Parsed) {
-        let parser = self.parts.parser.as_deref().filter(|_| reply.tool_calls.is_empty());
+        let parser = self
+            .parts
+            .parser
+            .as_deref()
+            .filter(|_| reply.tool_calls.is_empty());
         let result = ParserResult {
             parser: parser.map_or("native", |parser| parser.name()),
-            parsed_mode: parsed.decision.as_ref().map(|decision| decision.mode.as_str()),
+            parsed_mode: parsed
+                .decision
+                .as_ref()
+                .map(|decision| decision.mode.as_str()),
             has_diagnostics: parsed.diagnostics.is_some(),
         };
         self.emit(step, "DECIDE", "parser_result", result);

@@ -6,7 +6,8 @@
 use std::fmt;
 
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess,
+    VariantAccess, Visitor,
 };
 
 /// Reads a value out of JSON text.
@@ -49,15 +50,27 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Back<D> {
         self.0.deserialize_any(Number(visitor))
     }
 
-    fn deserialize_unit_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, D::Error> {
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
         self.0.deserialize_unit_struct(name, Back(visitor))
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, D::Error> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
         self.0.deserialize_newtype_struct(name, Back(visitor))
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, D::Error> {
+    fn deserialize_tuple<V: Visitor<'de>>(
+        self,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
         self.0.deserialize_tuple(len, Back(visitor))
     }
 
@@ -169,7 +182,10 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Back<S> {
 impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Back<A> {
     type Error = A::Error;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, A::Error> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, A::Error> {
         self.0.next_element_seed(Back(seed))
     }
 
@@ -181,7 +197,10 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Back<A> {
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Back<A> {
     type Error = A::Error;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, A::Error> {
         // A key is text as it stands, and a number is asked of its text.
         self.0.next_key_seed(seed)
     }
@@ -199,8 +218,13 @@ impl<'de, A: EnumAccess<'de>> EnumAccess<'de> for Back<A> {
     type Error = A::Error;
     type Variant = Back<A::Variant>;
 
-    fn variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<(T::Value, Self::Variant), A::Error> {
-        self.0.variant_seed(seed).map(|(value, variant)| (value, Back(variant)))
+    fn variant_seed<T: DeserializeSeed<'de>>(
+        self,
+        seed: T,
+    ) -> Result<(T::Value, Self::Variant), A::Error> {
+        self.0
+            .variant_seed(seed)
+            .map(|(value, variant)| (value, Back(variant)))
     }
 }
 
@@ -261,14 +285,22 @@ mod tests {
             by_number: [(7, f64::INFINITY), (8, -0.5), (9, 3.0)].into(),
             large: (7, i128::from(i64::MIN)),
             worst: Some(f64::NEG_INFINITY),
-            kinds: vec![Kind::One, Kind::Of(f64::INFINITY), Kind::Both(1.5, 2), Kind::Named { at: None }],
+            kinds: vec![
+                Kind::One,
+                Kind::Of(f64::INFINITY),
+                Kind::Both(1.5, 2),
+                Kind::Named { at: None },
+            ],
             word: "NaN".to_owned(),
             unit: (),
         };
         let back: Whole = from_text(&to_value_lossy(&whole).to_string()).unwrap();
         assert_eq!(back, whole);
         assert!(from_text::<f64>("\"NaN\"").unwrap().is_nan());
-        assert_eq!(from_text::<u128>(&u128::MAX.to_string()).unwrap(), u128::MAX);
+        assert_eq!(
+            from_text::<u128>(&u128::MAX.to_string()).unwrap(),
+            u128::MAX
+        );
         for wrong in ["\"nan\"", "null", "1 2"] {
             assert!(from_text::<f64>(wrong).is_err(), "{wrong}");
         }

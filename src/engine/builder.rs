@@ -74,7 +74,10 @@ pub struct Process {
 impl Process {
     /// This process.
     pub fn this() -> Self {
-        Self { pid: std::process::id(), host: crate::trace::host_name() }
+        Self {
+            pid: std::process::id(),
+            host: crate::trace::host_name(),
+        }
     }
 }
 
@@ -83,7 +86,10 @@ pub(super) type Signature<D> = Box<dyn Fn(&State<D>) -> u64 + Send + Sync>;
 
 impl<A: Agent> fmt::Debug for Engine<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("agent", &self.agent.name()).field("tools", &self.tools).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("agent", &self.agent.name())
+            .field("tools", &self.tools)
+            .finish_non_exhaustive()
     }
 }
 
@@ -140,7 +146,10 @@ pub struct Builder<A: Agent> {
 
 impl<A: Agent> fmt::Debug for Builder<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("agent", &self.agent.name()).field("tools", &self.tools).finish_non_exhaustive()
+        f.debug_struct("Builder")
+            .field("agent", &self.agent.name())
+            .field("tools", &self.tools)
+            .finish_non_exhaustive()
     }
 }
 
@@ -239,12 +248,21 @@ impl<A: Agent> Builder<A> {
     #[must_use]
     pub fn stop(self, rule: impl Into<StopSpec>) -> Self {
         let spec = rule.into();
-        self.rules(|rules| if spec.is_completion() { rules.accept(spec) } else { rules.policy(spec) })
+        self.rules(|rules| {
+            if spec.is_completion() {
+                rules.accept(spec)
+            } else {
+                rules.policy(spec)
+            }
+        })
     }
 
     /// Adds stop rules of every kind, in code too.
     #[must_use]
-    pub fn rules(mut self, add: impl FnOnce(StopSetBuilder<State<A::Data>>) -> StopSetBuilder<State<A::Data>>) -> Self {
+    pub fn rules(
+        mut self,
+        add: impl FnOnce(StopSetBuilder<State<A::Data>>) -> StopSetBuilder<State<A::Data>>,
+    ) -> Self {
         self.rules = add(self.rules);
         self
     }
@@ -303,7 +321,10 @@ impl<A: Agent> Builder<A> {
     /// Sets what counts as a change of state for the stagnation rule; everything but the step counter and the metrics,
     /// if nobody says.
     #[must_use]
-    pub fn signature(mut self, signature: impl Fn(&State<A::Data>) -> u64 + Send + Sync + 'static) -> Self {
+    pub fn signature(
+        mut self,
+        signature: impl Fn(&State<A::Data>) -> u64 + Send + Sync + 'static,
+    ) -> Self {
         self.parts.signature = Some(Box::new(signature));
         self
     }
@@ -395,25 +416,37 @@ impl<A: Agent> Builder<A> {
         let mut names = BTreeSet::new();
         for critic in &self.parts.critics {
             if !names.insert(critic.name().to_owned()) {
-                self.wrong.push(format!("there are two critics called {:?}", critic.name()));
+                self.wrong
+                    .push(format!("there are two critics called {:?}", critic.name()));
             }
         }
         if !self.wrong.is_empty() {
             let wrong = self.wrong.join("; ");
             let hint = "give every tool and every critic a name of its own";
-            return Err(Error::new(Kind::Usage, format!("the engine cannot be built: {wrong}")).hint(hint));
+            return Err(
+                Error::new(Kind::Usage, format!("the engine cannot be built: {wrong}")).hint(hint),
+            );
         }
         let mut budget = self.budget;
         if budget.steps.is_none() && !self.no_step_limit {
             budget = budget.steps(DEFAULT_STEPS, Origin::Default);
         }
         let rules = self.rules.budget(budget);
-        let rules = if self.fail_closed { rules.build_fail_closed() } else { rules.build() };
+        let rules = if self.fail_closed {
+            rules.build_fail_closed()
+        } else {
+            rules.build()
+        };
         let rules = rules.map_err(|wrong: SpecError| {
             Error::new(Kind::Usage, "a stop rule cannot be used")
                 .because(wrong)
                 .hint("rules are written as in max_steps=8, or as JSON; the table of rules is in the stop module")
         })?;
-        Ok(Engine { agent: self.agent, tools: self.tools, rules, parts: self.parts })
+        Ok(Engine {
+            agent: self.agent,
+            tools: self.tools,
+            rules,
+            parts: self.parts,
+        })
     }
 }

@@ -39,7 +39,13 @@ pub(super) enum Wish {
 impl Default for Cancel {
     fn default() -> Self {
         let wish = watch::Sender::new(Wish::None);
-        Self { wish, deadline: None, limit: None, answer_by: None, dropped: Arc::default() }
+        Self {
+            wish,
+            deadline: None,
+            limit: None,
+            answer_by: None,
+            dropped: Arc::default(),
+        }
     }
 }
 
@@ -57,7 +63,8 @@ impl Cancel {
 
     /// Ends the run after the step that is under way.
     pub fn after_step(&self) {
-        self.wish.send_modify(|wish| *wish = (*wish).max(Wish::AfterStep));
+        self.wish
+            .send_modify(|wish| *wish = (*wish).max(Wish::AfterStep));
     }
 
     /// Whether the run is to end at once, or its time is over.
@@ -105,11 +112,16 @@ impl Cancel {
 
     /// Whether that time is over.
     pub(super) fn is_late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        self.deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     pub(super) fn wish(&self) -> Wish {
-        if self.is_late() || self.dropped() { Wish::Now } else { *self.wish.borrow() }
+        if self.is_late() || self.dropped() {
+            Wish::Now
+        } else {
+            *self.wish.borrow()
+        }
     }
 
     /// What the work gives, or how it ended otherwise.
@@ -125,7 +137,10 @@ impl Cancel {
     }
 
     /// The same for the answer of a person; `None` where it did not come before a rule's time was over.
-    pub(super) async fn guard_answer<T>(&self, answer: impl Future<Output = T>) -> Result<Option<T>, Lost> {
+    pub(super) async fn guard_answer<T>(
+        &self,
+        answer: impl Future<Output = T>,
+    ) -> Result<Option<T>, Lost> {
         tokio::select! {
             biased;
             done = self.guard(answer) => done.map(Some),
@@ -174,11 +189,13 @@ pub(super) enum Lost {
 /// Runs work that may panic; what it broke half way in is dropped with it.
 pub(super) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = pin!(work);
-    std::future::poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
-        Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
-        Ok(Poll::Pending) => Poll::Pending,
-        Err(panic) => Poll::Ready(Err(panic_text(&*panic))),
-    })
+    std::future::poll_fn(
+        |cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+            Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(panic) => Poll::Ready(Err(panic_text(&*panic))),
+        },
+    )
     .await
 }
 

@@ -78,7 +78,11 @@ pub struct Request {
 impl Request {
     /// A request without tools.
     pub fn new(messages: Vec<Message>) -> Self {
-        Self { messages, tools: Vec::new(), time_left: None }
+        Self {
+            messages,
+            tools: Vec::new(),
+            time_left: None,
+        }
     }
 }
 
@@ -104,7 +108,13 @@ pub struct Message {
 impl Message {
     /// A message without calls.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into(), tool_calls: Vec::new(), tool_call_id: None, fields: Map::new() }
+        Self {
+            role,
+            content: content.into(),
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            fields: Map::new(),
+        }
     }
 
     /// The instructions.
@@ -124,14 +134,18 @@ impl Message {
 
     /// The result of a call.
     pub fn tool(id: impl Into<String>, content: impl Into<String>) -> Self {
-        Self { tool_call_id: Some(id.into()), ..Self::new(Role::Tool, content) }
+        Self {
+            tool_call_id: Some(id.into()),
+            ..Self::new(Role::Tool, content)
+        }
     }
 
     /// Its tokens, estimated as a quarter of its bytes: the usual rule of thumb for English text.
     pub fn estimated_tokens(&self) -> u64 {
         let calls = self.tool_calls.iter();
-        let calls: usize =
-            calls.map(|call| call.name.len() + call.arguments.len() + bytes_of(call.fields.values())).sum();
+        let calls: usize = calls
+            .map(|call| call.name.len() + call.arguments.len() + bytes_of(call.fields.values()))
+            .sum();
         ((self.content.len() + calls + bytes_of(self.fields.values())) as u64).div_ceil(4)
     }
 }
@@ -176,7 +190,11 @@ pub struct ToolSpec {
 impl ToolSpec {
     /// Describes a tool.
     pub fn new(name: impl Into<String>, description: impl Into<String>, parameters: Value) -> Self {
-        Self { name: name.into(), description: description.into(), parameters }
+        Self {
+            name: name.into(),
+            description: description.into(),
+            parameters,
+        }
     }
 }
 
@@ -197,8 +215,17 @@ pub struct ToolCall {
 
 impl ToolCall {
     /// A call with nothing besides.
-    pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
-        Self { id: id.into(), name: name.into(), arguments: arguments.into(), fields: Map::new() }
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        arguments: impl Into<String>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            arguments: arguments.into(),
+            fields: Map::new(),
+        }
     }
 }
 
@@ -230,18 +257,30 @@ pub struct Reply {
 impl Reply {
     /// A reply of text alone.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), attempts: 1, ..Self::default() }
+        Self {
+            text: text.into(),
+            attempts: 1,
+            ..Self::default()
+        }
     }
 
     /// A reply that calls tools.
     pub fn calls(calls: impl IntoIterator<Item = ToolCall>) -> Self {
-        Self { tool_calls: calls.into_iter().collect(), attempts: 1, ..Self::default() }
+        Self {
+            tool_calls: calls.into_iter().collect(),
+            attempts: 1,
+            ..Self::default()
+        }
     }
 
     /// The reply as a message of the conversation.
     pub(crate) fn message(&self) -> Message {
         let (tool_calls, fields) = (self.tool_calls.clone(), self.fields.clone());
-        Message { tool_calls, fields, ..Message::assistant(&*self.text) }
+        Message {
+            tool_calls,
+            fields,
+            ..Message::assistant(&*self.text)
+        }
     }
 
     /// Adds text beside calls.
@@ -315,7 +354,13 @@ pub enum ModelErrorKind {
 impl ModelError {
     /// A failure of one call.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), attempts: 1, retry_after: None, usage: Usage::default() }
+        Self {
+            kind,
+            message: message.into(),
+            attempts: 1,
+            retry_after: None,
+            usage: Usage::default(),
+        }
     }
 }
 
@@ -341,7 +386,9 @@ impl Scripted {
 
     /// Gives these replies and failures in order, then fails.
     pub fn with_failures(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Self {
-        Self { replies: Mutex::new(replies.into_iter().collect()) }
+        Self {
+            replies: Mutex::new(replies.into_iter().collect()),
+        }
     }
 }
 
@@ -350,9 +397,22 @@ impl ChatModel for Scripted {
         "scripted"
     }
 
-    async fn complete(&self, _request: &Request, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
-        let next = self.replies.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-        let over = || Err(ModelError::new(ModelErrorKind::Fatal, "the script has no more replies"));
+    async fn complete(
+        &self,
+        _request: &Request,
+        on_text: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<Reply, ModelError> {
+        let next = self
+            .replies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front();
+        let over = || {
+            Err(ModelError::new(
+                ModelErrorKind::Fatal,
+                "the script has no more replies",
+            ))
+        };
         let reply = next.unwrap_or_else(over)?;
         on_text(&reply.text);
         Ok(reply)

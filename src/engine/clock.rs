@@ -52,7 +52,9 @@ pub struct SystemClock {
 impl SystemClock {
     /// Starts counting.
     pub fn start() -> Self {
-        Self { start: Instant::now() }
+        Self {
+            start: Instant::now(),
+        }
     }
 }
 
@@ -62,7 +64,9 @@ impl Clock for SystemClock {
     }
 
     fn now_us(&self) -> i64 {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
     }
 
@@ -86,7 +90,11 @@ pub struct Stepping {
 impl Stepping {
     /// A clock that shows `start_us` (microseconds since the Unix epoch) and then `tick` more each time.
     pub fn new(start_us: i64, tick: Duration) -> Self {
-        Self { start_us, tick_us: micros(tick), elapsed_us: AtomicU64::new(0) }
+        Self {
+            start_us,
+            tick_us: micros(tick),
+            elapsed_us: AtomicU64::new(0),
+        }
     }
 }
 
@@ -135,7 +143,10 @@ mod tests {
         let clock: Arc<dyn Clock> = Arc::new(Stepping::new(1_000, Duration::from_micros(10)));
         let shared = Arc::clone(&clock);
         drop(Clock::sleep(&shared, Duration::from_micros(500)));
-        assert_eq!((clock.now_us(), Clock::elapsed(&shared).as_micros()), (1_500, 500));
+        assert_eq!(
+            (clock.now_us(), Clock::elapsed(&shared).as_micros()),
+            (1_500, 500)
+        );
         assert_eq!(clock.elapsed().as_micros(), 510);
     }
 }

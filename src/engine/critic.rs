@@ -34,7 +34,10 @@ pub trait Critic<D>: Send + Sync {
     fn name(&self) -> &str;
 
     /// Judges a step after its state was reduced.
-    fn judge(&self, step: CriticCx<'_, D>) -> impl Future<Output = Result<Opinion, CriticError>> + Send;
+    fn judge(
+        &self,
+        step: CriticCx<'_, D>,
+    ) -> impl Future<Output = Result<Opinion, CriticError>> + Send;
 }
 
 /// [`Critic`] behind a pointer.
@@ -79,7 +82,12 @@ impl<'a, D> CriticCx<'a, D> {
     /// The same step, seen with another state.
     #[must_use]
     pub fn with<E>(self, state: &'a State<E>) -> CriticCx<'a, E> {
-        CriticCx { step: self.step, state, decision: self.decision, results: self.results }
+        CriticCx {
+            step: self.step,
+            state,
+            decision: self.decision,
+            results: self.results,
+        }
     }
 }
 
@@ -153,7 +161,8 @@ impl Opinion {
     /// Adds something worth recording.
     #[must_use]
     pub fn detail(mut self, key: impl Into<String>, value: impl Serialize) -> Self {
-        self.details.insert(key.into(), super::value::to_value_lossy(&value));
+        self.details
+            .insert(key.into(), super::value::to_value_lossy(&value));
         self
     }
 
@@ -173,8 +182,14 @@ impl Opinion {
 
     /// Says whether a success criterion of the task holds, and what shows it.
     #[must_use]
-    pub fn criterion(mut self, criterion: impl Into<String>, passed: bool, evidence: impl Into<String>) -> Self {
-        self.criteria.push((criterion.into(), passed, evidence.into()));
+    pub fn criterion(
+        mut self,
+        criterion: impl Into<String>,
+        passed: bool,
+        evidence: impl Into<String>,
+    ) -> Self {
+        self.criteria
+            .push((criterion.into(), passed, evidence.into()));
         self
     }
 
@@ -217,7 +232,12 @@ pub struct CriticError {
 impl CriticError {
     /// A failure without model calls.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), usage: Usage::default(), cost_usd: None, cost_estimated: false }
+        Self {
+            message: message.into(),
+            usage: Usage::default(),
+            cost_usd: None,
+            cost_estimated: false,
+        }
     }
 
     /// Counts the tokens of its own model calls.

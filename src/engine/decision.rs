@@ -76,7 +76,10 @@ pub struct Action {
 impl Action {
     /// A call without arguments.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), ..Self::default() }
+        Self {
+            name: name.into(),
+            ..Self::default()
+        }
     }
 
     /// Adds an argument.
@@ -125,8 +128,22 @@ impl Candidate {
 
 impl From<Decision> for Candidate {
     fn from(decision: Decision) -> Self {
-        let Decision { mode, rationale, final_answer, actions, meta, .. } = decision;
-        Self { mode, rationale, final_answer, actions, score: None, meta }
+        let Decision {
+            mode,
+            rationale,
+            final_answer,
+            actions,
+            meta,
+            ..
+        } = decision;
+        Self {
+            mode,
+            rationale,
+            final_answer,
+            actions,
+            score: None,
+            meta,
+        }
     }
 }
 
@@ -164,7 +181,11 @@ impl Selector for First {
 
     fn choose(&self, candidates: &[Candidate]) -> Result<Choice, String> {
         let why = format!("the first of {}", candidates.len());
-        Ok(Choice { index: 0, why, scores: Vec::new() })
+        Ok(Choice {
+            index: 0,
+            why,
+            scores: Vec::new(),
+        })
     }
 }
 
@@ -179,7 +200,10 @@ impl Selector for HighestScore {
 
     fn choose(&self, candidates: &[Candidate]) -> Result<Choice, String> {
         let score = |candidate: &Candidate| candidate.meta.get("score").and_then(Value::as_f64);
-        let best = candidates.iter().enumerate().filter_map(|(index, candidate)| Some((index, score(candidate)?)));
+        let best = candidates
+            .iter()
+            .enumerate()
+            .filter_map(|(index, candidate)| Some((index, score(candidate)?)));
         // `max_by` takes the last of equal ones; the first shall win.
         let Some((index, best)) = best.rev().max_by(|a, b| a.1.total_cmp(&b.1)) else {
             return Err("no candidate has a score in its meta".to_owned());
@@ -196,23 +220,39 @@ impl Selector for HighestScore {
 impl Decision {
     /// Do these actions.
     pub fn act(actions: impl IntoIterator<Item = Action>) -> Self {
-        Self { mode: Mode::Act, actions: actions.into_iter().collect(), ..Self::default() }
+        Self {
+            mode: Mode::Act,
+            actions: actions.into_iter().collect(),
+            ..Self::default()
+        }
     }
 
     /// Answer.
     pub fn final_answer(answer: impl Into<String>) -> Self {
-        Self { mode: Mode::Final, final_answer: Some(answer.into()), ..Self::default() }
+        Self {
+            mode: Mode::Final,
+            final_answer: Some(answer.into()),
+            ..Self::default()
+        }
     }
 
     /// Do nothing this time, and why.
     pub fn wait(rationale: impl Into<String>) -> Self {
-        Self { mode: Mode::Wait, rationale: Some(rationale.into()), ..Self::default() }
+        Self {
+            mode: Mode::Wait,
+            rationale: Some(rationale.into()),
+            ..Self::default()
+        }
     }
 
     /// Choose among these; the engine's [`Selector`] does.
     pub fn branch(candidates: impl IntoIterator<Item = Decision>) -> Self {
         let candidates = candidates.into_iter().map(Candidate::from).collect();
-        Self { mode: Mode::Branch, candidates, ..Self::default() }
+        Self {
+            mode: Mode::Branch,
+            candidates,
+            ..Self::default()
+        }
     }
 
     /// Says why.
@@ -243,20 +283,42 @@ impl Decision {
             return Err(format!("branches are nested deeper than {MAX_NESTING}"));
         }
         match self.mode {
-            Mode::Act if self.actions.is_empty() => Err("a decision to act has no actions".to_owned()),
-            Mode::Act if self.actions.iter().any(|action| action.name.trim().is_empty()) => {
+            Mode::Act if self.actions.is_empty() => {
+                Err("a decision to act has no actions".to_owned())
+            }
+            Mode::Act
+                if self
+                    .actions
+                    .iter()
+                    .any(|action| action.name.trim().is_empty()) =>
+            {
                 Err("an action has no name".to_owned())
             }
-            Mode::Final if self.final_answer.as_deref().is_none_or(|answer| answer.trim().is_empty()) => {
+            Mode::Final
+                if self
+                    .final_answer
+                    .as_deref()
+                    .is_none_or(|answer| answer.trim().is_empty()) =>
+            {
                 Err("a final decision has no answer".to_owned())
             }
-            Mode::Branch if self.candidates.is_empty() => Err("a branch has no candidates".to_owned()),
-            Mode::Branch => self.candidates.iter().enumerate().try_for_each(|(place, candidate)| {
-                if candidate.mode == Mode::Branch {
-                    return Err(format!("candidate {place} is a branch itself"));
-                }
-                candidate.decision().validate_at(depth + 1).map_err(|wrong| format!("candidate {place}: {wrong}"))
-            }),
+            Mode::Branch if self.candidates.is_empty() => {
+                Err("a branch has no candidates".to_owned())
+            }
+            Mode::Branch => {
+                self.candidates
+                    .iter()
+                    .enumerate()
+                    .try_for_each(|(place, candidate)| {
+                        if candidate.mode == Mode::Branch {
+                            return Err(format!("candidate {place} is a branch itself"));
+                        }
+                        candidate
+                            .decision()
+                            .validate_at(depth + 1)
+                            .map_err(|wrong| format!("candidate {place}: {wrong}"))
+                    })
+            }
             Mode::Act | Mode::Final | Mode::Wait => Ok(()),
         }
     }
@@ -271,10 +333,14 @@ impl Decision {
         }
         self.validate()?;
         let name = selector.name().to_owned();
-        let choice = selector.choose(&self.candidates).map_err(|why| format!("the selector {name} failed: {why}"))?;
+        let choice = selector
+            .choose(&self.candidates)
+            .map_err(|why| format!("the selector {name} failed: {why}"))?;
         let Some(winner) = self.candidates.get(choice.index) else {
             let (index, many) = (choice.index, self.candidates.len());
-            return Err(format!("the selector {name} chose candidate {index} of {many}"));
+            return Err(format!(
+                "the selector {name} chose candidate {index} of {many}"
+            ));
         };
         let mut decision = winner.decision();
         let chosen = Value::from(choice.index);
@@ -284,8 +350,13 @@ impl Decision {
             ("why", choice.why.into()),
             ("rationale", self.rationale.into()),
         ];
-        let branch = branch.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        decision.meta.insert("branch".to_owned(), Value::Object(branch));
+        let branch = branch
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect();
+        decision
+            .meta
+            .insert("branch".to_owned(), Value::Object(branch));
         decision.candidates = self.candidates;
         // A score that is not a number would be written as null without a word.
         for (candidate, score) in decision.candidates.iter_mut().zip(choice.scores) {
@@ -303,23 +374,48 @@ mod tests {
     fn what_cannot_be_carried_out_is_refused() {
         let wrong = |decision: Decision| decision.validate().unwrap_err();
         assert_eq!(wrong(Decision::act([])), "a decision to act has no actions");
-        assert_eq!(wrong(Decision::act([Action::new(" ")])), "an action has no name");
-        assert_eq!(wrong(Decision::final_answer(" \n")), "a final decision has no answer");
+        assert_eq!(
+            wrong(Decision::act([Action::new(" ")])),
+            "an action has no name"
+        );
+        assert_eq!(
+            wrong(Decision::final_answer(" \n")),
+            "a final decision has no answer"
+        );
         assert_eq!(wrong(Decision::branch([])), "a branch has no candidates");
         let nested = Decision::branch([Decision::wait("x"), Decision::act([])]);
-        assert_eq!(wrong(nested), "candidate 1: a decision to act has no actions");
+        assert_eq!(
+            wrong(nested),
+            "candidate 1: a decision to act has no actions"
+        );
         assert_eq!(Decision::wait("later").validate(), Ok(()));
     }
 
     #[test]
     fn a_branch_keeps_its_candidates_and_the_reason() {
-        let score = |name: &str, score: f64| Decision::act([Action::new(name)]).meta("score", score);
-        let branch = Decision::branch([score("a", 0.5), score("b", 0.9), score("c", 0.9)]).because("three ways");
+        let score =
+            |name: &str, score: f64| Decision::act([Action::new(name)]).meta("score", score);
+        let branch = Decision::branch([score("a", 0.5), score("b", 0.9), score("c", 0.9)])
+            .because("three ways");
         let chosen = branch.clone().resolve(&HighestScore).unwrap();
-        assert_eq!((chosen.mode, chosen.actions[0].name.as_str(), chosen.candidates.len()), (Mode::Act, "b", 3));
+        assert_eq!(
+            (
+                chosen.mode,
+                chosen.actions[0].name.as_str(),
+                chosen.candidates.len()
+            ),
+            (Mode::Act, "b", 3)
+        );
         assert_eq!(chosen.meta["branch"]["why"], "score 0.9, the highest of 3");
         assert_eq!(chosen.meta["branch"]["rationale"], "three ways");
-        assert_eq!(chosen.candidates.iter().map(|c| c.score).collect::<Vec<_>>(), [Some(0.5), Some(0.9), Some(0.9)]);
+        assert_eq!(
+            chosen
+                .candidates
+                .iter()
+                .map(|c| c.score)
+                .collect::<Vec<_>>(),
+            [Some(0.5), Some(0.9), Some(0.9)]
+        );
         assert_eq!(branch.resolve(&First).unwrap().actions[0].name, "a");
     }
 
@@ -331,10 +427,16 @@ mod tests {
                 "outside"
             }
             fn choose(&self, _: &[Candidate]) -> Result<Choice, String> {
-                Ok(Choice { index: 7, why: String::new(), scores: Vec::new() })
+                Ok(Choice {
+                    index: 7,
+                    why: String::new(),
+                    scores: Vec::new(),
+                })
             }
         }
-        let wrong = Decision::branch([Decision::wait("x")]).resolve(&Outside).unwrap_err();
+        let wrong = Decision::branch([Decision::wait("x")])
+            .resolve(&Outside)
+            .unwrap_err();
         assert_eq!(wrong, "the selector outside chose candidate 7 of 1");
     }
 }

@@ -64,7 +64,10 @@ pub struct EnvStep {
     /// Whether the episode is over.
     pub done: bool,
     /// What the step was worth, where the environment says so.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "finite_or_text")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "finite_or_text"
+    )]
     pub reward: Option<f64>,
     /// Anything else.
     #[serde(skip_serializing_if = "Map::is_empty")]
@@ -73,7 +76,10 @@ pub struct EnvStep {
 
 /// NaN and the infinities are no JSON; as text they are told and end no run.
 #[expect(clippy::ref_option, reason = "the signature is serde's")]
-fn finite_or_text<S: serde::Serializer>(reward: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+fn finite_or_text<S: serde::Serializer>(
+    reward: &Option<f64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     super::value::to_value_lossy(reward).serialize(serializer)
 }
 

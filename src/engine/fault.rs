@@ -39,7 +39,12 @@ pub(super) struct Fault {
 
 impl Fault {
     pub(super) fn new(category: &'static str, message: impl Into<String>) -> Self {
-        Self { category, message: message.into(), recoverable: true, advice: None }
+        Self {
+            category,
+            message: message.into(),
+            recoverable: true,
+            advice: None,
+        }
     }
 
     pub(super) fn fatal(mut self) -> Self {
@@ -50,7 +55,12 @@ impl Fault {
 
 impl From<AgentError> for Fault {
     fn from(error: AgentError) -> Self {
-        Fault { category: "agent_error", message: error.message, recoverable: error.recoverable, advice: None }
+        Fault {
+            category: "agent_error",
+            message: error.message,
+            recoverable: error.recoverable,
+            advice: None,
+        }
     }
 }
 
@@ -78,8 +88,14 @@ impl<A: Agent> Session<A> {
         failures.consecutive += 1;
         failures.total += 1;
         let (consecutive, total) = (failures.consecutive, failures.total);
-        let failure =
-            Failure { step, phase, message: &fault.message, recoverable: fault.recoverable, consecutive, total };
+        let failure = Failure {
+            step,
+            phase,
+            message: &fault.message,
+            recoverable: fault.recoverable,
+            consecutive,
+            total,
+        };
         let recovery = &mut self.parts.recovery;
         let recovered = caught_now(|| recovery.may_continue(&failure)).unwrap_or(false);
         #[derive(Serialize)]
@@ -98,10 +114,25 @@ impl<A: Agent> Session<A> {
             Phase::Reduce => "REDUCE_ERROR",
             _ => "DECIDE_ERROR",
         };
-        let payload = Failed { category: fault.category, recoverable: fault.recoverable };
+        let payload = Failed {
+            category: fault.category,
+            recoverable: fault.recoverable,
+        };
         let error = fault.message.as_str();
         self.emit_with(Event::new(step, name, "", payload).failed(error));
-        self.emit_with(Event::new(step, "RECOVER", "", Recover { recovered, consecutive, total }).failed(error));
+        self.emit_with(
+            Event::new(
+                step,
+                "RECOVER",
+                "",
+                Recover {
+                    recovered,
+                    consecutive,
+                    total,
+                },
+            )
+            .failed(error),
+        );
         if self.run.failures.report.len() < MAX_REPORTED {
             let mut message = fault.message.clone();
             clip(&mut message, MAX_REPORTED_BYTES);
@@ -114,8 +145,14 @@ impl<A: Agent> Session<A> {
                 decision: if recovered { "continue" } else { "stop" },
             });
         }
-        let advice = fault.advice.unwrap_or_else(|| format!("The last step failed: {}", fault.message));
+        let advice = fault
+            .advice
+            .unwrap_or_else(|| format!("The last step failed: {}", fault.message));
         self.feedback.push(advice);
-        record.facts.error = Some(StepError { phase, message: fault.message, recovered });
+        record.facts.error = Some(StepError {
+            phase,
+            message: fault.message,
+            recovered,
+        });
     }
 }

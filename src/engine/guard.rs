@@ -178,64 +178,146 @@ struct GuardEvent<'a> {
 impl<'a> GuardEvent<'a> {
     fn of(action: &'a Action, place: usize) -> Self {
         let tool = &action.name;
-        Self { tool, action: place, guard: None, reason: None, args: None, consent: None, waited_ms: None }
+        Self {
+            tool,
+            action: place,
+            guard: None,
+            reason: None,
+            args: None,
+            consent: None,
+            waited_ms: None,
+        }
     }
 }
 
 impl<A: Agent> Session<A> {
     /// Asks the guards about call number `place` of a step, and adds to `waited_ms` what people took to answer.
-    pub(super) async fn admit(&mut self, step: u64, place: usize, action: &Action, waited_ms: &mut u64) -> Admitted {
+    pub(super) async fn admit(
+        &mut self,
+        step: u64,
+        place: usize,
+        action: &Action,
+        waited_ms: &mut u64,
+    ) -> Admitted {
         if self.parts.guards.is_empty() {
             return Admitted::AsIs;
         }
         let mut changed: Option<Action> = None;
         for at in 0..self.parts.guards.len() {
-            let Some(guard) = self.parts.guards.get(at) else { break };
+            let Some(guard) = self.parts.guards.get(at) else {
+                break;
+            };
             let call = changed.as_ref().unwrap_or(action);
-            let cx = GuardCx { step, tool: &call.name, args: &call.args, state: &self.state };
-            let judged = self.parts.cancel.guard(async { guard.judge(cx).await }).await;
+            let cx = GuardCx {
+                step,
+                tool: &call.name,
+                args: &call.args,
+                state: &self.state,
+            };
+            let judged = self
+                .parts
+                .cancel
+                .guard(async { guard.judge(cx).await })
+                .await;
             let name = guard.name().to_owned();
             let pass = match judged {
                 Ok(Ok(pass)) => pass,
-                Ok(Err(wrong)) | Err(Lost::Panicked(wrong)) => Pass::Deny(format!("the guard {name} failed: {wrong}")),
+                Ok(Err(wrong)) | Err(Lost::Panicked(wrong)) => {
+                    Pass::Deny(format!("the guard {name} failed: {wrong}"))
+                }
                 Err(Lost::Cancelled) => return Admitted::Refused(ToolResult::skipped(action)),
             };
-            let said = GuardEvent { guard: Some(&name), ..GuardEvent::of(action, place) };
+            let said = GuardEvent {
+                guard: Some(&name),
+                ..GuardEvent::of(action, place)
+            };
             match pass {
                 Pass::Allow => {}
                 Pass::Change { args, mut reason } => {
                     clip(&mut reason, MAX_REASON_BYTES);
-                    self.emit(step, "GATE", "change", GuardEvent { reason: Some(&reason), args: Some(&args), ..said });
-                    changed = Some(Action { args, ..action.clone() });
+                    self.emit(
+                        step,
+                        "GATE",
+                        "change",
+                        GuardEvent {
+                            reason: Some(&reason),
+                            args: Some(&args),
+                            ..said
+                        },
+                    );
+                    changed = Some(Action {
+                        args,
+                        ..action.clone()
+                    });
                 }
                 Pass::Ask(mut reason) => {
                     clip(&mut reason, MAX_REASON_BYTES);
                     let call = changed.as_ref().unwrap_or(action);
-                    let question = Question { step, tool: &call.name, args: &call.args, reason: &reason };
+                    let question = Question {
+                        step,
+                        tool: &call.name,
+                        args: &call.args,
+                        reason: &reason,
+                    };
                     let asked_at = self.run.ms();
-                    let consent = consent(self.parts.person.as_deref(), question, &self.parts.cancel).await;
+                    let consent =
+                        consent(self.parts.person.as_deref(), question, &self.parts.cancel).await;
                     let waited = self.run.ms().saturating_sub(asked_at);
                     *waited_ms = waited_ms.saturating_add(waited);
                     let granted = consent.as_ref().map(|consent| *consent == Consent::Yes);
                     let waited = Some(waited).filter(|_| self.parts.person.is_some());
-                    let asked = GuardEvent { reason: Some(&reason), consent: granted, waited_ms: waited, ..said };
+                    let asked = GuardEvent {
+                        reason: Some(&reason),
+                        consent: granted,
+                        waited_ms: waited,
+                        ..said
+                    };
                     self.emit(step, "GATE", "ask", asked);
-                    let Some(consent) = consent else { return Admitted::Refused(ToolResult::skipped(action)) };
+                    let Some(consent) = consent else {
+                        return Admitted::Refused(ToolResult::skipped(action));
+                    };
                     if let Consent::No(mut why) = consent {
                         clip(&mut why, MAX_REASON_BYTES);
-                        self.emit(step, "GATE", "deny", GuardEvent { reason: Some(&why), ..said });
+                        self.emit(
+                            step,
+                            "GATE",
+                            "deny",
+                            GuardEvent {
+                                reason: Some(&why),
+                                ..said
+                            },
+                        );
                         return Admitted::Refused(ToolResult::refused(action, &why));
                     }
                 }
                 Pass::Deny(mut reason) => {
                     clip(&mut reason, MAX_REASON_BYTES);
-                    self.emit(step, "GATE", "deny", GuardEvent { reason: Some(&reason), ..said });
+                    self.emit(
+                        step,
+                        "GATE",
+                        "deny",
+                        GuardEvent {
+                            reason: Some(&reason),
+                            ..said
+                        },
+                    );
                     return Admitted::Refused(ToolResult::refused(action, &reason));
                 }
                 Pass::Stop(mut reason) => {
                     clip(&mut reason, MAX_REASON_BYTES);
-                    self.emit(step, "GATE", "stop", GuardEvent { reason: Some(&reason), ..said });
-                    return Admitted::Ended(format!("the guard {name} ended the run at {}: {reason}", action.name));
+                    self.emit(
+                        step,
+                        "GATE",
+                        "stop",
+                        GuardEvent {
+                            reason: Some(&reason),
+                            ..said
+                        },
+                    );
+                    return Admitted::Ended(format!(
+                        "the guard {name} ended the run at {}: {reason}",
+                        action.name
+                    ));
                 }
             }
         }
@@ -245,18 +327,27 @@ impl<A: Agent> Session<A> {
 }
 
 /// What a person says; `None` where the run ended meanwhile.
-async fn consent(person: Option<&dyn DynPerson>, question: Question<'_>, cancel: &Cancel) -> Option<Consent> {
+async fn consent(
+    person: Option<&dyn DynPerson>,
+    question: Question<'_>,
+    cancel: &Cancel,
+) -> Option<Consent> {
     let Some(person) = person else {
-        return Some(Consent::No("somebody is to be asked, and nobody is there".to_owned()));
+        return Some(Consent::No(
+            "somebody is to be asked, and nobody is there".to_owned(),
+        ));
     };
-    match cancel.guard_answer(async { person.ask(question).await }).await {
+    match cancel
+        .guard_answer(async { person.ask(question).await })
+        .await
+    {
         Ok(Some(Ok(consent))) => Some(consent),
-        Ok(None) => {
-            Some(Consent::No("somebody was asked, and did not answer before the run's time was over".to_owned()))
-        }
-        Ok(Some(Err(wrong))) | Err(Lost::Panicked(wrong)) => {
-            Some(Consent::No(format!("somebody is to be asked, and could not be: {wrong}")))
-        }
+        Ok(None) => Some(Consent::No(
+            "somebody was asked, and did not answer before the run's time was over".to_owned(),
+        )),
+        Ok(Some(Err(wrong))) | Err(Lost::Panicked(wrong)) => Some(Consent::No(format!(
+            "somebody is to be asked, and could not be: {wrong}"
+        ))),
         Err(Lost::Cancelled) => None,
     }
 }

@@ -62,7 +62,11 @@ impl HistoryPolicy for Keep {
         let kept = fitting.count().max(1).min(turns.len());
         let kept = turns.get(turns.len() - kept..).unwrap_or_default();
         let is_whole = kept.len() == turns.len();
-        task.filter(|_| !is_whole).into_iter().chain(kept.iter().copied().flatten()).cloned().collect()
+        task.filter(|_| !is_whole)
+            .into_iter()
+            .chain(kept.iter().copied().flatten())
+            .cloned()
+            .collect()
     }
 }
 
@@ -102,8 +106,14 @@ impl History {
     /// The turns that are left, oldest first; where some were given up, the task stands before them.
     pub(super) fn turns(&self) -> Vec<&[Message]> {
         let left = self.turns.get(self.given_up..).unwrap_or_default();
-        let task = self.turns.first().and_then(|turn| turn.get(..1)).filter(|_| self.given_up > 0);
-        task.into_iter().chain(left.iter().map(Vec::as_slice)).collect()
+        let task = self
+            .turns
+            .first()
+            .and_then(|turn| turn.get(..1))
+            .filter(|_| self.given_up > 0);
+        task.into_iter()
+            .chain(left.iter().map(Vec::as_slice))
+            .collect()
     }
 
     /// Gives up the older half of the turns, but never the newest; false where nothing is left to give up.
@@ -122,24 +132,38 @@ mod tests {
     fn history(turns: usize) -> History {
         let mut history = History::default();
         for turn in 0..turns {
-            history.push(vec![Message::user(format!("question {turn}")), Message::assistant("x".repeat(40))]);
+            history.push(vec![
+                Message::user(format!("question {turn}")),
+                Message::assistant("x".repeat(40)),
+            ]);
         }
         history
     }
 
     fn kept(history: &History, policy: Keep) -> Vec<String> {
-        let users = policy.select(&history.turns()).into_iter().filter(|message| message.role == Role::User);
-        users.map(|message| message.content.rsplit(' ').next().unwrap().to_owned()).collect()
+        let users = policy
+            .select(&history.turns())
+            .into_iter()
+            .filter(|message| message.role == Role::User);
+        users
+            .map(|message| message.content.rsplit(' ').next().unwrap().to_owned())
+            .collect()
     }
 
     #[test]
     fn the_task_and_the_newest_turns_stay() {
         let history = history(6);
         assert_eq!(kept(&history, Keep::All), ["0", "1", "2", "3", "4", "5"]);
-        assert_eq!(kept(&history, Keep::Window { messages: 5 }), ["0", "4", "5"]);
+        assert_eq!(
+            kept(&history, Keep::Window { messages: 5 }),
+            ["0", "4", "5"]
+        );
         assert_eq!(kept(&history, Keep::Window { messages: 0 }), ["0", "5"]);
         // A question is 3 tokens and a turn 13, by a quarter of their bytes.
-        assert_eq!(kept(&history, Keep::TokenBudget { tokens: 30 }), ["0", "4", "5"]);
+        assert_eq!(
+            kept(&history, Keep::TokenBudget { tokens: 30 }),
+            ["0", "4", "5"]
+        );
     }
 
     #[test]

@@ -103,8 +103,12 @@ pub enum Moment<'a, D> {
 
 /// Tells the hooks of a moment; what the first that fails says.
 pub(super) fn told<D>(hooks: &mut [Box<dyn Hook<D>>], moment: &Moment<'_, D>) -> Option<String> {
-    hooks.iter_mut().find_map(|hook| match caught_now(|| hook.on(moment)) {
-        Ok(Ok(())) => None,
-        Err(wrong) | Ok(Err(wrong)) => Some(format!("the hook {} failed: {wrong}", hook.name())),
-    })
+    hooks
+        .iter_mut()
+        .find_map(|hook| match caught_now(|| hook.on(moment)) {
+            Ok(Ok(())) => None,
+            Err(wrong) | Ok(Err(wrong)) => {
+                Some(format!("the hook {} failed: {wrong}", hook.name()))
+            }
+        })
 }

@@ -18,18 +18,36 @@ use crate::stop::{Code, CriticFact, CriticWish, Gate, Source};
 impl<A: Agent> Session<A> {
     /// Asks the critics about a step that was reduced.
     pub(super) async fn hear_critics(&mut self, record: &mut StepRecord) {
-        let (Some(decision), false) = (record.decision.as_ref(), self.parts.critics.is_empty()) else { return };
+        let (Some(decision), false) = (record.decision.as_ref(), self.parts.critics.is_empty())
+        else {
+            return;
+        };
         let step = record.step;
         let mut opinions = Vec::with_capacity(self.parts.critics.len());
         for critic in &self.parts.critics {
-            let cx = CriticCx { step, state: &self.state, decision, results: &record.results };
-            let judged = match self.parts.cancel.guard_judging(async { critic.judge(cx).await }).await {
+            let cx = CriticCx {
+                step,
+                state: &self.state,
+                decision,
+                results: &record.results,
+            };
+            let judged = match self
+                .parts
+                .cancel
+                .guard_judging(async { critic.judge(cx).await })
+                .await
+            {
                 Ok(judged) => judged,
                 Err(Lost::Panicked(text)) => Err(CriticError::new(text)),
                 // Nobody judged the answer to the end, so it is not accepted; what was said before stays.
                 Err(Lost::Cancelled) => {
                     let (source, code) = (Source::Cancel, Code::CancelledImmediate);
-                    record.facts.force(Gate::AfterStep, source, code, "cancelled while critics were judging");
+                    record.facts.force(
+                        Gate::AfterStep,
+                        source,
+                        code,
+                        "cancelled while critics were judging",
+                    );
                     break;
                 }
             };
@@ -43,8 +61,9 @@ impl<A: Agent> Session<A> {
             record.facts.late(usage, cost);
             record.facts.cost_estimated |= is_estimated && cost.is_some();
         }
-        let decisive =
-            opinions.iter().position(|(_, judged)| !matches!(judged, Ok(o) if o.wish == CriticWish::Continue));
+        let decisive = opinions
+            .iter()
+            .position(|(_, judged)| !matches!(judged, Ok(o) if o.wish == CriticWish::Continue));
         if let Some((_, judged)) = decisive.and_then(|at| opinions.get_mut(at))
             && let Ok(opinion) = judged
             && opinion.wish == CriticWish::Retry
@@ -55,8 +74,10 @@ impl<A: Agent> Session<A> {
                 Err(wrong) => *judged = Err(CriticError::new(wrong)),
             }
         }
-        for (criterion, passed, evidence) in
-            opinions.iter().flat_map(|(_, judged)| judged.iter()).flat_map(|o| &o.criteria)
+        for (criterion, passed, evidence) in opinions
+            .iter()
+            .flat_map(|(_, judged)| judged.iter())
+            .flat_map(|o| &o.criteria)
         {
             self.state.set_criterion(criterion, *passed, evidence);
         }
@@ -88,19 +109,35 @@ impl<A: Agent> Session<A> {
             action: output.action,
             score: output.score.as_ref(),
         });
-        self.emit(step, "CRITIC", "outputs", Outputs { critic_outputs: brief.collect() });
+        self.emit(
+            step,
+            "CRITIC",
+            "outputs",
+            Outputs {
+                critic_outputs: brief.collect(),
+            },
+        );
         let Some(output) = decisive.and_then(|at| outputs.get(at)) else {
             if record.facts.forced.is_none() {
                 self.emit(step, "CRITIC", "pass", ());
             }
             return;
         };
-        let event = CriticEvent { critic: &output.critic_name, reason: &output.reason };
+        let event = CriticEvent {
+            critic: &output.critic_name,
+            reason: &output.reason,
+        };
         match output.action {
             CriticWish::Retry => {
                 self.talk.replace_prompt(output.modified_prompt.clone());
-                let asked = || format!("The critic {} asks to try again: {}", output.critic_name, output.reason);
-                self.feedback.push(output.instruction_patch.clone().unwrap_or_else(asked));
+                let asked = || {
+                    format!(
+                        "The critic {} asks to try again: {}",
+                        output.critic_name, output.reason
+                    )
+                };
+                self.feedback
+                    .push(output.instruction_patch.clone().unwrap_or_else(asked));
                 self.emit(step, "CRITIC", "retry", event);
             }
             CriticWish::Stop => self.emit(step, "CRITIC", "stop", event),
@@ -123,16 +160,25 @@ fn patched<D: Serialize + DeserializeOwned>(
             return Err("the patch sets current_step, which the engine counts".to_owned());
         }
         if !snapshot.set(field, value) {
-            return Err(format!("the patch sets {field:?}, which the state does not have"));
+            return Err(format!(
+                "the patch sets {field:?}, which the state does not have"
+            ));
         }
     }
-    let state: State<D> = snapshot.state().map_err(|wrong| format!("the patch does not fit the state: {wrong}"))?;
-    state.validate().map_err(|wrong| format!("the patch does not fit the state: {wrong}"))?;
+    let state: State<D> = snapshot
+        .state()
+        .map_err(|wrong| format!("the patch does not fit the state: {wrong}"))?;
+    state
+        .validate()
+        .map_err(|wrong| format!("the patch does not fit the state: {wrong}"))?;
     Ok(Some(state))
 }
 
 /// An opinion as a fact for the rules and as a record for readers.
-fn recorded(critic_name: String, judged: Result<&Opinion, &CriticError>) -> (CriticFact, CriticOutput) {
+fn recorded(
+    critic_name: String,
+    judged: Result<&Opinion, &CriticError>,
+) -> (CriticFact, CriticOutput) {
     let failed = Opinion {
         wish: CriticWish::Failed,
         ..Opinion::stop(judged.err().map(ToString::to_string).unwrap_or_default())

@@ -37,12 +37,23 @@ pub(super) struct Event<'a, P> {
 impl<'a, P> Event<'a, P> {
     /// Something that went well.
     pub(super) fn new(step: u64, phase: &'static str, stage: &'static str, payload: P) -> Self {
-        Self { step, phase, stage, payload, error: None, ok: true }
+        Self {
+            step,
+            phase,
+            stage,
+            payload,
+            error: None,
+            ok: true,
+        }
     }
 
     /// Something that failed.
     pub(super) fn failed(self, error: &'a str) -> Self {
-        Self { error: Some(error), ok: false, ..self }
+        Self {
+            error: Some(error),
+            ok: false,
+            ..self
+        }
     }
 }
 
@@ -56,11 +67,17 @@ impl Log {
     /// What ends a run whose trace cannot be written.
     pub(super) fn fault(&self) -> Option<(Source, Code, String)> {
         let wrong = self.broken.as_ref()?;
-        Some((Source::Error, Code::TraceWriteFailed, format!("the trace cannot be written: {wrong}")))
+        Some((
+            Source::Error,
+            Code::TraceWriteFailed,
+            format!("the trace cannot be written: {wrong}"),
+        ))
     }
 
     pub(super) fn begin(&mut self, info: impl FnOnce() -> RunInfo) {
-        let Some(writer) = &mut self.writer else { return };
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
         let info = info();
         self.open_since = Some(info.started_at);
         let done = writer.begin(info);
@@ -68,16 +85,38 @@ impl Log {
     }
 
     pub(super) fn event<P: Serialize>(&mut self, event: Event<'_, P>, ts: impl FnOnce() -> i64) {
-        let Event { step, phase, stage, payload, error, ok } = event;
-        self.events.push(EventRecord { step, phase, stage, ok });
+        let Event {
+            step,
+            phase,
+            stage,
+            payload,
+            error,
+            ok,
+        } = event;
+        self.events.push(EventRecord {
+            step,
+            phase,
+            stage,
+            ok,
+        });
         // What is left of the disk is for the end.
         if self.broken.is_some() && phase != "END" {
             return;
         }
-        let Some(writer) = &mut self.writer else { return };
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
         let ts = ts();
         self.open_since = Some(ts);
-        let done = writer.event(&EventLine { step_id: step, phase, stage, ok, payload, error, ts });
+        let done = writer.event(&EventLine {
+            step_id: step,
+            phase,
+            stage,
+            ok,
+            payload,
+            error,
+            ts,
+        });
         self.note_failure(done);
     }
 
@@ -85,9 +124,11 @@ impl Log {
         if let Some(writer) = self.writer.as_mut().filter(|_| self.broken.is_none()) {
             let ts = ts();
             let done = match writer.step(record.step, ts, &StepLine::new(agent, &record)) {
-                Err(WriteError::TooLong { bytes, .. }) => {
-                    writer.step(record.step, ts, &StepLine::new(agent, &record).without_values(bytes))
-                }
+                Err(WriteError::TooLong { bytes, .. }) => writer.step(
+                    record.step,
+                    ts,
+                    &StepLine::new(agent, &record).without_values(bytes),
+                ),
                 done => done,
             };
             self.note_failure(done);
@@ -99,8 +140,15 @@ impl Log {
         let done = self.writer.as_mut().map(|writer| writer.finish(end()));
         self.open_since = None;
         self.note_failure(done.unwrap_or(Ok(())));
-        if let Some(altered) = self.writer.as_ref().map(RunWriter::altered).filter(|altered| !altered.is_empty()) {
-            self.broken.get_or_insert_with(|| format!("somebody else wrote into it: {}", altered.join("; ")));
+        if let Some(altered) = self
+            .writer
+            .as_ref()
+            .map(RunWriter::altered)
+            .filter(|altered| !altered.is_empty())
+        {
+            self.broken.get_or_insert_with(|| {
+                format!("somebody else wrote into it: {}", altered.join("; "))
+            });
         }
     }
 
@@ -110,7 +158,9 @@ impl Log {
 
     fn note_failure(&mut self, done: Result<(), WriteError>) {
         if let Err(wrong) = done {
-            let cause = std::error::Error::source(&wrong).map(|cause| format!(": {cause}")).unwrap_or_default();
+            let cause = std::error::Error::source(&wrong)
+                .map(|cause| format!(": {cause}"))
+                .unwrap_or_default();
             self.broken.get_or_insert_with(|| format!("{wrong}{cause}"));
         }
     }
@@ -123,10 +173,20 @@ impl Drop for Log {
         let step = self.steps.last().map(|last| last.step);
         let detail = "the run was dropped before it ended";
         let verdict = StopVerdict::outside(Source::Cancel, Code::CancelledImmediate, step, detail);
-        let payload = Dropped { stop_reason: &verdict.stop_reason, stop: &verdict };
-        let event = Event { ok: false, ..Event::new(step.unwrap_or(0), "END", "", payload) };
+        let payload = Dropped {
+            stop_reason: &verdict.stop_reason,
+            stop: &verdict,
+        };
+        let event = Event {
+            ok: false,
+            ..Event::new(step.unwrap_or(0), "END", "", payload)
+        };
         self.event(event, || ts);
-        self.finish(|| RunEnd { ended_at: Some(ts), stop: Some(verdict), ..RunEnd::default() });
+        self.finish(|| RunEnd {
+            ended_at: Some(ts),
+            stop: Some(verdict),
+            ..RunEnd::default()
+        });
     }
 }
 

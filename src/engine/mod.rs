@@ -67,7 +67,10 @@ pub mod sources {}
 pub use agent::{Agent, AgentError, Done, Prompt, StepCx};
 pub use builder::{Builder, DEFAULT_STEPS, Engine, Process};
 pub use cancel::Cancel;
-pub use chat::{ChatModel, Message, ModelError, ModelErrorKind, Reply, Request, Role, Scripted, ToolCall, ToolSpec};
+pub use chat::{
+    ChatModel, Message, ModelError, ModelErrorKind, Reply, Request, Role, Scripted, ToolCall,
+    ToolSpec,
+};
 pub use clock::{Clock, Stepping, SystemClock};
 #[cfg(feature = "tools")]
 pub(crate) use clock::{SPLITMIX_STEP, splitmix64};
@@ -79,10 +82,13 @@ pub use guard::{Consent, Guard, GuardCx, Pass, Person, Question};
 pub use history::{HistoryPolicy, Keep};
 pub use hook::{Hook, Moment};
 pub use off_limits::OffLimits;
-pub use parse::{Diagnostics, Extraction, JsonText, Parsed, Parser, ReAct, Severity, Trouble, XmlText, native};
+pub use parse::{
+    Diagnostics, Extraction, JsonText, Parsed, Parser, ReAct, Severity, Trouble, XmlText, native,
+};
 pub use recovery::{Failure, Recovery, RecoverySteps};
 pub use result::{
-    Criterion, CriticOutput, EventRecord, Metrics, ModelTurn, NoAnswer, RunResult, StepRecord, TaskResult,
+    Criterion, CriticOutput, EventRecord, Metrics, ModelTurn, NoAnswer, RunResult, StepRecord,
+    TaskResult,
 };
 pub use state::{State, StateDiff, StateError};
 pub use sub_agent::{Delegated, Delegation, SubAgent, run_all};

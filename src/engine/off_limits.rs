@@ -23,7 +23,9 @@ impl OffLimits {
         #[cfg(unix)]
         let known = |dir: &Path| {
             use std::os::unix::fs::MetadataExt as _;
-            std::fs::metadata(dir).ok().map(|found| (found.dev(), found.ino()))
+            std::fs::metadata(dir)
+                .ok()
+                .map(|found| (found.dev(), found.ino()))
         };
         #[cfg(not(unix))]
         let known = |dir: &Path| dir.canonicalize().ok();

@@ -104,7 +104,10 @@ impl<'a> StepLine<'a> {
             agent_id: agent,
             observation: &record.observation,
             decision: record.decision.as_ref(),
-            actions: record.decision.as_ref().map_or(&[], |decision| &decision.actions),
+            actions: record
+                .decision
+                .as_ref()
+                .map_or(&[], |decision| &decision.actions),
             action_results: record.results.iter().map(result_line).collect(),
             tool_invocations: invocations(&record.results).collect(),
             critic_outputs: &record.critics,
@@ -135,7 +138,9 @@ impl StepLine<'_> {
         self.state_diff = StateDiff::nothing();
         self.observation = &Value::Null;
         for result in &mut self.action_results {
-            result.cut_from_bytes = result.cut_from_bytes.or(Some(result.output.to_string().len()));
+            result.cut_from_bytes = result
+                .cut_from_bytes
+                .or(Some(result.output.to_string().len()));
             result.output = &Value::Null;
         }
         self.cut_from_bytes = Some(bytes);
@@ -173,7 +178,11 @@ fn context(record: &StepRecord) -> Option<Context> {
         cached_tokens: usage.cached,
         reasoning_tokens: usage.reasoning,
         tokens_total: record.tokens_total,
-        counting_mode: if usage.estimated { "engine_estimate" } else { "provider_usage" },
+        counting_mode: if usage.estimated {
+            "engine_estimate"
+        } else {
+            "provider_usage"
+        },
     })
 }
 
@@ -182,7 +191,11 @@ fn asked_a_model(record: &StepRecord) -> bool {
 }
 
 fn spent(record: &StepRecord) -> Usage {
-    record.facts.usage.unwrap_or_default().plus(record.facts.late_usage)
+    record
+        .facts
+        .usage
+        .unwrap_or_default()
+        .plus(record.facts.late_usage)
 }
 
 /// What is known of a run before its first step.
@@ -209,25 +222,51 @@ pub(super) struct Opening<'a> {
 impl Opening<'_> {
     /// The manifest's part of it.
     pub(super) fn info(&self) -> RunInfo {
-        let tools = self.tools.iter().map(|tool| (tool.name.clone(), json!({"source": "function"})));
+        let tools = self
+            .tools
+            .iter()
+            .map(|tool| (tool.name.clone(), json!({"source": "function"})));
         let rules = serde_json::to_value(self.rules).unwrap_or_default();
         // Whatever can change what a run does without the task being another: agent, tools, rules, seed, model.
-        let config = json!([self.agent, self.model, self.parser, self.tools, rules, self.seed]).to_string();
+        let config = json!([
+            self.agent,
+            self.model,
+            self.parser,
+            self.tools,
+            rules,
+            self.seed
+        ])
+        .to_string();
         RunInfo {
             agent_name: Some(self.agent.to_owned()),
             model_id: self.model.map(str::to_owned),
             parser_name: self.parser.map(|(name, _)| name.to_owned()),
             prompt_protocol: self.parser.map(|(_, contract)| contract.to_owned()),
             tool_versions: tools.collect(),
-            tool_manifest: self.tools.iter().filter_map(|tool| serde_json::to_value(tool).ok()).collect(),
+            tool_manifest: self
+                .tools
+                .iter()
+                .filter_map(|tool| serde_json::to_value(tool).ok())
+                .collect(),
             run_config_hash: Some(format!("{:016x}", text_hash(&config))),
             seed: self.seed.into(),
             pid: self.process.as_ref().map(|process| process.pid),
-            host: self.process.as_ref().and_then(|process| process.host.clone()),
+            host: self
+                .process
+                .as_ref()
+                .and_then(|process| process.host.clone()),
             started_at: self.started_at,
             stop_rules: rules,
-            resumed_from: self.resumed.and_then(|stats| serde_json::to_value(stats).ok()).unwrap_or_default(),
-            parent_run_id: self.branched_from.get("run_id").and_then(Value::as_str).or(self.parent).map(str::to_owned),
+            resumed_from: self
+                .resumed
+                .and_then(|stats| serde_json::to_value(stats).ok())
+                .unwrap_or_default(),
+            parent_run_id: self
+                .branched_from
+                .get("run_id")
+                .and_then(Value::as_str)
+                .or(self.parent)
+                .map(str::to_owned),
             branched_from: self.branched_from.clone(),
             task_meta: self.task_meta(),
             run_meta: self.run_meta(),
@@ -239,7 +278,15 @@ impl Opening<'_> {
         let task = serde_json::to_value(self.task).unwrap_or_default();
         let mut meta = Map::new();
         meta.insert("task_id".to_owned(), self.task.id.clone().into());
-        for key in ["budget", "success_criteria", "resources", "env_spec", "constraints", "inputs", "metadata"] {
+        for key in [
+            "budget",
+            "success_criteria",
+            "resources",
+            "env_spec",
+            "constraints",
+            "inputs",
+            "metadata",
+        ] {
             meta.extend(task.get(key).map(|value| (key.to_owned(), value.clone())));
         }
         Value::Object(meta)
@@ -283,7 +330,10 @@ pub(super) fn ending(
         ended_at: Some(ts),
         stop: Some(verdict.clone()),
         final_result: task.final_result.clone(),
-        failures: failures.iter().filter_map(|failure| serde_json::to_value(failure).ok()).collect(),
+        failures: failures
+            .iter()
+            .filter_map(|failure| serde_json::to_value(failure).ok())
+            .collect(),
         token_usage: Some(task.metrics.token_usage),
         latency_seconds: Some(took.as_secs_f64()),
         cost: task.metrics.cost_usd,

@@ -38,13 +38,18 @@ pub struct RecoverySteps {
 impl Default for RecoverySteps {
     /// Three in a row, a hundred in all.
     fn default() -> Self {
-        Self { consecutive: 3, total: 100 }
+        Self {
+            consecutive: 3,
+            total: 100,
+        }
     }
 }
 
 impl Recovery for RecoverySteps {
     fn may_continue(&mut self, failure: &Failure<'_>) -> bool {
-        failure.recoverable && failure.consecutive <= self.consecutive && failure.total <= self.total
+        failure.recoverable
+            && failure.consecutive <= self.consecutive
+            && failure.total <= self.total
     }
 }
 

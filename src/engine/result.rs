@@ -55,7 +55,10 @@ impl<D> RunResult<D> {
     pub fn require_answer(&self) -> Result<&str, NoAnswer> {
         match self.answer() {
             Some(answer) if self.verdict.outcome == Outcome::Completed => Ok(answer),
-            _ => Err(NoAnswer { verdict: Box::new(self.verdict.clone()), last_text: self.last_text.clone() }),
+            _ => Err(NoAnswer {
+                verdict: Box::new(self.verdict.clone()),
+                last_text: self.last_text.clone(),
+            }),
         }
     }
 }
@@ -72,16 +75,33 @@ pub struct NoAnswer {
 impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A step that failed is told by its own words; the recovery that was refused is the engine's business.
-        let failure = self.verdict.reading.evidence.iter().find_map(|evidence| match evidence {
-            Evidence::Failure { step, phase, message } => Some((step, phase, message)),
-            _ => None,
-        });
+        let failure = self
+            .verdict
+            .reading
+            .evidence
+            .iter()
+            .find_map(|evidence| match evidence {
+                Evidence::Failure {
+                    step,
+                    phase,
+                    message,
+                } => Some((step, phase, message)),
+                _ => None,
+            });
         match failure.filter(|_| self.verdict.code == Code::RecoveryExhausted) {
             Some((step, phase, message)) => {
-                write!(f, "the run ended without an answer: step {step} failed ({}): {message}", phase.as_str())
+                write!(
+                    f,
+                    "the run ended without an answer: step {step} failed ({}): {message}",
+                    phase.as_str()
+                )
             }
             None => {
-                write!(f, "the run ended without an answer ({}): {}", self.verdict.code, self.verdict.reading.detail)
+                write!(
+                    f,
+                    "the run ended without an answer ({}): {}",
+                    self.verdict.code, self.verdict.reading.detail
+                )
             }
         }
     }
@@ -241,7 +261,11 @@ impl TaskResult {
     ) -> Self {
         let criterion = |words: &String| {
             let (passed, evidence) = told(words);
-            Criterion { criterion: words.clone(), passed, evidence }
+            Criterion {
+                criterion: words.clone(),
+                passed,
+                evidence,
+            }
         };
         Self {
             task_id: task.id.clone().unwrap_or_default(),
@@ -253,7 +277,9 @@ impl TaskResult {
                 steps: stats.steps,
                 elapsed_seconds: took.as_secs_f64(),
                 token_usage: stats.tokens.total(),
-                cost_usd: stats.cost_of_all().filter(|_| stats.tokens != Usage::default()),
+                cost_usd: stats
+                    .cost_of_all()
+                    .filter(|_| stats.tokens != Usage::default()),
                 cost_estimated: stats.is_cost_estimated(),
             },
         }

@@ -89,15 +89,27 @@ impl<A: Agent> Engine<A> {
         self.play(task.into(), None).await
     }
 
-    pub(super) async fn play(self, task: Task, earlier: Option<(State<A::Data>, Earlier)>) -> RunResult<A::Data> {
-        let Engine { mut agent, tools, mut rules, mut parts } = self;
+    pub(super) async fn play(
+        self,
+        task: Task,
+        earlier: Option<(State<A::Data>, Earlier)>,
+    ) -> RunResult<A::Data> {
+        let Engine {
+            mut agent,
+            tools,
+            mut rules,
+            mut parts,
+        } = self;
         rules.limit(task.limits());
         if let Some(limit) = parts.hard_timeout {
             parts.cancel.at_most(limit);
         }
         let (known, mut earlier) = earlier.unzip();
         let mut run = Run {
-            clock: parts.clock.take().unwrap_or_else(|| Box::new(SystemClock::start())),
+            clock: parts
+                .clock
+                .take()
+                .unwrap_or_else(|| Box::new(SystemClock::start())),
             log: Log::new(parts.writer.take()),
             stats: parts.resumed.clone().unwrap_or_default(),
             last_text: None,
@@ -126,20 +138,36 @@ impl<A: Agent> Engine<A> {
         if run.clock.is_real() {
             let spent = run.stats.elapsed_ms.unwrap_or_default();
             let left = |until_ms: u64| Duration::from_millis(until_ms.saturating_sub(spent));
-            rules.budget().time_ms.into_iter().for_each(|limit| parts.cancel.limit(left(limit.limit)));
-            rules.ends_at_ms().into_iter().for_each(|end| parts.cancel.answer_within(left(end)));
+            rules
+                .budget()
+                .time_ms
+                .into_iter()
+                .for_each(|limit| parts.cancel.limit(left(limit.limit)));
+            rules
+                .ends_at_ms()
+                .into_iter()
+                .for_each(|end| parts.cancel.answer_within(left(end)));
         }
-        let made = known.map_or_else(|| caught_now(|| agent.init_state(&run.task)), |known| Ok(Ok(known)));
-        let made = made.map_err(|panic| (Code::AgentFailed, panic)).and_then(|made| {
-            let state = made.map_err(|error| (Code::AgentFailed, error.message))?;
-            first_state(state, &rules, run.goes_on).map_err(|wrong| (Code::TaskValidationFailed, wrong))
-        });
+        let made = known.map_or_else(
+            || caught_now(|| agent.init_state(&run.task)),
+            |known| Ok(Ok(known)),
+        );
+        let made = made
+            .map_err(|panic| (Code::AgentFailed, panic))
+            .and_then(|made| {
+                let state = made.map_err(|error| (Code::AgentFailed, error.message))?;
+                first_state(state, &rules, run.goes_on)
+                    .map_err(|wrong| (Code::TaskValidationFailed, wrong))
+            });
         let specs = tools.specs();
         let opening = Opening {
             agent: agent.name(),
             task: &run.task,
             model: parts.model.as_deref().map(|model| model.name()),
-            parser: parts.parser.as_deref().map(|parser| (parser.name(), parser.contract())),
+            parser: parts
+                .parser
+                .as_deref()
+                .map(|parser| (parser.name(), parser.contract())),
             tools: &specs,
             seed: parts.seed,
             rules: &rules.record(),
@@ -169,8 +197,15 @@ impl<A: Agent> Engine<A> {
             /// The only place where the state stands in full.
             state: Option<&'a Snapshot>,
         }
-        let payload = Init { known: &init, resumed, state: made.as_ref().ok().map(|(.., snapshot)| snapshot) };
-        run.log.event(Event::new(run.first, "INIT", "", payload), || run.clock.now_us());
+        let payload = Init {
+            known: &init,
+            resumed,
+            state: made.as_ref().ok().map(|(.., snapshot)| snapshot),
+        };
+        run.log
+            .event(Event::new(run.first, "INIT", "", payload), || {
+                run.clock.now_us()
+            });
         let (state, snapshot, _) = match made {
             Ok(made) => made,
             Err((code, wrong)) => {
@@ -181,22 +216,41 @@ impl<A: Agent> Engine<A> {
         let talk = match caught_now(|| Conversation::new(parts.parser.as_deref(), specs)) {
             Ok(talk) => talk,
             Err(text) => {
-                let verdict = StopVerdict::outside(Source::Preflight, Code::AgentFailed, None, text);
+                let verdict =
+                    StopVerdict::outside(Source::Preflight, Code::AgentFailed, None, text);
                 return run.close(Some(state), verdict);
             }
         };
         let dir = run.log.dir();
-        let off_limits = OffLimits::new(dir.iter().flat_map(|dir| [Some(&**dir), dir.parent()]).flatten());
-        let mut session =
-            Session { agent, tools, rules, parts, state, snapshot, talk, feedback, off_limits, dir, shared: None, run };
+        let off_limits = OffLimits::new(
+            dir.iter()
+                .flat_map(|dir| [Some(&**dir), dir.parent()])
+                .flatten(),
+        );
+        let mut session = Session {
+            agent,
+            tools,
+            rules,
+            parts,
+            state,
+            snapshot,
+            talk,
+            feedback,
+            off_limits,
+            dir,
+            shared: None,
+            run,
+        };
         if let Some(mut earlier) = earlier {
             earlier.retell(&mut session.talk);
         }
-        let verdict = caught(session.steps_after_preflight()).await.unwrap_or_else(|text| {
-            // Whatever is not caught where it happens is caught here, so that no run is left open.
-            let step = session.run.stats.last_step;
-            StopVerdict::outside(Source::Error, Code::AgentFailed, step, text)
-        });
+        let verdict = caught(session.steps_after_preflight())
+            .await
+            .unwrap_or_else(|text| {
+                // Whatever is not caught where it happens is caught here, so that no run is left open.
+                let step = session.run.stats.last_step;
+                StopVerdict::outside(Source::Error, Code::AgentFailed, step, text)
+            });
         session.close(verdict).await
     }
 }
@@ -209,18 +263,27 @@ fn first_state<D: Serialize, S>(
     rules: &StopSet<S>,
     goes_on: bool,
 ) -> Result<(State<D>, Snapshot, Snapshot), String> {
-    let before = if goes_on { Some(Snapshot::of(&state).map_err(|wrong| wrong.to_string())?) } else { None };
+    let before = if goes_on {
+        Some(Snapshot::of(&state).map_err(|wrong| wrong.to_string())?)
+    } else {
+        None
+    };
     // What an earlier run came to is not this run's.
     state.stop_reason = None;
     state.final_result = None;
-    match (state.max_steps, rules.budget().steps.map(|limit| limit.limit)) {
+    match (
+        state.max_steps,
+        rules.budget().steps.map(|limit| limit.limit),
+    ) {
         (Some(max), Some(steps)) if max < steps => {
             return Err(format!(
                 "state.max_steps {max} is below the budget of {steps} steps; raise it, leave it out, or lower the budget"
             ));
         }
         (Some(max), None) => {
-            return Err(format!("state.max_steps is {max}, but no budget limits the steps; set the budget instead"));
+            return Err(format!(
+                "state.max_steps is {max}, but no budget limits the steps; set the budget instead"
+            ));
         }
         _ => {}
     }
@@ -243,12 +306,28 @@ impl<A: Agent> Session<A> {
         let workspace = self.parts.workspace.as_deref();
         let mut issues = self.run.task.issues(workspace);
         issues.extend(self.env_issues());
-        let issue = issues.iter().find(|issue| !issue.is_env()).or(issues.first());
+        let issue = issues
+            .iter()
+            .find(|issue| !issue.is_env())
+            .or(issues.first());
         let refused = issue.map(|issue| {
-            let code = if issue.is_env() { Code::EnvCapabilityMismatch } else { Code::TaskValidationFailed };
+            let code = if issue.is_env() {
+                Code::EnvCapabilityMismatch
+            } else {
+                Code::TaskValidationFailed
+            };
             let more = issues.len() - 1;
-            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-            StopVerdict::outside(Source::Preflight, code, None, format!("{}{more}", issue.message))
+            let more = if more > 0 {
+                format!(", and {more} more")
+            } else {
+                String::new()
+            };
+            StopVerdict::outside(
+                Source::Preflight,
+                code,
+                None,
+                format!("{}{more}", issue.message),
+            )
         });
         self.run.issues = issues;
         if refused.is_some() {
@@ -260,10 +339,19 @@ impl<A: Agent> Session<A> {
         {
             let what = issue.message.clone();
             self.run.issues.push(issue);
-            return Some(StopVerdict::outside(Source::Preflight, Code::TaskValidationFailed, None, what));
+            return Some(StopVerdict::outside(
+                Source::Preflight,
+                Code::TaskValidationFailed,
+                None,
+                what,
+            ));
         }
         if let Some(env) = &mut self.parts.env {
-            let reset = self.parts.cancel.guard(async { env.reset(&self.run.task).await }).await;
+            let reset = self
+                .parts
+                .cancel
+                .guard(async { env.reset(&self.run.task).await })
+                .await;
             let failed = match reset {
                 Ok(done) => done.err().map(|error| error.to_string()),
                 Err(Lost::Panicked(text)) => Some(text),
@@ -272,17 +360,35 @@ impl<A: Agent> Session<A> {
             };
             if let Some(wrong) = failed {
                 let wrong = format!("the environment {} could not be reset: {wrong}", env.name());
-                return Some(StopVerdict::outside(Source::Preflight, Code::EnvFailed, None, wrong));
+                return Some(StopVerdict::outside(
+                    Source::Preflight,
+                    Code::EnvFailed,
+                    None,
+                    wrong,
+                ));
             }
             match caught_now(|| env.shared()) {
                 Ok(shared) => self.shared = shared,
                 Err(text) => {
-                    let wrong = format!("the environment {} could not be shared with tools: {text}", env.name());
-                    return Some(StopVerdict::outside(Source::Preflight, Code::EnvFailed, None, wrong));
+                    let wrong = format!(
+                        "the environment {} could not be shared with tools: {text}",
+                        env.name()
+                    );
+                    return Some(StopVerdict::outside(
+                        Source::Preflight,
+                        Code::EnvFailed,
+                        None,
+                        wrong,
+                    ));
                 }
             }
         }
-        self.hear(|run, state| Some(Moment::RunStart { task: &run.task, state }));
+        self.hear(|run, state| {
+            Some(Moment::RunStart {
+                task: &run.task,
+                state,
+            })
+        });
         None
     }
 
@@ -294,21 +400,40 @@ impl<A: Agent> Session<A> {
         if let Some(name) = wanted.and_then(|wanted| wanted.kind.as_deref())
             && env.is_none_or(|env| env.name() != name)
         {
-            let there = env.map_or_else(|| "there is none".to_owned(), |env| format!("there is {}", env.name()));
+            let there = env.map_or_else(
+                || "there is none".to_owned(),
+                |env| format!("there is {}", env.name()),
+            );
             let message = format!("the task needs the environment {name}; {there}");
             issues.push(TaskIssue::new("ENV_MISMATCH", "env_spec.type", message));
         }
         let task_needs = wanted.into_iter().flat_map(|wanted| &wanted.capabilities);
         let task_needs = task_needs.map(|need| ("the task".to_owned(), need.clone()));
         let tools = self.tools.needs();
-        let tool_needs =
-            tools.flat_map(|(tool, needs)| needs.into_iter().map(move |need| (format!("the tool {tool}"), need)));
-        for (who, need) in task_needs.chain(tool_needs).filter(|(_, need)| !offered.contains(need)) {
+        let tool_needs = tools.flat_map(|(tool, needs)| {
+            needs
+                .into_iter()
+                .map(move |need| (format!("the tool {tool}"), need))
+        });
+        for (who, need) in task_needs
+            .chain(tool_needs)
+            .filter(|(_, need)| !offered.contains(need))
+        {
             let (code, what) = match env {
-                None => ("ENV_REQUIRED_OPS_MISSING", "there is no environment".to_owned()),
-                Some(env) => ("ENV_OPS_GROUP_MISSING", format!("the environment {} does not offer it", env.name())),
+                None => (
+                    "ENV_REQUIRED_OPS_MISSING",
+                    "there is no environment".to_owned(),
+                ),
+                Some(env) => (
+                    "ENV_OPS_GROUP_MISSING",
+                    format!("the environment {} does not offer it", env.name()),
+                ),
             };
-            issues.push(TaskIssue::new(code, "env_spec.capabilities", format!("{who} needs {need:?}; {what}")));
+            issues.push(TaskIssue::new(
+                code,
+                "env_spec.capabilities",
+                format!("{who} needs {need:?}; {what}"),
+            ));
         }
         issues
     }
@@ -331,11 +456,30 @@ impl<A: Agent> Session<A> {
         }
         let may_end = !(gate == Gate::AfterDecide && facts.candidate);
         let waited = self.run.stats.waited_ms.saturating_add(facts.waited_ms);
-        if let Some(limit) = self.parts.hard_timeout.filter(|_| may_end && self.parts.cancel.is_late()) {
-            facts.force(gate, Source::Budget, Code::BudgetTime, cut_off(limit.as_millis(), waited));
+        if let Some(limit) = self
+            .parts
+            .hard_timeout
+            .filter(|_| may_end && self.parts.cancel.is_late())
+        {
+            facts.force(
+                gate,
+                Source::Budget,
+                Code::BudgetTime,
+                cut_off(limit.as_millis(), waited),
+            );
         }
-        if let Some(limit) = self.rules.budget().time_ms.filter(|_| may_end && self.parts.cancel.dropped()) {
-            facts.force(gate, Source::Budget, Code::BudgetTime, cut_off(limit.limit.into(), waited));
+        if let Some(limit) = self
+            .rules
+            .budget()
+            .time_ms
+            .filter(|_| may_end && self.parts.cancel.dropped())
+        {
+            facts.force(
+                gate,
+                Source::Budget,
+                Code::BudgetTime,
+                cut_off(limit.limit.into(), waited),
+            );
         }
         match (self.parts.cancel.wish(), gate) {
             (Wish::None, _) => {}
@@ -343,13 +487,28 @@ impl<A: Agent> Session<A> {
             // The answer is there; it is judged first.
             (Wish::Now, Gate::AfterDecide) if facts.candidate => {}
             (Wish::AfterStep, Gate::BeforeStep) if self.run.log.steps.is_empty() => {
-                facts.force(gate, Source::Cancel, Code::CancelledImmediate, "cancelled before the first step");
+                facts.force(
+                    gate,
+                    Source::Cancel,
+                    Code::CancelledImmediate,
+                    "cancelled before the first step",
+                );
             }
             (Wish::AfterStep, Gate::BeforeStep | Gate::AfterStep) => {
-                facts.force(gate, Source::Cancel, Code::CancelledAfterStep, "cancelled after the step");
+                facts.force(
+                    gate,
+                    Source::Cancel,
+                    Code::CancelledAfterStep,
+                    "cancelled after the step",
+                );
             }
             (Wish::Now, Gate::AfterStep) if facts.candidate => {
-                facts.force(gate, Source::Cancel, Code::CancelledAfterStep, "cancelled after the final decision");
+                facts.force(
+                    gate,
+                    Source::Cancel,
+                    Code::CancelledAfterStep,
+                    "cancelled after the final decision",
+                );
             }
             (Wish::Now, _) => {
                 facts.force(gate, Source::Cancel, Code::CancelledImmediate, "cancelled");
@@ -358,7 +517,13 @@ impl<A: Agent> Session<A> {
     }
 
     /// Writes an event and tells the hooks.
-    pub(super) fn emit<P: Serialize>(&mut self, step: u64, phase: &'static str, stage: &'static str, payload: P) {
+    pub(super) fn emit<P: Serialize>(
+        &mut self,
+        step: u64,
+        phase: &'static str,
+        stage: &'static str,
+        payload: P,
+    ) {
         self.emit_with(Event::new(step, phase, stage, payload));
     }
 
@@ -377,16 +542,22 @@ impl<A: Agent> Session<A> {
         if self.parts.hooks.is_empty() {
             return;
         }
-        let Some(moment) = moment(&self.run, &self.state) else { return };
+        let Some(moment) = moment(&self.run, &self.state) else {
+            return;
+        };
         if let Some(wrong) = told(&mut self.parts.hooks, &moment) {
-            self.run.fault.get_or_insert((Source::Error, Code::HookFailed, wrong));
+            self.run
+                .fault
+                .get_or_insert((Source::Error, Code::HookFailed, wrong));
         }
     }
 
     /// The same of a moment that is nothing of the run's or the state's.
     pub(super) fn tell(&mut self, moment: &Moment<'_, A::Data>) {
         if let Some(wrong) = told(&mut self.parts.hooks, moment) {
-            self.run.fault.get_or_insert((Source::Error, Code::HookFailed, wrong));
+            self.run
+                .fault
+                .get_or_insert((Source::Error, Code::HookFailed, wrong));
         }
     }
 
@@ -412,14 +583,23 @@ impl<A: Agent> Session<A> {
 
 impl Run {
     pub(super) fn ms(&self) -> u64 {
-        u64::try_from(self.clock.elapsed().saturating_add(self.carried).as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(
+            self.clock
+                .elapsed()
+                .saturating_add(self.carried)
+                .as_millis(),
+        )
+        .unwrap_or(u64::MAX)
     }
 
     /// Takes up a run where its earlier part ended.
     fn take_up(&mut self, earlier: &mut Earlier, stats: Stats) {
         self.log = Log::new(earlier.writer());
         self.carried = Duration::from_millis(earlier.elapsed_ms);
-        self.stats = Stats { elapsed_ms: Some(earlier.elapsed_ms), ..stats };
+        self.stats = Stats {
+            elapsed_ms: Some(earlier.elapsed_ms),
+            ..stats
+        };
         self.failures = std::mem::take(&mut earlier.failures);
         self.last = std::mem::take(&mut earlier.last);
         self.lost = earlier.lost;
@@ -430,8 +610,15 @@ impl Run {
     /// Writes the end and hands over what there is.
     fn close<D>(mut self, state: Option<State<D>>, verdict: StopVerdict) -> RunResult<D> {
         let took = Duration::from_millis(self.stats.elapsed_ms.unwrap_or_else(|| self.ms()));
-        let answer = state.as_ref().and_then(|state| state.final_result.as_deref());
-        let told = |words: &str| state.as_ref().map(|state| state.criterion(words)).unwrap_or_default();
+        let answer = state
+            .as_ref()
+            .and_then(|state| state.final_result.as_deref());
+        let told = |words: &str| {
+            state
+                .as_ref()
+                .map(|state| state.criterion(words))
+                .unwrap_or_default()
+        };
         let task = TaskResult::new(&self.task, &verdict, answer, told, took, &self.stats);
         #[derive(Serialize)]
         struct End<'a> {
@@ -446,7 +633,10 @@ impl Run {
             #[serde(skip_serializing_if = "Option::is_none")]
             last_text: Option<&'a str>,
         }
-        let mut last_text = self.last_text.clone().filter(|_| task.final_result.is_none());
+        let mut last_text = self
+            .last_text
+            .clone()
+            .filter(|_| task.final_result.is_none());
         if let Some(text) = &mut last_text {
             clip(text, MAX_LAST_TEXT_BYTES);
         }
@@ -460,9 +650,16 @@ impl Run {
         let step = verdict.step.unwrap_or(0);
         // As in QitOS: not ok where something failed or was cancelled, but the error stands where it happened.
         let ok = !matches!(verdict.outcome, Outcome::Failed | Outcome::Cancelled);
-        self.log.event(Event { ok, ..Event::new(step, "END", "", payload) }, || self.clock.now_us());
+        self.log.event(
+            Event {
+                ok,
+                ..Event::new(step, "END", "", payload)
+            },
+            || self.clock.now_us(),
+        );
         let ts = self.clock.now_us();
-        self.log.finish(|| ending(&verdict, &task, &self.failures.report, took, ts));
+        self.log
+            .finish(|| ending(&verdict, &task, &self.failures.report, took, ts));
         RunResult {
             step_count: self.stats.steps,
             trace: self.log.dir(),

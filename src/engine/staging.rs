@@ -12,16 +12,25 @@ use super::task::{Resource, TaskIssue};
 ///
 /// Directories are copied whole. A link inside of one is refused, since it may lead anywhere.
 pub(super) fn stage(resources: &[Resource], workspace: Option<&Path>) -> Result<(), TaskIssue> {
-    let Some(workspace) = workspace else { return Ok(()) };
+    let Some(workspace) = workspace else {
+        return Ok(());
+    };
     for (place, resource) in resources.iter().enumerate() {
-        let (Some(from), Some(to)) = (&resource.path, &resource.mount_to) else { continue };
+        let (Some(from), Some(to)) = (&resource.path, &resource.mount_to) else {
+            continue;
+        };
         match put(&workspace.join(from), workspace, Path::new(to)) {
             Ok(()) => {}
             // What is not required may be away; a required one was looked for before.
             Err(error) if error.kind() == ErrorKind::NotFound && !resource.required => {}
             Err(error) => {
-                let message = format!("{from:?} could not be copied to {to:?} in the workspace: {error}");
-                return Err(TaskIssue::new("TASK_RESOURCE_NOT_STAGED", format!("resources[{place}]"), message));
+                let message =
+                    format!("{from:?} could not be copied to {to:?} in the workspace: {error}");
+                return Err(TaskIssue::new(
+                    "TASK_RESOURCE_NOT_STAGED",
+                    format!("resources[{place}]"),
+                    message,
+                ));
             }
         }
     }
@@ -32,14 +41,25 @@ fn put(from: &Path, workspace: &Path, to: &Path) -> io::Result<()> {
     let from = from.canonicalize()?;
     let root = workspace.canonicalize()?;
     let to = root.join(to);
-    let Some(parent) = to.parent() else { return Err(ErrorKind::InvalidInput.into()) };
+    let Some(parent) = to.parent() else {
+        return Err(ErrorKind::InvalidInput.into());
+    };
     // A directory of the path may be a link: what is made first must be inside, and so must be the whole.
-    let known = parent.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(&root);
+    let known = parent
+        .ancestors()
+        .find(|ancestor| ancestor.exists())
+        .unwrap_or(&root);
     if !known.canonicalize()?.starts_with(&root) {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "a link leads out of the workspace"));
+        return Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "a link leads out of the workspace",
+        ));
     }
     if to.starts_with(&from) {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "it would be copied into itself"));
+        return Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it would be copied into itself",
+        ));
     }
     fs::create_dir_all(parent)?;
     copy(&from, &to)
@@ -81,11 +101,20 @@ mod tests {
             .resource(Resource::at(ResourceKind::File, "absent.txt").mount_to("in/absent.txt"));
         assert_eq!(task.issues(Some(workspace.path())), []);
         stage(&task.resources, Some(workspace.path())).unwrap();
-        assert_eq!(fs::read_to_string(workspace.path().join("in/data/deep/rows.csv")).unwrap(), "a,b");
+        assert_eq!(
+            fs::read_to_string(workspace.path().join("in/data/deep/rows.csv")).unwrap(),
+            "a,b"
+        );
         fs::write(workspace.path().join("in/data/deep/rows.csv"), "mine").unwrap();
         let issue = stage(&task.resources, Some(workspace.path())).unwrap_err();
-        assert_eq!((issue.code, &*issue.field), ("TASK_RESOURCE_NOT_STAGED", "resources[0]"));
-        assert_eq!(fs::read_to_string(workspace.path().join("in/data/deep/rows.csv")).unwrap(), "mine");
+        assert_eq!(
+            (issue.code, &*issue.field),
+            ("TASK_RESOURCE_NOT_STAGED", "resources[0]")
+        );
+        assert_eq!(
+            fs::read_to_string(workspace.path().join("in/data/deep/rows.csv")).unwrap(),
+            "mine"
+        );
     }
 
     #[test]
@@ -94,23 +123,46 @@ mod tests {
         fs::write(workspace.path().join("a.txt"), "a").unwrap();
         let wrong = |resource: Resource| {
             let task = Task::new("x").resource(resource);
-            let known = task.issues(Some(workspace.path())).first().map(|issue| issue.code);
-            known.or_else(|| stage(&task.resources, Some(workspace.path())).err().map(|issue| issue.code))
+            let known = task
+                .issues(Some(workspace.path()))
+                .first()
+                .map(|issue| issue.code);
+            known.or_else(|| {
+                stage(&task.resources, Some(workspace.path()))
+                    .err()
+                    .map(|issue| issue.code)
+            })
         };
         let file = || Resource::at(ResourceKind::File, "a.txt");
         for to in ["../b.txt", "/b.txt", "", "in/../../b.txt"] {
-            assert_eq!(wrong(file().mount_to(to)), Some("TASK_RESOURCE_MOUNT_INVALID"), "{to}");
+            assert_eq!(
+                wrong(file().mount_to(to)),
+                Some("TASK_RESOURCE_MOUNT_INVALID"),
+                "{to}"
+            );
         }
-        assert_eq!(wrong(Resource::url("https://x.example").mount_to("b")), Some("TASK_RESOURCE_MOUNT_INVALID"));
-        assert_eq!(wrong(Resource::at(ResourceKind::Dir, ".").mount_to("in")), Some("TASK_RESOURCE_NOT_STAGED"));
+        assert_eq!(
+            wrong(Resource::url("https://x.example").mount_to("b")),
+            Some("TASK_RESOURCE_MOUNT_INVALID")
+        );
+        assert_eq!(
+            wrong(Resource::at(ResourceKind::Dir, ".").mount_to("in")),
+            Some("TASK_RESOURCE_NOT_STAGED")
+        );
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink(outside.path(), workspace.path().join("out")).unwrap();
-            assert_eq!(wrong(file().mount_to("out/b.txt")), Some("TASK_RESOURCE_NOT_STAGED"));
+            assert_eq!(
+                wrong(file().mount_to("out/b.txt")),
+                Some("TASK_RESOURCE_NOT_STAGED")
+            );
             assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
         }
         assert_eq!(wrong(file().mount_to("in/b.txt")), None);
         let task = Task::new("x").resource(file().mount_to("b.txt"));
-        assert_eq!(task.issues(None).first().map(|issue| issue.code), Some("TASK_RESOURCE_MOUNT_INVALID"));
+        assert_eq!(
+            task.issues(None).first().map(|issue| issue.code),
+            Some("TASK_RESOURCE_MOUNT_INVALID")
+        );
     }
 }

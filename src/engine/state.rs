@@ -54,13 +54,16 @@ pub struct State<D> {
 impl<'de, D: DeserializeOwned> Deserialize<'de> for State<D> {
     fn deserialize<T: Deserializer<'de>>(deserializer: T) -> Result<Self, T::Error> {
         let fields = BTreeMap::<String, Box<RawValue>>::deserialize(deserializer)?;
-        Self::read(fields.iter().map(|(key, text)| (key.as_str(), text.get()))).map_err(serde::de::Error::custom)
+        Self::read(fields.iter().map(|(key, text)| (key.as_str(), text.get())))
+            .map_err(serde::de::Error::custom)
     }
 }
 
 impl<D: DeserializeOwned> State<D> {
     /// Reads a state out of its fields, each with its JSON text.
-    pub(super) fn read<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, StateError> {
+    pub(super) fn read<'a>(
+        fields: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, StateError> {
         let (mut built_in, mut data) = (BTreeMap::new(), String::from("{"));
         for (key, text) in fields {
             if BUILT_IN.contains(&key) {
@@ -73,7 +76,10 @@ impl<D: DeserializeOwned> State<D> {
             data.push_str(&format!("{}:{text}", Value::from(key)));
         }
         data.push('}');
-        fn of<T: DeserializeOwned>(built_in: &BTreeMap<&str, &str>, key: &str) -> Result<T, StateError> {
+        fn of<T: DeserializeOwned>(
+            built_in: &BTreeMap<&str, &str>,
+            key: &str,
+        ) -> Result<T, StateError> {
             // A field that may be left out is one that may be null.
             let text = built_in.get(key).copied().unwrap_or("null");
             serde_json::from_str(text).map_err(|wrong| StateError(format!("state.{key}: {wrong}")))
@@ -99,8 +105,16 @@ impl<D: DeserializeOwned> State<D> {
 }
 
 /// Names of the built-in fields.
-const BUILT_IN: [&str; 8] =
-    ["schema_version", "task", "current_step", "max_steps", "final_result", "stop_reason", "metadata", "metrics"];
+const BUILT_IN: [&str; 8] = [
+    "schema_version",
+    "task",
+    "current_step",
+    "max_steps",
+    "final_result",
+    "stop_reason",
+    "metadata",
+    "metrics",
+];
 
 /// Why a state cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,9 +154,27 @@ impl<D> State<D> {
     #[must_use]
     pub fn with<E>(self, data: E) -> State<E> {
         let State {
-            schema_version, task, current_step, max_steps, final_result, stop_reason, metadata, metrics, ..
+            schema_version,
+            task,
+            current_step,
+            max_steps,
+            final_result,
+            stop_reason,
+            metadata,
+            metrics,
+            ..
         } = self;
-        State { schema_version, task, current_step, max_steps, final_result, stop_reason, metadata, metrics, data }
+        State {
+            schema_version,
+            task,
+            current_step,
+            max_steps,
+            final_result,
+            stop_reason,
+            metadata,
+            metrics,
+            data,
+        }
     }
 
     /// Asks for the end of the run: a [`Code`], or its name, or a stop reason in the format's words, with the answer where
@@ -150,11 +182,17 @@ impl<D> State<D> {
     ///
     /// # Errors
     /// A word that is none of these; `final` or `success` without an answer.
-    pub fn set_stop(&mut self, reason: impl Into<Code>, final_result: Option<String>) -> Result<(), StateError> {
+    pub fn set_stop(
+        &mut self,
+        reason: impl Into<Code>,
+        final_result: Option<String>,
+    ) -> Result<(), StateError> {
         let code = reason.into();
         let reason = match StopReason::parse(code.as_str()) {
             // A code of a rule stands for the reason that it ends under.
-            StopReason::Other if !matches!(code, Code::Custom(_)) => code.stop_reason(&Source::Agent),
+            StopReason::Other if !matches!(code, Code::Custom(_)) => {
+                code.stop_reason(&Source::Agent)
+            }
             _ => code.as_str(),
         };
         let answer = final_result.as_deref().or(self.final_result.as_deref());
@@ -168,8 +206,16 @@ impl<D> State<D> {
 
     /// Says whether a success criterion of the task holds, and what shows it. It stands in the state's metadata under
     /// `criteria`, and at the end in the task's result.
-    pub fn set_criterion(&mut self, criterion: impl Into<String>, passed: bool, evidence: impl Into<String>) {
-        let criteria = self.metadata.entry(CRITERIA).or_insert_with(|| Map::new().into());
+    pub fn set_criterion(
+        &mut self,
+        criterion: impl Into<String>,
+        passed: bool,
+        evidence: impl Into<String>,
+    ) {
+        let criteria = self
+            .metadata
+            .entry(CRITERIA)
+            .or_insert_with(|| Map::new().into());
         if !criteria.is_object() {
             *criteria = Map::new().into();
         }
@@ -181,10 +227,22 @@ impl<D> State<D> {
 
     /// What was said of a success criterion: whether it holds, and what shows it.
     pub(super) fn criterion(&self, criterion: &str) -> (Option<bool>, Option<String>) {
-        let told = self.metadata.get(CRITERIA).and_then(|criteria| criteria.get(criterion));
-        let passed = told.and_then(|told| told.get("passed")).and_then(Value::as_bool);
-        let evidence = told.and_then(|told| told.get("evidence")).and_then(Value::as_str);
-        (passed, evidence.filter(|words| !words.is_empty()).map(str::to_owned))
+        let told = self
+            .metadata
+            .get(CRITERIA)
+            .and_then(|criteria| criteria.get(criterion));
+        let passed = told
+            .and_then(|told| told.get("passed"))
+            .and_then(Value::as_bool);
+        let evidence = told
+            .and_then(|told| told.get("evidence"))
+            .and_then(Value::as_str);
+        (
+            passed,
+            evidence
+                .filter(|words| !words.is_empty())
+                .map(str::to_owned),
+        )
     }
 
     /// Whether the built-in fields agree with each other.
@@ -194,12 +252,20 @@ impl<D> State<D> {
     pub fn validate(&self) -> Result<(), StateError> {
         let wrong = |what: String| Err(StateError(what));
         if self.schema_version != SCHEMA_VERSION {
-            return wrong(format!("state.schema_version is {}, not {SCHEMA_VERSION}", self.schema_version));
+            return wrong(format!(
+                "state.schema_version is {}, not {SCHEMA_VERSION}",
+                self.schema_version
+            ));
         }
         match self.max_steps {
-            Some(0) => return wrong("state.max_steps is 0; leave it out to follow the budget".to_owned()),
+            Some(0) => {
+                return wrong("state.max_steps is 0; leave it out to follow the budget".to_owned());
+            }
             Some(max) if self.current_step > max => {
-                return wrong(format!("state.current_step {} is above state.max_steps {max}", self.current_step));
+                return wrong(format!(
+                    "state.current_step {} is above state.max_steps {max}",
+                    self.current_step
+                ));
             }
             _ => {}
         }
@@ -212,10 +278,12 @@ impl<D> State<D> {
 
 fn check_stop(reason: &str, answer: Option<&str>) -> Result<(), StateError> {
     match StopReason::parse(reason) {
-        StopReason::Other => Err(StateError(format!("state.stop_reason {reason:?} is not a stop reason"))),
-        StopReason::Final | StopReason::Success if answer.is_none_or(str::is_empty) => {
-            Err(StateError(format!("state.stop_reason {reason} needs a final_result")))
-        }
+        StopReason::Other => Err(StateError(format!(
+            "state.stop_reason {reason:?} is not a stop reason"
+        ))),
+        StopReason::Final | StopReason::Success if answer.is_none_or(str::is_empty) => Err(
+            StateError(format!("state.stop_reason {reason} needs a final_result")),
+        ),
         _ => Ok(()),
     }
 }
@@ -235,7 +303,9 @@ impl Snapshot {
     pub(super) fn check_names(&self) -> Result<(), StateError> {
         for name in BUILT_IN {
             if self.0.iter().filter(|(key, _)| key == name).count() > 1 {
-                return Err(StateError(format!("the agent's data has a field {name:?}, which every state has")));
+                return Err(StateError(format!(
+                    "the agent's data has a field {name:?}, which every state has"
+                )));
             }
         }
         Ok(())
@@ -245,19 +315,28 @@ impl Snapshot {
     pub(super) fn signature(&self) -> u64 {
         let counted = |key: &str| !matches!(key, "current_step" | "metrics");
         let fields = self.0.iter().filter(|(key, _)| counted(key));
-        fields.fold(0, |hash, (key, text)| hash.rotate_left(5) ^ text_hash(key) ^ text_hash(text.get()).rotate_left(17))
+        fields.fold(0, |hash, (key, text)| {
+            hash.rotate_left(5) ^ text_hash(key) ^ text_hash(text.get()).rotate_left(17)
+        })
     }
 
     /// Replaces this by `next` and returns what changed.
     pub(super) fn advance(&mut self, next: Snapshot) -> StateDiff {
-        let same_shape = self.0.len() == next.0.len() && self.0.iter().zip(&next.0).all(|(a, b)| a.0 == b.0);
+        let same_shape =
+            self.0.len() == next.0.len() && self.0.iter().zip(&next.0).all(|(a, b)| a.0 == b.0);
         let before = std::mem::replace(self, next);
-        let null = || RawValue::from_string("null".to_owned()).unwrap_or_else(|_| Box::<RawValue>::default());
+        let null = || {
+            RawValue::from_string("null".to_owned()).unwrap_or_else(|_| Box::<RawValue>::default())
+        };
         let mut changes = Vec::new();
         if same_shape {
             for ((key, before), (_, after)) in before.0.into_iter().zip(&self.0) {
                 if before.get() != after.get() {
-                    changes.push(Change { key, before, after: after.clone() });
+                    changes.push(Change {
+                        key,
+                        before,
+                        after: after.clone(),
+                    });
                 }
             }
             return StateDiff(changes);
@@ -269,26 +348,43 @@ impl Snapshot {
                 Some(at) => {
                     let (key, before) = old.swap_remove(at);
                     if before.get() != after.get() {
-                        changes.push(Change { key, before, after: after.clone() });
+                        changes.push(Change {
+                            key,
+                            before,
+                            after: after.clone(),
+                        });
                     }
                 }
-                None => changes.push(Change { key: key.clone(), before: null(), after: after.clone() }),
+                None => changes.push(Change {
+                    key: key.clone(),
+                    before: null(),
+                    after: after.clone(),
+                }),
             }
         }
-        changes.extend(old.into_iter().map(|(key, before)| Change { key, before, after: null() }));
+        changes.extend(old.into_iter().map(|(key, before)| Change {
+            key,
+            before,
+            after: null(),
+        }));
         StateDiff(changes)
     }
 
     /// A field's JSON text.
     pub(super) fn get(&self, field: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == field).map(|(_, text)| text.get())
+        self.0
+            .iter()
+            .find(|(key, _)| key == field)
+            .map(|(_, text)| text.get())
     }
 
     /// Sets a field; false where there is none of this name.
     pub(super) fn set(&mut self, field: &str, value: &Value) -> bool {
         let slot = self.0.iter_mut().find(|(key, _)| key == field);
         let text = serde_json::value::to_raw_value(value).ok();
-        slot.zip(text).map(|((_, slot), text)| *slot = text).is_some()
+        slot.zip(text)
+            .map(|((_, slot), text)| *slot = text)
+            .is_some()
     }
 
     /// Makes the state again that this was taken of, as far as it can be written.
@@ -343,7 +439,13 @@ impl Serialize for StateDiff {
         }
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for change in &self.0 {
-            map.serialize_entry(&change.key, &Pair { before: &change.before, after: &change.after })?;
+            map.serialize_entry(
+                &change.key,
+                &Pair {
+                    before: &change.before,
+                    after: &change.after,
+                },
+            )?;
         }
         map.end()
     }

@@ -66,7 +66,13 @@ impl<A: Agent> Session<A> {
     /// Asks the rules at a gate.
     fn ask(&mut self, gate: Gate, facts: &mut StepFacts) -> Ruling {
         self.outside(gate, facts);
-        self.rules.check(gate, &mut self.run.stats, facts, &self.state, self.talk.texts())
+        self.rules.check(
+            gate,
+            &mut self.run.stats,
+            facts,
+            &self.state,
+            self.talk.texts(),
+        )
     }
 
     /// Whether the run was cancelled before this step came to an end of its own.
@@ -92,10 +98,20 @@ impl<A: Agent> Session<A> {
                     final_answer: Option<&'a str>,
                 }
                 let answer = decision.final_answer.as_deref();
-                let ready = Ready { mode: decision.mode, actions: &decision.actions, final_answer: answer };
+                let ready = Ready {
+                    mode: decision.mode,
+                    actions: &decision.actions,
+                    final_answer: answer,
+                };
                 self.emit(step, "DECIDE", "decision_ready", ready);
                 let facts = &mut record.facts;
-                facts.actions = Some(decision.actions.iter().map(|action| action.name.clone()).collect());
+                facts.actions = Some(
+                    decision
+                        .actions
+                        .iter()
+                        .map(|action| action.name.clone())
+                        .collect(),
+                );
                 facts.candidate = decision.mode == Mode::Final;
                 if facts.candidate {
                     facts.final_answer.clone_from(&decision.final_answer);
@@ -106,15 +122,21 @@ impl<A: Agent> Session<A> {
             Err(NoDecision::Failed(fault)) => self.fail(record, Phase::Decide, fault),
             Err(NoDecision::Ended) => {}
             Err(NoDecision::Overflow(why)) => {
-                record.facts.force(Gate::AfterDecide, Source::Error, Code::ContextOverflow, why);
+                record
+                    .facts
+                    .force(Gate::AfterDecide, Source::Error, Code::ContextOverflow, why);
             }
         }
     }
 
     async fn observe(&mut self, record: &mut StepRecord) -> Result<(), NoDecision> {
-        let Some(env) = &mut self.parts.env else { return Ok(()) };
+        let Some(env) = &mut self.parts.env else {
+            return Ok(());
+        };
         let observed = self.parts.cancel.guard(async { env.observe().await }).await;
-        record.observation = self.env_gave("could not be observed", observed).ok_or(NoDecision::Ended)?;
+        record.observation = self
+            .env_gave("could not be observed", observed)
+            .ok_or(NoDecision::Ended)?;
         Ok(())
     }
 
@@ -132,7 +154,9 @@ impl<A: Agent> Session<A> {
     fn env_failed(&mut self, what: &str, why: &str) {
         let name = self.parts.env.as_ref().map_or("", |env| env.name());
         let wrong = format!("the environment {name} {what}: {why}");
-        self.run.fault.get_or_insert((Source::Error, Code::EnvFailed, wrong));
+        self.run
+            .fault
+            .get_or_insert((Source::Error, Code::EnvFailed, wrong));
     }
 
     async fn decide(&mut self, record: &mut StepRecord) -> Result<Decision, NoDecision> {
@@ -141,14 +165,19 @@ impl<A: Agent> Session<A> {
         }
         let cx = cx(&self.run, &self.parts, &self.talk, &self.feedback, record);
         let (agent, state) = (&mut self.agent, &self.state);
-        let decided = self.parts.cancel.guard(async { agent.decide(state, &cx).await }).await?;
+        let decided = self
+            .parts
+            .cancel
+            .guard(async { agent.decide(state, &cx).await })
+            .await?;
         let decided = decided.map_err(Fault::from)?;
         let decision = match decided {
             Some(decision) => decision,
             None => self.ask_model(record).await?,
         };
         let selector = &*self.parts.selector;
-        let decision = caught_now(|| decision.resolve(selector)).map_err(|text| Fault::new("panic", text).fatal())?;
+        let decision = caught_now(|| decision.resolve(selector))
+            .map_err(|text| Fault::new("panic", text).fatal())?;
         let decision = decision.and_then(|decision| decision.validate().map(|()| decision));
         Ok(decision.map_err(|wrong| Fault::new("invalid_decision", wrong))?)
     }
@@ -162,7 +191,10 @@ impl<A: Agent> Session<A> {
             let mut room = MAX_STEP_BYTES;
             let mut ended = false;
             let mut place = 0;
-            while let Some((part, _)) = self.tools.first_part(decision.actions.get(place..).unwrap_or_default()) {
+            while let Some((part, _)) = self
+                .tools
+                .first_part(decision.actions.get(place..).unwrap_or_default())
+            {
                 // The result of a call that is not made; one that may be made waits until all of its part were asked for.
                 let mut refused = Vec::with_capacity(part.len());
                 let mut admitted = Vec::with_capacity(part.len());
@@ -173,7 +205,10 @@ impl<A: Agent> Session<A> {
                         refused.push(Some(ToolResult::skipped(action)));
                         continue;
                     }
-                    match self.admit(step, at, action, &mut record.facts.waited_ms).await {
+                    match self
+                        .admit(step, at, action, &mut record.facts.waited_ms)
+                        .await
+                    {
                         Admitted::AsIs => admitted.push(Cow::Borrowed(action)),
                         Admitted::Changed(other) => admitted.push(Cow::Owned(other)),
                         Admitted::Refused(result) => {
@@ -182,7 +217,12 @@ impl<A: Agent> Session<A> {
                         }
                         Admitted::Ended(why) => {
                             refused.push(Some(ToolResult::refused(action, &why)));
-                            record.facts.force(Gate::AfterStep, Source::Policy, Code::from("guard_stop"), why);
+                            record.facts.force(
+                                Gate::AfterStep,
+                                Source::Policy,
+                                Code::from("guard_stop"),
+                                why,
+                            );
                             ended = true;
                             continue;
                         }
@@ -202,11 +242,21 @@ impl<A: Agent> Session<A> {
                     state: Some(&self.snapshot),
                     env: self.shared.as_ref(),
                 };
-                let made = self.tools.call_all(&admitted, cx, &*self.run.clock, &self.parts.cancel).await;
+                let made = self
+                    .tools
+                    .call_all(&admitted, cx, &*self.run.clock, &self.parts.cancel)
+                    .await;
                 let mut made = made.into_iter();
-                for mut result in refused.into_iter().filter_map(|refused| refused.or_else(|| made.next())) {
+                for mut result in refused
+                    .into_iter()
+                    .filter_map(|refused| refused.or_else(|| made.next()))
+                {
                     room -= result.fit(room).min(room);
-                    self.tell(&Moment::Result { step, place: results.len(), result: &result });
+                    self.tell(&Moment::Result {
+                        step,
+                        place: results.len(),
+                        result: &result,
+                    });
                     results.push(result);
                 }
             }
@@ -226,27 +276,44 @@ impl<A: Agent> Session<A> {
     async fn step_env(&mut self, record: &StepRecord) -> Option<EnvStep> {
         let decision = record.decision.as_ref()?;
         let env = self.parts.env.as_mut()?;
-        let stepped = self.parts.cancel.guard(async { env.step(decision, &record.results).await }).await;
+        let stepped = self
+            .parts
+            .cancel
+            .guard(async { env.step(decision, &record.results).await })
+            .await;
         let done = self.env_gave("failed", stepped)?;
         #[derive(Serialize)]
         struct Stepped<'a> {
             env_result: &'a EnvStep,
         }
-        self.emit(record.step, "ACT", "env_step", Stepped { env_result: &done });
+        self.emit(
+            record.step,
+            "ACT",
+            "env_step",
+            Stepped { env_result: &done },
+        );
         Some(done)
     }
 
     fn reduce(&mut self, record: &mut StepRecord, env: Option<&EnvStep>) {
-        let Some(decision) = record.decision.as_ref() else { return };
-        let done = Done { step: record.step, decision, results: &record.results, env };
+        let Some(decision) = record.decision.as_ref() else {
+            return;
+        };
+        let done = Done {
+            step: record.step,
+            decision,
+            results: &record.results,
+            env,
+        };
         let at = self.state.current_step;
         let reduced = caught_now(|| self.agent.reduce(&mut self.state, &done));
         let fault = match reduced {
             Ok(Ok(())) => match self.state.validate() {
                 Ok(()) if self.state.current_step == at => None,
-                Ok(()) => {
-                    Some(Fault::new("state_error", "the agent changed state.current_step, which the engine counts"))
-                }
+                Ok(()) => Some(Fault::new(
+                    "state_error",
+                    "the agent changed state.current_step, which the engine counts",
+                )),
                 Err(wrong) => Some(Fault::new("state_error", wrong.to_string())),
             },
             Ok(Err(error)) => Some(error.into()),
@@ -256,8 +323,10 @@ impl<A: Agent> Session<A> {
             None => self.emit(record.step, "REDUCE", "state_reduced", ()),
             Some(mut fault) => {
                 if let Err(wrong) = self.put_back() {
-                    fault =
-                        Fault::new("state_error", format!("{}; the state before is lost too: {wrong}", fault.message));
+                    fault = Fault::new(
+                        "state_error",
+                        format!("{}; the state before is lost too: {wrong}", fault.message),
+                    );
                     fault = fault.fatal();
                 }
                 self.fail(record, Phase::Reduce, fault);
@@ -278,7 +347,9 @@ impl<A: Agent> Session<A> {
         let stops = caught_now(|| self.agent.should_stop(&self.state));
         let stops = stops.unwrap_or_else(|text| {
             let wrong = format!("the agent's should_stop failed: {text}");
-            self.run.fault.get_or_insert((Source::Error, Code::AgentFailed, wrong));
+            self.run
+                .fault
+                .get_or_insert((Source::Error, Code::AgentFailed, wrong));
             false
         });
         record.facts.agent_stop = stops;
@@ -287,7 +358,9 @@ impl<A: Agent> Session<A> {
                 None => record.facts.agent_stop = true,
                 Some(code) => {
                     let detail = format!("the agent set its stop reason to {reason}");
-                    record.facts.force(Gate::AfterStep, Source::Agent, code, detail);
+                    record
+                        .facts
+                        .force(Gate::AfterStep, Source::Agent, code, detail);
                 }
             }
         }
@@ -299,45 +372,79 @@ impl<A: Agent> Session<A> {
         }
         if !record.facts.candidate {
             // What ends under another reason is kept, and is no answer to be judged.
-            let is_answer = matches!(self.state.stop_reason.as_deref(), None | Some("final" | "success"));
-            let set = self.state.final_result.clone().filter(|answer| is_answer && !answer.trim().is_empty());
+            let is_answer = matches!(
+                self.state.stop_reason.as_deref(),
+                None | Some("final" | "success")
+            );
+            let set = self
+                .state
+                .final_result
+                .clone()
+                .filter(|answer| is_answer && !answer.trim().is_empty());
             record.facts.final_answer = set;
         }
-        let all_failed = !record.results.is_empty() && record.results.iter().all(|result| !result.is_ok());
-        let ends = record.facts.agent_stop || record.facts.env_terminal || record.facts.final_answer.is_some();
+        let all_failed =
+            !record.results.is_empty() && record.results.iter().all(|result| !result.is_ok());
+        let ends = record.facts.agent_stop
+            || record.facts.env_terminal
+            || record.facts.final_answer.is_some();
         if all_failed && !ends && !self.is_interrupted(record) && record.facts.error.is_none() {
             // The agent sees the failures and the run goes on; in a row they count as failed steps.
-            let message = record.results.first().map(ToolResult::text).unwrap_or_default();
-            record.facts.error = Some(StepError { phase: Phase::Act, message, recovered: true });
+            let message = record
+                .results
+                .first()
+                .map(ToolResult::text)
+                .unwrap_or_default();
+            record.facts.error = Some(StepError {
+                phase: Phase::Act,
+                message,
+                recovered: true,
+            });
         }
         self.state.current_step += 1;
         match Snapshot::of(&self.state) {
             Ok(next) => {
-                let custom = self.parts.signature.as_ref().map(|signature| caught_now(|| signature(&self.state)));
+                let custom = self
+                    .parts
+                    .signature
+                    .as_ref()
+                    .map(|signature| caught_now(|| signature(&self.state)));
                 // 53 bits, so that readers whose numbers are doubles keep it whole.
                 record.facts.signature = match custom {
                     None => Some(next.signature() >> 11),
                     Some(Ok(hash)) => Some(hash >> 11),
                     Some(Err(text)) => {
                         let wrong = format!("the state's signature failed: {text}");
-                        self.run.fault.get_or_insert((Source::Error, Code::AgentFailed, wrong));
+                        self.run
+                            .fault
+                            .get_or_insert((Source::Error, Code::AgentFailed, wrong));
                         None
                     }
                 };
                 Some(next)
             }
             Err(wrong) => {
-                self.run.fault.get_or_insert((Source::Error, Code::AgentFailed, wrong.to_string()));
+                self.run
+                    .fault
+                    .get_or_insert((Source::Error, Code::AgentFailed, wrong.to_string()));
                 None
             }
         }
     }
 
     /// Writes the step down and says whether the run goes on.
-    fn end_step(&mut self, mut record: StepRecord, ruling: Ruling, mut next: Option<Snapshot>) -> Option<StopVerdict> {
+    fn end_step(
+        &mut self,
+        mut record: StepRecord,
+        ruling: Ruling,
+        mut next: Option<Snapshot>,
+    ) -> Option<StopVerdict> {
         let step = record.step;
         for refusal in &ruling.refused {
-            self.feedback.push(format!("The answer was not accepted: {}", refusal.reading.detail));
+            self.feedback.push(format!(
+                "The answer was not accepted: {}",
+                refusal.reading.detail
+            ));
         }
         if self.settle(&record, &ruling) {
             next = Snapshot::of(&self.state).ok().or(next);
@@ -351,7 +458,9 @@ impl<A: Agent> Session<A> {
             #[serde(skip_serializing_if = "Vec::is_empty")]
             feedback: Vec<String>,
         }
-        let minded = GoesOn { feedback: self.feedback.clone() };
+        let minded = GoesOn {
+            feedback: self.feedback.clone(),
+        };
         #[derive(Serialize)]
         struct Stopped<'a> {
             #[serde(flatten)]
@@ -379,25 +488,45 @@ impl<A: Agent> Session<A> {
         }
         let run = &mut self.run;
         record.tokens_total = run.stats.tokens.total();
-        run.log.step(self.agent.name(), record, || run.clock.now_us());
-        self.hear(|run, state| Some(Moment::AfterStep { record: run.log.steps.last()?, state }));
+        run.log
+            .step(self.agent.name(), record, || run.clock.now_us());
+        self.hear(|run, state| {
+            Some(Moment::AfterStep {
+                record: run.log.steps.last()?,
+                state,
+            })
+        });
         ruling.verdict
     }
 
     /// Puts what the rules said into the state; whether that changed it. An answer that nobody accepted is a text.
     fn settle(&mut self, record: &StepRecord, ruling: &Ruling) -> bool {
-        let completed = ruling.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Outcome::Completed);
+        let completed = ruling
+            .verdict
+            .as_ref()
+            .is_some_and(|verdict| verdict.outcome == Outcome::Completed);
         let refused = !ruling.refused.is_empty();
         let ended = ruling.verdict.is_some();
         let mut changed = ended;
-        let is_agents = ruling.verdict.as_ref().is_some_and(|verdict| verdict.source == Source::Agent);
-        if let Some(answer) = self.state.final_result.take_if(|_| refused || (ended && !completed && !is_agents)) {
+        let is_agents = ruling
+            .verdict
+            .as_ref()
+            .is_some_and(|verdict| verdict.source == Source::Agent);
+        if let Some(answer) = self
+            .state
+            .final_result
+            .take_if(|_| refused || (ended && !completed && !is_agents))
+        {
             self.run.last_text = Some(answer);
             changed = true;
         }
         if let Some(verdict) = &ruling.verdict {
-            if matches!(verdict.source, Source::Decision | Source::Completion) && record.facts.candidate {
-                self.state.final_result.clone_from(&record.facts.final_answer);
+            if matches!(verdict.source, Source::Decision | Source::Completion)
+                && record.facts.candidate
+            {
+                self.state
+                    .final_result
+                    .clone_from(&record.facts.final_answer);
             }
             self.state.stop_reason = Some(verdict.stop_reason.clone());
         }

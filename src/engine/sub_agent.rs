@@ -60,7 +60,9 @@ pub struct Delegated {
 
 impl<F> std::fmt::Debug for SubAgent<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SubAgent").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("SubAgent")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -71,8 +73,17 @@ impl<F> SubAgent<F> {
         F: Fn() -> Builder<A> + Send + Sync,
     {
         // Its own limits end it.
-        let limits = ToolLimits { timeout: None, ..ToolLimits::default() };
-        Self { name: name.into(), description: description.into(), limits, make, started: AtomicU64::new(0) }
+        let limits = ToolLimits {
+            timeout: None,
+            ..ToolLimits::default()
+        };
+        Self {
+            name: name.into(),
+            description: description.into(),
+            limits,
+            make,
+            started: AtomicU64::new(0),
+        }
     }
 
     /// Sets how long a call may take.
@@ -88,8 +99,12 @@ impl<F> SubAgent<F> {
         F: Fn() -> Builder<A>,
     {
         let builder = (self.make)().cancel(cx.cancel());
-        let place = cx.run.and_then(|run| Some((run.parent()?, run.file_name()?.to_string_lossy())));
-        let Some((root, parent)) = place else { return Ok((builder.build()?, None)) };
+        let place = cx
+            .run
+            .and_then(|run| Some((run.parent()?, run.file_name()?.to_string_lossy())));
+        let Some((root, parent)) = place else {
+            return Ok((builder.build()?, None));
+        };
         // Calls of one step, attempts, and a step that is done anew have runs of their own.
         let id = loop {
             let place = self.started.fetch_add(1, Ordering::Relaxed);
@@ -98,7 +113,10 @@ impl<F> SubAgent<F> {
                 break id;
             }
         };
-        let engine = builder.record(RunWriter::create(root, &id)?).parent(parent).build()?;
+        let engine = builder
+            .record(RunWriter::create(root, &id)?)
+            .parent(parent)
+            .build()?;
         Ok((engine, Some(id)))
     }
 }
@@ -128,13 +146,22 @@ where
         true
     }
 
-    async fn call(&self, asked: Delegation, cx: ToolCx<'_>) -> std::result::Result<Delegated, ToolError> {
+    async fn call(
+        &self,
+        asked: Delegation,
+        cx: ToolCx<'_>,
+    ) -> std::result::Result<Delegated, ToolError> {
         let (engine, run_id) = self.begin(cx)?;
         let result = Box::pin(engine.run(asked.task)).await;
         match result.require_answer() {
-            Ok(answer) => Ok(Delegated { answer: answer.to_owned(), run_id }),
+            Ok(answer) => Ok(Delegated {
+                answer: answer.to_owned(),
+                run_id,
+            }),
             Err(none) => {
-                let place = run_id.map(|id| format!("; its run is {id}")).unwrap_or_default();
+                let place = run_id
+                    .map(|id| format!("; its run is {id}"))
+                    .unwrap_or_default();
                 Err(ToolError::new(format!("{none}{place}")))
             }
         }
@@ -144,7 +171,15 @@ where
 /// A name that a directory may have in it.
 fn plain(name: &str) -> String {
     let letters = name.chars().take(40);
-    letters.map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
+    letters
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() {
+                letter
+            } else {
+                '_'
+            }
+        })
+        .collect()
 }
 
 /// Runs many tasks, each on an engine that `make` begins for it, so that no counter of one run reaches another; at most
@@ -182,5 +217,8 @@ pub async fn run_all<A: Agent + 'static>(
         }
     }
     let lost = || Err(Error::new(Kind::Bug, "the run ended without a result"));
-    results.into_iter().map(|result| result.unwrap_or_else(lost)).collect()
+    results
+        .into_iter()
+        .map(|result| result.unwrap_or_else(lost))
+        .collect()
 }

@@ -32,8 +32,12 @@ impl Conversation {
     pub(super) fn new(parser: Option<&dyn Parser>, tools: Vec<ToolSpec>) -> Self {
         let instructions = parser.map(|parser| parser.instructions(&tools));
         let tools = if parser.is_some() { Vec::new() } else { tools };
-        let bytes: usize =
-            tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.parameters.to_string().len()).sum();
+        let bytes: usize = tools
+            .iter()
+            .map(|tool| {
+                tool.name.len() + tool.description.len() + tool.parameters.to_string().len()
+            })
+            .sum();
         Self {
             history: History::default(),
             tools,
@@ -71,10 +75,17 @@ impl Conversation {
         let mut words = Vec::new();
         let mut answers = Vec::new();
         for (action, result) in actions.iter().zip(results) {
-            let open = action.id.as_ref().and_then(|id| self.open.iter().position(|open| open == id));
+            let open = action
+                .id
+                .as_ref()
+                .and_then(|id| self.open.iter().position(|open| open == id));
             match open {
                 Some(at) => answers.push(Message::tool(self.open.swap_remove(at), result.text())),
-                None => words.push(Message::user(format!("{} gave: {}", action.name, result.text()))),
+                None => words.push(Message::user(format!(
+                    "{} gave: {}",
+                    action.name,
+                    result.text()
+                ))),
             }
         }
         // Answers must follow the calls at once.
@@ -85,7 +96,10 @@ impl Conversation {
 
     /// Answers the calls that were not carried out.
     pub(super) fn close(&mut self) {
-        let answers = self.open.drain(..).map(|id| Message::tool(id, "error: the call was not carried out"));
+        let answers = self
+            .open
+            .drain(..)
+            .map(|id| Message::tool(id, "error: the call was not carried out"));
         let answers: Vec<_> = answers.collect();
         self.add(answers);
     }
@@ -103,7 +117,10 @@ impl Conversation {
     pub(super) fn add_turn(&mut self, system: Option<String>, user: String) -> Vec<Message> {
         self.close();
         let mut new: Vec<Message> = self.instruct(system).into_iter().collect();
-        let ends_with_user = self.history.last().is_some_and(|last| last.role != Role::Assistant);
+        let ends_with_user = self
+            .history
+            .last()
+            .is_some_and(|last| last.role != Role::Assistant);
         if !user.is_empty() {
             new.push(Message::user(user));
         } else if !ends_with_user && self.early.is_empty() {
@@ -117,7 +134,10 @@ impl Conversation {
     /// The system message, where it is new or changed.
     fn instruct(&mut self, prompt: Option<String>) -> Option<Message> {
         let parts = [prompt, self.instructions.clone()].into_iter().flatten();
-        let system = parts.filter(|part| !part.trim().is_empty()).collect::<Vec<_>>().join("\n\n");
+        let system = parts
+            .filter(|part| !part.trim().is_empty())
+            .collect::<Vec<_>>()
+            .join("\n\n");
         let is_new = self.system.as_deref() != Some(&*system);
         self.system = Some(system.clone());
         (is_new && !system.is_empty()).then(|| Message::system(system))
@@ -125,11 +145,29 @@ impl Conversation {
 
     /// The request that tells `new` after what the policy lets through, and its tokens, estimated.
     pub(super) fn request(&self, new: &[Message], policy: &dyn HistoryPolicy) -> (Request, u64) {
-        let system = self.system.iter().filter(|system| !system.is_empty()).map(Message::system);
-        let new = new.iter().filter(|message| message.role != Role::System).cloned();
-        let messages: Vec<_> = system.chain(policy.select(&self.history.turns())).chain(new).collect();
-        let tokens = messages.iter().map(Message::estimated_tokens).sum::<u64>() + self.tools_tokens;
-        (Request { messages, tools: self.tools.clone(), time_left: None }, tokens)
+        let system = self
+            .system
+            .iter()
+            .filter(|system| !system.is_empty())
+            .map(Message::system);
+        let new = new
+            .iter()
+            .filter(|message| message.role != Role::System)
+            .cloned();
+        let messages: Vec<_> = system
+            .chain(policy.select(&self.history.turns()))
+            .chain(new)
+            .collect();
+        let tokens =
+            messages.iter().map(Message::estimated_tokens).sum::<u64>() + self.tools_tokens;
+        (
+            Request {
+                messages,
+                tools: self.tools.clone(),
+                time_left: None,
+            },
+            tokens,
+        )
     }
 
     /// Takes in what was said in a step of an earlier time.
@@ -140,7 +178,9 @@ impl Conversation {
                 Exchange::Asked(messages) => {
                     self.close();
                     let system = messages.iter().find(|message| message.role == Role::System);
-                    self.system = system.map(|system| system.content.clone()).or(self.system.take());
+                    self.system = system
+                        .map(|system| system.content.clone())
+                        .or(self.system.take());
                     new = messages;
                 }
                 Exchange::Shortened => drop(self.shrink()),
@@ -159,13 +199,20 @@ impl Conversation {
 
     /// Takes in a turn: what was new, and what the model said to it.
     pub(super) fn push(&mut self, new: Vec<Message>, reply: &Reply) {
-        let mut turn: Vec<_> = new.into_iter().filter(|message| message.role != Role::System).collect();
+        let mut turn: Vec<_> = new
+            .into_iter()
+            .filter(|message| message.role != Role::System)
+            .collect();
         turn.push(reply.message());
         self.history.push(turn);
         if !reply.text.trim().is_empty() {
             self.texts.push(reply.text.clone());
         }
-        self.open = reply.tool_calls.iter().map(|call| call.id.clone()).collect();
+        self.open = reply
+            .tool_calls
+            .iter()
+            .map(|call| call.id.clone())
+            .collect();
         self.early.clear();
         self.replacement = None;
     }

@@ -93,12 +93,24 @@ pub enum ResourceKind {
 impl Resource {
     /// A file or another thing with a path.
     pub fn at(kind: ResourceKind, path: impl Into<String>) -> Self {
-        Self { kind, path: Some(path.into()), uri: None, mount_to: None, required: false }
+        Self {
+            kind,
+            path: Some(path.into()),
+            uri: None,
+            mount_to: None,
+            required: false,
+        }
     }
 
     /// An address.
     pub fn url(uri: impl Into<String>) -> Self {
-        Self { kind: ResourceKind::Url, path: None, uri: Some(uri.into()), mount_to: None, required: false }
+        Self {
+            kind: ResourceKind::Url,
+            path: None,
+            uri: Some(uri.into()),
+            mount_to: None,
+            required: false,
+        }
     }
 
     /// Says where in the workspace it is copied to before the first step.
@@ -143,8 +155,16 @@ pub struct TaskIssue {
 }
 
 impl TaskIssue {
-    pub(super) fn new(code: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), field: field.into() }
+    pub(super) fn new(
+        code: &'static str,
+        field: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            field: field.into(),
+        }
     }
 
     /// Whether the environment is to blame.
@@ -168,7 +188,10 @@ impl From<String> for Task {
 impl Task {
     /// A task of words alone.
     pub fn new(objective: impl Into<String>) -> Self {
-        Self { objective: objective.into(), ..Self::default() }
+        Self {
+            objective: objective.into(),
+            ..Self::default()
+        }
     }
 
     /// Names it.
@@ -209,7 +232,10 @@ impl Task {
     /// Names the environment it needs.
     #[must_use]
     pub fn needs(mut self, capability: impl Into<String>) -> Self {
-        self.env_spec.get_or_insert_default().capabilities.push(capability.into());
+        self.env_spec
+            .get_or_insert_default()
+            .capabilities
+            .push(capability.into());
         self
     }
 
@@ -246,14 +272,33 @@ impl Task {
     pub fn issues(&self, workspace: Option<&Path>) -> Vec<TaskIssue> {
         let mut issues = Vec::new();
         if self.id.as_deref().is_some_and(|id| id.trim().is_empty()) {
-            issues.push(TaskIssue::new("TASK_ID_INVALID", "id", "the id is empty; leave it out or give one"));
+            issues.push(TaskIssue::new(
+                "TASK_ID_INVALID",
+                "id",
+                "the id is empty; leave it out or give one",
+            ));
         }
         if self.objective.trim().is_empty() {
-            issues.push(TaskIssue::new("TASK_OBJECTIVE_INVALID", "objective", "the task does not say what to do"));
+            issues.push(TaskIssue::new(
+                "TASK_OBJECTIVE_INVALID",
+                "objective",
+                "the task does not say what to do",
+            ));
         }
-        if self.budget.max_runtime_seconds.is_some_and(|limit| !(limit.is_finite() && limit >= 0.0)) {
-            let message = format!("{:?} is no time in seconds", self.budget.max_runtime_seconds.unwrap_or_default());
-            issues.push(TaskIssue::new("TASK_BUDGET_RUNTIME_INVALID", "budget.max_runtime_seconds", message));
+        if self
+            .budget
+            .max_runtime_seconds
+            .is_some_and(|limit| !(limit.is_finite() && limit >= 0.0))
+        {
+            let message = format!(
+                "{:?} is no time in seconds",
+                self.budget.max_runtime_seconds.unwrap_or_default()
+            );
+            issues.push(TaskIssue::new(
+                "TASK_BUDGET_RUNTIME_INVALID",
+                "budget.max_runtime_seconds",
+                message,
+            ));
         }
         for (place, resource) in self.resources.iter().enumerate() {
             resource.check(place, workspace, &mut issues);
@@ -267,8 +312,13 @@ impl Task {
         if let Some(steps) = self.budget.max_steps {
             budget = budget.steps(steps, Origin::Task);
         }
-        if let Some(seconds) = self.budget.max_runtime_seconds.filter(|limit| limit.is_finite() && *limit >= 0.0) {
-            let time = std::time::Duration::try_from_secs_f64(seconds).unwrap_or(std::time::Duration::MAX);
+        if let Some(seconds) = self
+            .budget
+            .max_runtime_seconds
+            .filter(|limit| limit.is_finite() && *limit >= 0.0)
+        {
+            let time =
+                std::time::Duration::try_from_secs_f64(seconds).unwrap_or(std::time::Duration::MAX);
             budget = budget.time(time, Origin::Task);
         }
         if let Some(tokens) = self.budget.max_tokens {
@@ -281,26 +331,49 @@ impl Task {
 impl Resource {
     fn check(&self, place: usize, workspace: Option<&Path>, issues: &mut Vec<TaskIssue>) {
         let field = format!("resources[{place}]");
-        let place = self.path.as_deref().or(self.uri.as_deref()).filter(|place| !place.trim().is_empty());
+        let place = self
+            .path
+            .as_deref()
+            .or(self.uri.as_deref())
+            .filter(|place| !place.trim().is_empty());
         let Some(place) = place else {
             let message = "needs a path or a uri";
-            issues.push(TaskIssue::new("TASK_RESOURCE_LOCATOR_MISSING", field, message));
+            issues.push(TaskIssue::new(
+                "TASK_RESOURCE_LOCATOR_MISSING",
+                field,
+                message,
+            ));
             return;
         };
-        if let Some(wrong) = self.mount_to.as_deref().and_then(|to| self.wrong_mount(to, workspace)) {
-            issues.push(TaskIssue::new("TASK_RESOURCE_MOUNT_INVALID", field.clone(), wrong));
+        if let Some(wrong) = self
+            .mount_to
+            .as_deref()
+            .and_then(|to| self.wrong_mount(to, workspace))
+        {
+            issues.push(TaskIssue::new(
+                "TASK_RESOURCE_MOUNT_INVALID",
+                field.clone(),
+                wrong,
+            ));
         }
         if !self.required || self.path.is_none() {
             return;
         }
-        let path = workspace.map_or_else(|| Path::new(place).to_owned(), |workspace| workspace.join(place));
+        let path = workspace.map_or_else(
+            || Path::new(place).to_owned(),
+            |workspace| workspace.join(place),
+        );
         let there = match self.kind {
             ResourceKind::Dir => path.is_dir(),
             ResourceKind::File | ResourceKind::Image => path.is_file(),
             ResourceKind::Url | ResourceKind::Artifact => path.exists(),
         };
         if !there {
-            let kind = if self.kind == ResourceKind::Dir { "directory" } else { "file" };
+            let kind = if self.kind == ResourceKind::Dir {
+                "directory"
+            } else {
+                "file"
+            };
             let message = format!("the required {kind} {place:?} is not there");
             issues.push(TaskIssue::new("TASK_RESOURCE_MISSING", field, message));
         }
@@ -309,12 +382,19 @@ impl Resource {
     /// Why it cannot be copied to `to`.
     fn wrong_mount(&self, to: &str, workspace: Option<&Path>) -> Option<String> {
         if self.path.is_none() {
-            return Some(format!("what is to be at {to:?} has no path, and nothing is fetched from the network"));
+            return Some(format!(
+                "what is to be at {to:?} has no path, and nothing is fetched from the network"
+            ));
         }
         if workspace.is_none() {
-            return Some(format!("{to:?} is a place in the workspace, and the engine was given none"));
+            return Some(format!(
+                "{to:?} is a place in the workspace, and the engine was given none"
+            ));
         }
-        let is_inside = Path::new(to).components().all(|part| matches!(part, Component::Normal(_)));
-        (to.is_empty() || !is_inside).then(|| format!("{to:?} does not name a place inside of the workspace"))
+        let is_inside = Path::new(to)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+        (to.is_empty() || !is_inside)
+            .then(|| format!("{to:?} does not name a place inside of the workspace"))
     }
 }

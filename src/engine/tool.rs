@@ -64,7 +64,11 @@ pub trait Tool: Send + Sync {
     fn description(&self) -> &str;
 
     /// Does it. A tool that blocks moves its work to [`tokio::task::spawn_blocking`](https://docs.rs/tokio/latest/tokio/task/fn.spawn_blocking.html).
-    fn call(&self, args: Self::Args, cx: ToolCx<'_>) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
+    fn call(
+        &self,
+        args: Self::Args,
+        cx: ToolCx<'_>,
+    ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
 
     /// The JSON Schema of its arguments. That of a tool which is known at run time only is a value: such a tool takes a
     /// [`serde_json::Map`] and gives its schema here. Nothing is held against it before the call.
@@ -111,7 +115,16 @@ pub struct ToolCx<'a> {
 impl<'a> ToolCx<'a> {
     /// A call outside of a run, to try a tool.
     pub fn alone(off_limits: &'a OffLimits) -> Self {
-        Self { step: 0, workspace: None, attempt: 0, off_limits, run: None, cancel: None, state: None, env: None }
+        Self {
+            step: 0,
+            workspace: None,
+            attempt: 0,
+            off_limits,
+            run: None,
+            cancel: None,
+            state: None,
+            env: None,
+        }
     }
 
     /// The handle that ends the run. Work that a tool moved elsewhere hears of the end by it; the call itself is dropped.
@@ -153,7 +166,11 @@ pub struct ToolLimits {
 impl Default for ToolLimits {
     /// A minute, no retries.
     fn default() -> Self {
-        Self { timeout: Some(Duration::from_secs(60)), retries: 0, backoff: Duration::from_millis(100) }
+        Self {
+            timeout: Some(Duration::from_secs(60)),
+            retries: 0,
+            backoff: Duration::from_millis(100),
+        }
     }
 }
 
@@ -171,7 +188,11 @@ pub struct ToolError {
 impl ToolError {
     /// A failure of the tool's own work.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { category: "runtime_error", message: message.into(), retryable: false }
+        Self {
+            category: "runtime_error",
+            message: message.into(),
+            retryable: false,
+        }
     }
 
     /// A failure of another sort.
@@ -208,7 +229,9 @@ fn schema_of<T: JsonSchema>() -> Value {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
-    let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>().to_value();
+    let mut schema = SchemaGenerator::new(settings)
+        .into_root_schema_for::<T>()
+        .to_value();
     if let Some(object) = schema.as_object_mut() {
         object.remove("title");
     }

@@ -61,19 +61,26 @@ impl Toolbox {
 
     /// What each tool needs of the environment.
     pub(super) fn needs(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
-        self.0.iter().map(|(name, tool)| (name.as_str(), tool.needs()))
+        self.0
+            .iter()
+            .map(|(name, tool)| (name.as_str(), tool.needs()))
     }
 
     /// The first actions, which are done before the others are asked for, and the others: one action, or several that may
     /// run together. `None` where there are none.
-    pub(super) fn first_part<'a>(&self, actions: &'a [Action]) -> Option<(&'a [Action], &'a [Action])> {
+    pub(super) fn first_part<'a>(
+        &self,
+        actions: &'a [Action],
+    ) -> Option<(&'a [Action], &'a [Action])> {
         let parallel = |action: &&Action| self.is_parallel(action);
         let together = actions.iter().take_while(parallel).count().max(1);
         actions.split_at_checked(together)
     }
 
     fn is_parallel(&self, action: &Action) -> bool {
-        self.0.get(&action.name).is_some_and(|tool| tool.is_parallel())
+        self.0
+            .get(&action.name)
+            .is_some_and(|tool| tool.is_parallel())
     }
 
     /// Does the actions of a part, at the same time; a failure of one is its own result. One that was changed into the
@@ -90,7 +97,9 @@ impl Toolbox {
             match part {
                 [action] => results.push(self.call(action, cx, clock, cancel).await),
                 together => {
-                    let calls = together.iter().map(|action| Box::pin(self.call(action, cx, clock, cancel)));
+                    let calls = together
+                        .iter()
+                        .map(|action| Box::pin(self.call(action, cx, clock, cancel)));
                     results.extend(all(calls.collect()).await);
                 }
             }
@@ -99,16 +108,32 @@ impl Toolbox {
     }
 
     /// Does one action.
-    pub(super) async fn call(&self, action: &Action, cx: ToolCx<'_>, clock: &dyn Clock, cancel: &Cancel) -> ToolResult {
+    pub(super) async fn call(
+        &self,
+        action: &Action,
+        cx: ToolCx<'_>,
+        clock: &dyn Clock,
+        cancel: &Cancel,
+    ) -> ToolResult {
         let start = clock.elapsed();
         let mut attempts = 0;
         let done = match self.0.get(&action.name) {
-            Some(tool) => self.attempt(&**tool, action, cx, clock, cancel, &mut attempts).await,
+            Some(tool) => {
+                self.attempt(&**tool, action, cx, clock, cancel, &mut attempts)
+                    .await
+            }
             None => {
                 let known: Vec<_> = self.0.keys().map(String::as_str).collect();
-                let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+                let known = if known.is_empty() {
+                    "there are none".to_owned()
+                } else {
+                    known.join(", ")
+                };
                 let message = format!("no tool is called {:?}; known tools: {known}", action.name);
-                Err((Status::Error, ToolError::new(message).category("tool_not_found")))
+                Err((
+                    Status::Error,
+                    ToolError::new(message).category("tool_not_found"),
+                ))
             }
         };
         let latency = clock.elapsed().saturating_sub(start);
@@ -120,11 +145,25 @@ impl Toolbox {
         match done {
             Ok(output) => {
                 let (output, cut) = bounded(output, MAX_RESULT_BYTES);
-                ToolResult { tool, status: Status::Success, output, cut, error: None, attempts, latency }
+                ToolResult {
+                    tool,
+                    status: Status::Success,
+                    output,
+                    cut,
+                    error: None,
+                    attempts,
+                    latency,
+                }
             }
-            Err((status, error)) => {
-                ToolResult { tool, status, output: Value::Null, cut: None, error: Some(error), attempts, latency }
-            }
+            Err((status, error)) => ToolResult {
+                tool,
+                status,
+                output: Value::Null,
+                cut: None,
+                error: Some(error),
+                attempts,
+                latency,
+            },
         }
     }
 
@@ -137,16 +176,21 @@ impl Toolbox {
         cancel: &Cancel,
         attempts: &mut u32,
     ) -> Result<Value, (Status, ToolError)> {
-        let limits =
-            caught_now(|| tool.limits()).map_err(|text| (Status::Error, ToolError::new(text).category("panic")))?;
+        let limits = caught_now(|| tool.limits())
+            .map_err(|text| (Status::Error, ToolError::new(text).category("panic")))?;
         let mut wait = limits.backoff;
         loop {
-            let cx = ToolCx { attempt: *attempts, ..cx };
+            let cx = ToolCx {
+                attempt: *attempts,
+                ..cx
+            };
             *attempts += 1;
             let work = async {
                 let work = tool.call(action.args.clone(), cx);
                 match limits.timeout {
-                    Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(timed_out(limit))),
+                    Some(limit) => tokio::time::timeout(limit, work)
+                        .await
+                        .unwrap_or_else(|_| Err(timed_out(limit))),
                     None => work.await,
                 }
             };
@@ -156,7 +200,11 @@ impl Toolbox {
                 Err(Lost::Panicked(text)) => ToolError::new(text).category("panic"),
                 Err(Lost::Cancelled) => return Err(cancelled()),
             };
-            let status = if error.category == "timeout" { Status::TimedOut } else { Status::Error };
+            let status = if error.category == "timeout" {
+                Status::TimedOut
+            } else {
+                Status::Error
+            };
             if !error.retryable || *attempts > limits.retries {
                 return Err((status, error));
             }
@@ -172,23 +220,36 @@ impl Toolbox {
 async fn all<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
     let mut done: Vec<_> = futures.iter().map(|_| None).collect();
     std::future::poll_fn(|waker| {
-        for (future, done) in futures.iter_mut().zip(&mut done).filter(|(_, done)| done.is_none()) {
+        for (future, done) in futures
+            .iter_mut()
+            .zip(&mut done)
+            .filter(|(_, done)| done.is_none())
+        {
             if let Poll::Ready(output) = Pin::new(future).poll(waker) {
                 *done = Some(output);
             }
         }
-        if done.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+        if done.iter().all(Option::is_some) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     })
     .await;
     done.into_iter().flatten().collect()
 }
 
 fn timed_out(limit: Duration) -> ToolError {
-    ToolError::new(format!("did not finish within {} ms", limit.as_millis())).category("timeout").retryable()
+    ToolError::new(format!("did not finish within {} ms", limit.as_millis()))
+        .category("timeout")
+        .retryable()
 }
 
 fn cancelled() -> (Status, ToolError) {
-    (Status::Cancelled, ToolError::new("the run was cancelled").category("cancelled"))
+    (
+        Status::Cancelled,
+        ToolError::new("the run was cancelled").category("cancelled"),
+    )
 }
 
 /// What one action gave.
@@ -229,7 +290,11 @@ impl ToolResult {
     /// An action that a guard refused.
     pub(super) fn refused(action: &Action, reason: &str) -> Self {
         let error = ToolError::new(format!("not allowed: {reason}")).category("denied");
-        Self { status: Status::Error, error: Some(error), ..Self::skipped(action) }
+        Self {
+            status: Status::Error,
+            error: Some(error),
+            ..Self::skipped(action)
+        }
     }
 
     /// Cuts the output to `room` bytes, or a little more, and tells how much of the room it takes.
@@ -290,8 +355,15 @@ fn bounded(output: Value, limit: usize) -> (Value, Option<usize>) {
     };
     let head = text.floor_char_boundary(limit / 10 * 7);
     let tail = text.floor_char_boundary(text.len() - limit / 10 * 3);
-    let (first, last) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
-    let cut = format!("{first}\n[... {} of {} bytes left out ...]\n{last}", tail - head, text.len());
+    let (first, last) = (
+        text.get(..head).unwrap_or_default(),
+        text.get(tail..).unwrap_or_default(),
+    );
+    let cut = format!(
+        "{first}\n[... {} of {} bytes left out ...]\n{last}",
+        tail - head,
+        text.len()
+    );
     (Value::String(cut), Some(text.len()))
 }
 
@@ -310,7 +382,11 @@ trait DynTool: Send + Sync {
     fn needs(&self) -> Vec<String>;
     fn is_parallel(&self) -> bool;
     fn limits(&self) -> ToolLimits;
-    fn call<'a>(&'a self, args: Map<String, Value>, cx: ToolCx<'a>) -> Boxed<'a, Result<Value, ToolError>>;
+    fn call<'a>(
+        &'a self,
+        args: Map<String, Value>,
+        cx: ToolCx<'a>,
+    ) -> Boxed<'a, Result<Value, ToolError>>;
 }
 
 impl<T: Tool> DynTool for T {
@@ -319,7 +395,10 @@ impl<T: Tool> DynTool for T {
     }
 
     fn needs(&self) -> Vec<String> {
-        Tool::needs(self).iter().map(|&need| need.to_owned()).collect()
+        Tool::needs(self)
+            .iter()
+            .map(|&need| need.to_owned())
+            .collect()
     }
 
     fn is_parallel(&self) -> bool {
@@ -330,7 +409,11 @@ impl<T: Tool> DynTool for T {
         Tool::limits(self)
     }
 
-    fn call<'a>(&'a self, args: Map<String, Value>, cx: ToolCx<'a>) -> Boxed<'a, Result<Value, ToolError>> {
+    fn call<'a>(
+        &'a self,
+        args: Map<String, Value>,
+        cx: ToolCx<'a>,
+    ) -> Boxed<'a, Result<Value, ToolError>> {
         Box::pin(async move {
             // A tool without arguments may call them `()`, which is JSON's null.
             let args = match args.is_empty() {
@@ -338,9 +421,12 @@ impl<T: Tool> DynTool for T {
                     .or_else(|wrong| T::Args::deserialize(Value::Null).map_err(|_| wrong)),
                 false => T::Args::deserialize(Value::Object(args)),
             };
-            let args = args
-                .map_err(|wrong| ToolError::new(format!("wrong arguments: {wrong}")).category("invalid_arguments"))?;
-            Tool::call(self, args, cx).await.map(|output| to_value_lossy(&output))
+            let args = args.map_err(|wrong| {
+                ToolError::new(format!("wrong arguments: {wrong}")).category("invalid_arguments")
+            })?;
+            Tool::call(self, args, cx)
+                .await
+                .map(|output| to_value_lossy(&output))
         })
     }
 }

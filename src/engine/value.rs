@@ -8,8 +8,10 @@ use crate::model::strict::{NonFinite, write_json};
 /// The value as JSON, where NaN and the infinities become text; a value that cannot be JSON becomes a text that says so.
 pub(super) fn to_value_lossy<T: Serialize + ?Sized>(value: &T) -> Value {
     let mut text = Vec::new();
-    let written = write_json(value, NonFinite::AsText, &mut text).map_err(|wrong| wrong.to_string());
-    let read = written.and_then(|()| serde_json::from_slice(&text).map_err(|wrong| wrong.to_string()));
+    let written =
+        write_json(value, NonFinite::AsText, &mut text).map_err(|wrong| wrong.to_string());
+    let read =
+        written.and_then(|()| serde_json::from_slice(&text).map_err(|wrong| wrong.to_string()));
     read.unwrap_or_else(|wrong| Value::String(format!("[not JSON: {wrong}]")))
 }
 

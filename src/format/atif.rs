@@ -10,13 +10,16 @@ use std::path::Path;
 
 use super::part::{self, quoted, text};
 use super::value::{
-    count, cut, exported_end, filled, int, is_true, member, micros, number, spoken, total_in, unpacked,
+    count, cut, exported_end, filled, int, is_true, member, micros, number, spoken, total_in,
+    unpacked,
 };
 use super::watch::begun;
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::index::is_same_total;
 use crate::model::json::walk;
-use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome, RunScore};
+use crate::model::{
+    Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome, RunScore,
+};
 
 /// A trajectory that stands alone.
 pub(super) static TRAJECTORY: Tool = Tool {
@@ -25,19 +28,32 @@ pub(super) static TRAJECTORY: Tool = Tool {
         file: "trajectory",
         untold: UNTOLD,
         // Those that this program exports.
-        can: Capabilities { scores: Can::Partly, ..FORMAT.can },
+        can: Capabilities {
+            scores: Can::Partly,
+            ..FORMAT.can
+        },
         ..FORMAT
     },
     shape: Shape::Document(PATHS),
     is: |_, head| is_trajectory(head),
-    reader: || Box::new(Trajectory { is_alone: true, ..Trajectory::default() }),
+    reader: || {
+        Box::new(Trajectory {
+            is_alone: true,
+            ..Trajectory::default()
+        })
+    },
 };
 
 const UNTOLD: &str = "no ATIF trajectory says how its run ended";
 
 /// What any trajectory can hold.
 pub(super) const FORMAT: Format = Format {
-    can: Capabilities { times: Can::Partly, tokens: Can::Partly, cost: Can::Partly, ..Capabilities::NONE },
+    can: Capabilities {
+        times: Can::Partly,
+        tokens: Can::Partly,
+        cost: Can::Partly,
+        ..Capabilities::NONE
+    },
     assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
     ..Format::UNKNOWN
 };
@@ -87,7 +103,9 @@ fields! {
 }
 
 pub(super) fn is_trajectory(head: &[u8]) -> bool {
-    begun(head).iter().any(|(key, value)| *key == "\"schema_version\"" && value.starts_with("\"ATIF-v1."))
+    begun(head)
+        .iter()
+        .any(|(key, value)| *key == "\"schema_version\"" && value.starts_with("\"ATIF-v1."))
 }
 
 /// A trajectory under way.
@@ -153,14 +171,23 @@ pub(super) struct Trajectory {
 type Spent = (Option<u64>, Option<u64>, Option<f64>);
 
 fn plus(sum: Spent, more: Spent) -> Spent {
-    let tokens =
-        |sum: Option<u64>, more: Option<u64>| more.map(|more| more.saturating_add(sum.unwrap_or_default())).or(sum);
-    let cost = more.2.map(|more| more + sum.2.unwrap_or_default()).or(sum.2);
+    let tokens = |sum: Option<u64>, more: Option<u64>| {
+        more.map(|more| more.saturating_add(sum.unwrap_or_default()))
+            .or(sum)
+    };
+    let cost = more
+        .2
+        .map(|more| more + sum.2.unwrap_or_default())
+        .or(sum.2);
     (tokens(sum.0, more.0), tokens(sum.1, more.1), cost)
 }
 
 fn spent(totals: &Totals<'_>) -> Spent {
-    (count(totals.prompt), count(totals.completion), number(totals.cost))
+    (
+        count(totals.prompt),
+        count(totals.completion),
+        number(totals.cost),
+    )
 }
 
 impl Reader for Trajectory {
@@ -175,19 +202,27 @@ impl Reader for Trajectory {
                 self.parent = filled(place.parent);
             }
             2 => {
-                draft.event(EventDraft { phase: "final_metrics", ..EventDraft::default() });
+                draft.event(EventDraft {
+                    phase: "final_metrics",
+                    ..EventDraft::default()
+                });
                 let totals = Totals::of(record.text);
                 self.totals = spent(&totals);
                 self.cached = count(totals.cached);
                 self.counted = count(totals.steps);
-                self.tokens = totals.extra.and_then(|extra| count(member(extra, "total_tokens")));
+                self.tokens = totals
+                    .extra
+                    .and_then(|extra| count(member(extra, "total_tokens")));
             }
             3 => version(&text(value).unwrap_or_default(), draft),
             4 => self.session = filled(value),
             5 => self.own_id = filled(value),
             6 => self.goes_on = filled(value),
             7 => {
-                draft.event(EventDraft { phase: "subagent_trajectories", ..EventDraft::default() });
+                draft.event(EventDraft {
+                    phase: "subagent_trajectories",
+                    ..EventDraft::default()
+                });
                 self.held += 1;
             }
             8 => {
@@ -197,23 +232,38 @@ impl Reader for Trajectory {
             10 => {
                 let held = spent(&Totals::of(record.text));
                 let says = [held.0.is_some(), held.1.is_some(), held.2.is_some()];
-                self.held_that_say.iter_mut().zip(says).for_each(|(count, says)| *count += usize::from(says));
+                self.held_that_say
+                    .iter_mut()
+                    .zip(says)
+                    .for_each(|(count, says)| *count += usize::from(says));
                 self.of_held = plus(self.of_held, held);
             }
             _ => {
-                let event = draft.event(EventDraft { phase: "extra", ..EventDraft::default() });
+                let event = draft.event(EventDraft {
+                    phase: "extra",
+                    ..EventDraft::default()
+                });
                 let board = Board::of(record.text);
                 self.is_exported = true;
                 self.steps_untold = is_true(board.untold);
                 self.began = micros(board.started);
-                self.took = number(board.took).filter(|ms| *ms >= 0.0).map(|ms| ms / 1e3);
+                self.took = number(board.took)
+                    .filter(|ms| *ms >= 0.0)
+                    .map(|ms| ms / 1e3);
                 self.end = end(&board).map(|end| end.told_by(event));
                 let scored = board.scores.into_iter().flat_map(walk::members);
                 let score = |(name, given): (&str, &str)| {
                     let score = number(Some(given));
-                    let grade = filled(Some(given)).filter(|_| score.is_none()).map(|grade| cut(&grade));
+                    let grade = filled(Some(given))
+                        .filter(|_| score.is_none())
+                        .map(|grade| cut(&grade));
                     let name = cut(&walk::string(name)?);
-                    (score.is_some() || grade.is_some()).then_some(RunScore { name, score, grade, reason: None })
+                    (score.is_some() || grade.is_some()).then_some(RunScore {
+                        name,
+                        score,
+                        grade,
+                        reason: None,
+                    })
                 };
                 self.scores = scored.filter_map(score).take(MAX_SCORES).collect();
             }
@@ -226,42 +276,62 @@ impl Reader for Trajectory {
         self.compare("final_metrics say", self.totals, draft);
         // Totals may count steps that are in other files.
         let is_whole = self.goes_on.is_none() && self.index == 0 && !self.copied && children == 0;
-        if let Some(counted) = self.counted.filter(|counted| is_whole && *counted != self.steps) {
-            let reason = format!("final_metrics say {counted} steps, the file has {}", self.steps);
+        if let Some(counted) = self
+            .counted
+            .filter(|counted| is_whole && *counted != self.steps)
+        {
+            let reason = format!(
+                "final_metrics say {counted} steps, the file has {}",
+                self.steps
+            );
             draft.issue(IssueKind::Count, reason);
         }
         let held = self.of_cache.filter(|_| is_whole && !self.lacks_cached);
         if let Some((total, sum)) = self.cached.zip(held).filter(|(total, sum)| total != sum) {
-            let reason = format!("final_metrics say {total} cached tokens, the steps add up to {sum}");
+            let reason =
+                format!("final_metrics say {total} cached tokens, the steps add up to {sum}");
             draft.run().conflicts.push(cut(&reason));
             draft.issue(IssueKind::Count, reason);
         }
         let (prompt, completion, cost) = self.totals;
-        let sum = prompt.zip(completion).map(|(prompt, completion)| prompt.saturating_add(completion));
+        let sum = prompt
+            .zip(completion)
+            .map(|(prompt, completion)| prompt.saturating_add(completion));
         let unsaid = self.read.is_none() && self.wrote.is_none();
         // By the format, totals count others that take part, who are runs of their own here.
         let is_alone = children == 0 && !self.copied && self.goes_on.is_none();
         let told = sum.or(self.tokens.filter(|_| self.is_exported));
         let of_steps = self.cost.filter(|_| !self.lacks_cost);
         let goes_on = self.goes_on.as_deref().map(|path| {
-            Ended::new("continued_trajectory_ref", "Goes on in another file", Outcome::Unknown, Certainty::Recorded)
-                .detail(cut(path))
+            Ended::new(
+                "continued_trajectory_ref",
+                "Goes on in another file",
+                Outcome::Unknown,
+                Certainty::Recorded,
+            )
+            .detail(cut(path))
         });
         let end = self.end.clone();
         let (id, before) = self.names();
         let run = draft.run();
         run.run_id = id.map(|id| cut(&id));
         // A step of a trial belongs to that.
-        run.parent = run.parent.take().or_else(|| before.map(|before| cut(&before)));
+        run.parent = run
+            .parent
+            .take()
+            .or_else(|| before.map(|before| cut(&before)));
         run.children = Some(children as u64);
         run.tokens = told.filter(|tokens| self.is_exported || (unsaid && *tokens > 0));
         if run.tokens.is_some() {
-            (run.usage.input, run.usage.cached, run.usage.output) = (prompt, self.cached, completion);
+            (run.usage.input, run.usage.cached, run.usage.output) =
+                (prompt, self.cached, completion);
         }
         // Writers put 0 where they do not know.
         if run.tokens.is_none() {
             // Of the same that the steps read.
-            run.usage.cached = self.cached.filter(|cached| *cached > 0 && prompt.is_some() && prompt == self.read);
+            run.usage.cached = self
+                .cached
+                .filter(|cached| *cached > 0 && prompt.is_some() && prompt == self.read);
         }
         let cost = cost.filter(|cost| *cost > 0.0 || self.is_exported);
         run.cost_usd = if self.is_exported || is_alone {
@@ -282,7 +352,12 @@ impl Reader for Trajectory {
 /// The format has no word for an end; `board export` puts its verdict beside it.
 fn end(board: &Board<'_>) -> Option<Ended> {
     let word = |raw| text(raw).unwrap_or_default();
-    exported_end(&text(board.outcome)?, &word(board.certainty), &word(board.reason), &word(board.verdict))
+    exported_end(
+        &text(board.outcome)?,
+        &word(board.certainty),
+        &word(board.reason),
+        &word(board.verdict),
+    )
 }
 
 impl Trajectory {
@@ -290,11 +365,25 @@ impl Trajectory {
     /// session, or have their number at its end.
     fn names(&self) -> (Option<String>, Option<String>) {
         let Some(session) = self.session.as_deref().filter(|_| self.index > 0) else {
-            return (self.own_id.clone().or_else(|| self.session.clone()), self.parent.clone());
+            return (
+                self.own_id.clone().or_else(|| self.session.clone()),
+                self.parent.clone(),
+            );
         };
-        let first = session.strip_suffix(&format!("-cont-{}", self.index)).unwrap_or(session);
-        let before = if self.index == 1 { first.to_owned() } else { format!("{first}-cont-{}", self.index - 1) };
-        (self.own_id.clone().or_else(|| Some(format!("{first}-cont-{}", self.index))), Some(before))
+        let first = session
+            .strip_suffix(&format!("-cont-{}", self.index))
+            .unwrap_or(session);
+        let before = if self.index == 1 {
+            first.to_owned()
+        } else {
+            format!("{first}-cont-{}", self.index - 1)
+        };
+        (
+            self.own_id
+                .clone()
+                .or_else(|| Some(format!("{first}-cont-{}", self.index))),
+            Some(before),
+        )
     }
 
     fn step(&mut self, record: &str, draft: &mut Draft<'_>) {
@@ -303,17 +392,37 @@ impl Trajectory {
         let source = text(step.source).unwrap_or_default();
         let ts = draft.time(step.timestamp);
         let before = draft.latest();
-        let own = step.extra.and_then(|extra| member(extra, "board")).map(StepBoard::of);
+        let own = step
+            .extra
+            .and_then(|extra| member(extra, "board"))
+            .map(StepBoard::of);
         let ended = own.and_then(|own| micros(own.ended));
-        let mark = EventDraft { phase: &source, ts, ..EventDraft::default() };
+        let mark = EventDraft {
+            phase: &source,
+            ts,
+            ..EventDraft::default()
+        };
         // The id is of this step alone.
         if int(step.id).is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
-        let results =
-            || step.observation.map(Observation::of).and_then(|seen| seen.results).into_iter().flat_map(walk::items);
-        for refs in results().filter_map(|result| Outcomes::of(result).refs).flat_map(walk::items).map(Ref::of) {
-            self.children.extend(filled(refs.id).or_else(|| filled(refs.path)).or_else(|| filled(refs.session)));
+        let results = || {
+            step.observation
+                .map(Observation::of)
+                .and_then(|seen| seen.results)
+                .into_iter()
+                .flat_map(walk::items)
+        };
+        for refs in results()
+            .filter_map(|result| Outcomes::of(result).refs)
+            .flat_map(walk::items)
+            .map(Ref::of)
+        {
+            self.children.extend(
+                filled(refs.id)
+                    .or_else(|| filled(refs.path))
+                    .or_else(|| filled(refs.session)),
+            );
         }
         let copied = is_true(step.copied);
         self.copied |= copied;
@@ -328,7 +437,14 @@ impl Trajectory {
                 let part = part_of(record);
                 let asked = own.map_or(before, |own| micros(own.began));
                 self.end_untold = !part.calls.is_empty() && ended.is_none();
-                let n = draft.reply(None, asked, EventDraft { failed: part.has_failed(), ..mark });
+                let n = draft.reply(
+                    None,
+                    asked,
+                    EventDraft {
+                        failed: part.has_failed(),
+                        ..mark
+                    },
+                );
                 if let Some(last) = self.last.replace(n) {
                     draft.close(last);
                 }
@@ -337,7 +453,14 @@ impl Trajectory {
                 // What came back from its calls, whose time the format has no place for.
                 if let Some(ended) = ended.filter(|ended| Some(*ended) != ts) {
                     let (kind, note) = (EventKind::Inside, Some(EventNote::Until(ended)));
-                    draft.event(EventDraft { kind, stage: "result", step: Some(n), ts: None, note, ..mark });
+                    draft.event(EventDraft {
+                        kind,
+                        stage: "result",
+                        step: Some(n),
+                        ts: None,
+                        note,
+                        ..mark
+                    });
                 }
             }
             "user" if !draft.has_task() => draft.prompt(Some(&spoken(step.message)), &mark),
@@ -346,11 +469,21 @@ impl Trajectory {
             }
             _ => {
                 draft.event(mark);
-                draft.issue(IssueKind::Field, format!("source {}: the step counts for nobody", quoted(&cut(&source))));
+                draft.issue(
+                    IssueKind::Field,
+                    format!(
+                        "source {}: the step counts for nobody",
+                        quoted(&cut(&source))
+                    ),
+                );
             }
         }
         let id = int(step.id);
-        if let Some((before, id)) = self.id.zip(id).filter(|(before, id)| before.checked_add(1) != Some(*id)) {
+        if let Some((before, id)) = self
+            .id
+            .zip(id)
+            .filter(|(before, id)| before.checked_add(1) != Some(*id))
+        {
             draft.issue(IssueKind::Gap, format!("step_id {id} follows {before}"));
         }
         self.id = id.or(self.id);
@@ -373,7 +506,9 @@ impl Trajectory {
         self.lacks_tokens |= has_asked && (tokens.input.is_none() || tokens.output.is_none());
         let cost = part.cost.filter(|cost| *cost >= 0.0);
         self.lacks_cost |= has_asked && cost.is_none();
-        self.cost = cost.map(|cost| cost + self.cost.unwrap_or_default()).or(self.cost);
+        self.cost = cost
+            .map(|cost| cost + self.cost.unwrap_or_default())
+            .or(self.cost);
     }
 
     /// Whether these totals, of which somebody says that they are of the whole run, are what its steps add up to. By the
@@ -383,28 +518,56 @@ impl Trajectory {
         let children = self.children.len() + self.held.saturating_sub(self.held_by_name);
         // What continues another file may count what was in that one, too.
         // This program exports totals with what no step shows.
-        let is_alone = self.goes_on.is_none() && self.index == 0 && !self.is_exported && children <= self.held;
-        let [says_read, says_wrote, says_cost] = self.held_that_say.map(|say| is_alone && say == self.held);
+        let is_alone =
+            self.goes_on.is_none() && self.index == 0 && !self.is_exported && children <= self.held;
+        let [says_read, says_wrote, says_cost] =
+            self.held_that_say.map(|say| is_alone && say == self.held);
         let own = (self.read, self.wrote, self.cost);
         let (read, wrote, cost) = plus(plus(own, self.of_copies), self.of_held);
         let tokens = [
-            ("prompt tokens", totals.0, own.0, read.filter(|_| says_read && !self.lacks_tokens)),
-            ("completion tokens", totals.1, own.1, wrote.filter(|_| says_wrote && !self.lacks_tokens)),
+            (
+                "prompt tokens",
+                totals.0,
+                own.0,
+                read.filter(|_| says_read && !self.lacks_tokens),
+            ),
+            (
+                "completion tokens",
+                totals.1,
+                own.1,
+                wrote.filter(|_| says_wrote && !self.lacks_tokens),
+            ),
         ];
         for (what, total, sum, most) in tokens {
-            let Some((total, sum)) = total.zip(sum) else { continue };
+            let Some((total, sum)) = total.zip(sum) else {
+                continue;
+            };
             if total < sum || most.is_some_and(|most| total > most) {
                 let words = format!("{who} {total} {what}, the steps add up to {sum}");
                 draft.run().conflicts.push(cut(&words));
                 draft.issue(IssueKind::Count, words);
             }
         }
-        let Some((total, sum)) = totals.2.zip(own.2.filter(|_| !self.lacks_cost)) else { return };
+        let Some((total, sum)) = totals.2.zip(own.2.filter(|_| !self.lacks_cost)) else {
+            return;
+        };
         let differs = |other: f64| !is_same_total("usd", total, other);
-        if (total < sum && differs(sum)) || cost.is_some_and(|most| says_cost && total > most && differs(most)) {
-            draft.issue(IssueKind::Count, format!("{who} {total} USD, the steps add up to {sum}"));
-            let field = if who.starts_with("result") { "result.json" } else { "final_metrics" };
-            let stated = [total_in("usd", total, field), total_in("usd", sum, "the metrics of the steps")];
+        if (total < sum && differs(sum))
+            || cost.is_some_and(|most| says_cost && total > most && differs(most))
+        {
+            draft.issue(
+                IssueKind::Count,
+                format!("{who} {total} USD, the steps add up to {sum}"),
+            );
+            let field = if who.starts_with("result") {
+                "result.json"
+            } else {
+                "final_metrics"
+            };
+            let stated = [
+                total_in("usd", total, field),
+                total_in("usd", sum, "the metrics of the steps"),
+            ];
             draft.run().statements.extend(stated);
         }
     }
@@ -412,13 +575,19 @@ impl Trajectory {
 
 /// The trial that the file has the trajectory of a step of: `TRIAL/steps/STEP/agent/trajectory.json`.
 fn trial_of(file: &Path) -> Option<&str> {
-    let mut names = file.ancestors().skip(1).map(|dir| dir.file_name().and_then(OsStr::to_str));
+    let mut names = file
+        .ancestors()
+        .skip(1)
+        .map(|dir| dir.file_name().and_then(OsStr::to_str));
     let is_step = names.next() == Some(Some("agent")) && names.nth(1) == Some(Some("steps"));
     names.next().flatten().filter(|_| is_step)
 }
 
 fn agent<'a>(record: &'a str, trial: Option<&str>, draft: &mut Draft<'_>) -> RecordPlace<'a> {
-    draft.event(EventDraft { phase: "agent", ..EventDraft::default() });
+    draft.event(EventDraft {
+        phase: "agent",
+        ..EventDraft::default()
+    });
     let agent = Agent::of(record);
     let name = filled(agent.name);
     let version = filled(agent.version).map_or_else(String::new, |version| format!(" {version}"));
@@ -431,9 +600,14 @@ fn agent<'a>(record: &'a str, trial: Option<&str>, draft: &mut Draft<'_>) -> Rec
 }
 
 fn version(word: &str, draft: &mut Draft<'_>) {
-    let minor = word.strip_prefix("ATIF-v1.").and_then(|minor| minor.parse::<u32>().ok());
+    let minor = word
+        .strip_prefix("ATIF-v1.")
+        .and_then(|minor| minor.parse::<u32>().ok());
     if minor.is_none_or(|minor| minor > NEWEST) {
-        draft.issue(IssueKind::Version, format!("{word}: the board knows ATIF-v1.0 to 1.{NEWEST}"));
+        draft.issue(
+            IssueKind::Version,
+            format!("{word}: the board knows ATIF-v1.0 to 1.{NEWEST}"),
+        );
     }
 }
 
@@ -441,13 +615,25 @@ fn version(word: &str, draft: &mut Draft<'_>) {
 fn part_of(record: &str) -> Part {
     let step = Step::of(record);
     let metrics = step.metrics.map(Metrics::of).unwrap_or_default();
-    let reasoning = metrics.extra.and_then(|extra| count(member(extra, "reasoning_tokens")));
-    let calls = step.tool_calls.into_iter().flat_map(walk::items).map(Call::of);
-    let results = step.observation.map(Observation::of).and_then(|seen| seen.results);
+    let reasoning = metrics
+        .extra
+        .and_then(|extra| count(member(extra, "reasoning_tokens")));
+    let calls = step
+        .tool_calls
+        .into_iter()
+        .flat_map(walk::items)
+        .map(Call::of);
+    let results = step
+        .observation
+        .map(Observation::of)
+        .and_then(|seen| seen.results);
     Part {
         model: filled(step.model),
         thought: filled(step.reasoning).into_iter().collect(),
-        text: Some(spoken(step.message)).filter(|text| !text.is_empty()).into_iter().collect(),
+        text: Some(spoken(step.message))
+            .filter(|text| !text.is_empty())
+            .into_iter()
+            .collect(),
         calls: calls
             .map(|call| CallDraft {
                 id: text(call.id).unwrap_or_default(),
@@ -455,7 +641,11 @@ fn part_of(record: &str) -> Part {
                 args: call.arguments.map(unpacked).unwrap_or_default(),
             })
             .collect(),
-        answers: results.into_iter().flat_map(walk::items).map(answer).collect(),
+        answers: results
+            .into_iter()
+            .flat_map(walk::items)
+            .map(answer)
+            .collect(),
         tokens: step.metrics.map(|_| Tokens {
             input: count(metrics.prompt_tokens),
             cached: count(metrics.cached_tokens),
@@ -470,9 +660,19 @@ fn part_of(record: &str) -> Part {
 
 /// How the step was scored; the format has no place for that, and this program's own export has one.
 fn scores(step: &Step<'_>) -> Vec<(String, Option<f64>, Option<String>)> {
-    let own = step.extra.and_then(|extra| member(extra, "board")).map(StepBoard::of);
-    let scored = own.and_then(|own| own.scores).into_iter().flat_map(walk::items).map(Scored::of);
-    scored.filter_map(|scored| Some((filled(scored.name)?, number(scored.score), None))).take(MAX_SCORES).collect()
+    let own = step
+        .extra
+        .and_then(|extra| member(extra, "board"))
+        .map(StepBoard::of);
+    let scored = own
+        .and_then(|own| own.scores)
+        .into_iter()
+        .flat_map(walk::items)
+        .map(Scored::of);
+    scored
+        .filter_map(|scored| Some((filled(scored.name)?, number(scored.score), None)))
+        .take(MAX_SCORES)
+        .collect()
 }
 
 /// Whether a call failed stands in no field of the format; some writers say it in `extra`.
@@ -485,7 +685,9 @@ fn answer(result: &str) -> Answer {
         (Some("false"), _) | (None, Some(0)) => Some("success"),
         _ => None,
     };
-    let error = (status == Some("error")).then(|| spoken(result.content)).filter(|error| !error.is_empty());
+    let error = (status == Some("error"))
+        .then(|| spoken(result.content))
+        .filter(|error| !error.is_empty());
     Answer {
         call: text(result.call).unwrap_or_default(),
         status,

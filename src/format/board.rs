@@ -26,7 +26,11 @@ pub(super) static BOARD: Row = Row {
         ..Format::UNKNOWN
     },
     recognise: |manifest| {
-        let writer = walk::members(manifest).filter(|(key, _)| *key == "\"writer\"").last();
-        writer.and_then(|(_, writer)| walk::string(writer)).is_some_and(|writer| writer.starts_with("board"))
+        let writer = walk::members(manifest)
+            .filter(|(key, _)| *key == "\"writer\"")
+            .last();
+        writer
+            .and_then(|(_, writer)| walk::string(writer))
+            .is_some_and(|writer| writer.starts_with("board"))
     },
 };

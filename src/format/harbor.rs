@@ -9,7 +9,8 @@ use super::{Draft, Reader, Shape, Source, Tool, atif, claude, codex, mini_swe_ag
 use crate::model::json::walk;
 use crate::model::step::Usage;
 use crate::model::{
-    self, Can, Capabilities, Certainty, Ended, Fact, Format, IssueKind, Outcome, RunScore, Statement, ToolLimit, stated,
+    self, Can, Capabilities, Certainty, Ended, Fact, Format, IssueKind, Outcome, RunScore,
+    Statement, ToolLimit, stated,
 };
 
 /// A trial.
@@ -17,10 +18,18 @@ pub(super) static TRIAL: Tool = Tool {
     format: Format {
         name: "Harbor trial",
         file: "trajectory",
-        can: Capabilities { scores: Can::Partly, ..atif::FORMAT.can },
+        can: Capabilities {
+            scores: Can::Partly,
+            ..atif::FORMAT.can
+        },
         ..atif::FORMAT
     },
-    shape: Shape::Directory { paths: atif::PATHS, below: "agent", records: "trajectory.json", beside: RESULT },
+    shape: Shape::Directory {
+        paths: atif::PATHS,
+        below: "agent",
+        records: "trajectory.json",
+        beside: RESULT,
+    },
     // It is there from the start, and a job's has no trial.
     is: |name, head| name == "config.json" && has_begun(head, &["trial_name", "task"]),
     reader: || Box::new(Trial::default()),
@@ -33,10 +42,17 @@ pub(super) static CLAUDE_TRIAL: Tool = Tool {
         name: TRIAL.format.name,
         file: "stream",
         is_session: false,
-        can: Capabilities { scores: Can::Partly, ..claude::stream::CLAUDE.format.can },
+        can: Capabilities {
+            scores: Can::Partly,
+            ..claude::stream::CLAUDE.format.can
+        },
         ..claude::stream::CLAUDE.format
     },
-    shape: Shape::LinesBelow { below: "agent", records: "claude-code.txt", beside: RESULT },
+    shape: Shape::LinesBelow {
+        below: "agent",
+        records: "claude-code.txt",
+        beside: RESULT,
+    },
     is: |_, _| false,
     reader: || Box::new(Captured::new(&claude::stream::CLAUDE)),
 };
@@ -47,10 +63,17 @@ pub(super) static CODEX_TRIAL: Tool = Tool {
         name: TRIAL.format.name,
         file: "stream",
         is_session: false,
-        can: Capabilities { scores: Can::Partly, ..codex::exec::STREAM.format.can },
+        can: Capabilities {
+            scores: Can::Partly,
+            ..codex::exec::STREAM.format.can
+        },
         ..codex::exec::STREAM.format
     },
-    shape: Shape::LinesBelow { below: "agent", records: "codex.txt", beside: RESULT },
+    shape: Shape::LinesBelow {
+        below: "agent",
+        records: "codex.txt",
+        beside: RESULT,
+    },
     is: |_, _| false,
     reader: || Box::new(Captured::new(&codex::exec::STREAM)),
 };
@@ -59,7 +82,10 @@ pub(super) static CODEX_TRIAL: Tool = Tool {
 pub(super) static MINI_TRIAL: Tool = Tool {
     format: Format {
         name: TRIAL.format.name,
-        can: Capabilities { scores: Can::Partly, ..mini_swe_agent::TRAJECTORY.format.can },
+        can: Capabilities {
+            scores: Can::Partly,
+            ..mini_swe_agent::TRAJECTORY.format.can
+        },
         ..mini_swe_agent::TRAJECTORY.format
     },
     shape: Shape::Directory {
@@ -84,7 +110,9 @@ pub(super) fn with_records(has: impl Fn(&str) -> bool) -> Option<&'static Tool> 
     if has("agent/trajectory.json") {
         return None;
     }
-    CAPTURED.into_iter().find_map(|(file, tool)| has(file).then_some(tool))
+    CAPTURED
+        .into_iter()
+        .find_map(|(file, tool)| has(file).then_some(tool))
 }
 
 /// What the trial came to.
@@ -128,7 +156,9 @@ impl Reader for Trial {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         self.trajectory.look(draft);
-        let Some(text_of_result) = &self.result else { return };
+        let Some(text_of_result) = &self.result else {
+            return;
+        };
         let result = Result::of(text_of_result);
         about(&result, draft);
         if is_reversed(&result) {
@@ -137,17 +167,31 @@ impl Reader for Trial {
         let steps = result.steps.into_iter().flat_map(walk::items).count() as u64;
         let used = result.agent_result.map(AgentResult::of).unwrap_or_default();
         let above = |tokens: Option<&str>| count(tokens).filter(|tokens| *tokens > 0);
-        let whole = (above(used.input), above(used.output), above_zero(used.cost_usd));
+        let whole = (
+            above(used.input),
+            above(used.output),
+            above_zero(used.cost_usd),
+        );
         self.trajectory.compare("result.json says", whole, draft);
-        let tokens = count(used.input).zip(count(used.output)).map(|(read, wrote)| read.saturating_add(wrote));
+        let tokens = count(used.input)
+            .zip(count(used.output))
+            .map(|(read, wrote)| read.saturating_add(wrote));
         // Where some step does not say, the steps add up to a part.
-        let of_steps = [self.trajectory.read, self.trajectory.wrote].into_iter().flatten().reduce(u64::saturating_add);
+        let of_steps = [self.trajectory.read, self.trajectory.wrote]
+            .into_iter()
+            .flatten()
+            .reduce(u64::saturating_add);
         let lacks = self.trajectory.lacks_tokens || of_steps.is_none();
         let tokens = tokens.filter(|tokens| lacks && *tokens > of_steps.unwrap_or_default());
         let of_trial = ended(&result);
         // The time of an agent is there even if its sandbox never started.
-        let is_unstarted = of_trial.as_ref().is_some_and(|end| &*end.headline == NO_SANDBOX);
-        let has_run = result.agent_execution.is_some_and(|execution| execution.starts_with('{')) && !is_unstarted;
+        let is_unstarted = of_trial
+            .as_ref()
+            .is_some_and(|end| &*end.headline == NO_SANDBOX);
+        let has_run = result
+            .agent_execution
+            .is_some_and(|execution| execution.starts_with('{'))
+            && !is_unstarted;
         let run = draft.run();
         // The agent ran, and what it did is in no file that can be read.
         run.steps_untold |= has_run && !self.trajectory.is_read && steps == 0;
@@ -157,11 +201,17 @@ impl Reader for Trial {
             run.usage = usage_of(&used);
         }
         // What the caches held of what the steps read is told of all of them alone.
-        if run.usage.cached.is_none() && count(used.input).is_some_and(|read| Some(read) == self.trajectory.read) {
+        if run.usage.cached.is_none()
+            && count(used.input).is_some_and(|read| Some(read) == self.trajectory.read)
+        {
             run.usage.cached = count(used.cached).filter(|cached| *cached > 0);
         }
         let cost = above_zero(used.cost_usd);
-        run.cost_usd = if self.trajectory.lacks_cost { cost.or(run.cost_usd) } else { run.cost_usd.or(cost) };
+        run.cost_usd = if self.trajectory.lacks_cost {
+            cost.or(run.cost_usd)
+        } else {
+            run.cost_usd.or(cost)
+        };
         run.ended = of_trial.map(Box::new).or(run.ended.take());
     }
 }
@@ -177,7 +227,11 @@ struct Captured {
 
 impl Captured {
     fn new(tool: &Tool) -> Self {
-        Self { stream: tool.reader(), result: None, is_reversed: false }
+        Self {
+            stream: tool.reader(),
+            result: None,
+            is_reversed: false,
+        }
     }
 }
 
@@ -192,7 +246,9 @@ impl Reader for Captured {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         self.stream.look(draft);
-        let Some(text_of_result) = &self.result else { return };
+        let Some(text_of_result) = &self.result else {
+            return;
+        };
         let result = Result::of(text_of_result);
         about(&result, draft);
         // Each new line leads here again.
@@ -200,7 +256,9 @@ impl Reader for Captured {
             draft.issue_of_whole(IssueKind::Time, REVERSED);
         }
         let used = result.agent_result.map(AgentResult::of).unwrap_or_default();
-        let tokens = count(used.input).zip(count(used.output)).map(|(read, wrote)| read.saturating_add(wrote));
+        let tokens = count(used.input)
+            .zip(count(used.output))
+            .map(|(read, wrote)| read.saturating_add(wrote));
         let run = draft.run();
         // The stream counts what its agent took.
         if run.tokens.is_none() && tokens.is_some_and(|tokens| tokens > 0) {
@@ -211,8 +269,13 @@ impl Reader for Captured {
         run.cost_usd = run.cost_usd.or(above_zero(used.cost_usd));
         let of_trial = ended(&result).map(Box::new);
         // Without an exception the trial says no more than that the agent is through; the stream says how.
-        let is_through = of_trial.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
-        let is_other = run.ended.as_ref().is_some_and(|end| end.outcome != Outcome::Completed);
+        let is_through = of_trial
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Completed);
+        let is_other = run
+            .ended
+            .as_ref()
+            .is_some_and(|end| end.outcome != Outcome::Completed);
         let of_stream = run.ended.take().map(|end| *end);
         let (end, conflict) = match (of_trial.map(|end| *end), of_stream) {
             (Some(_), Some(stream)) if is_through && is_other => (Some(stream), None),
@@ -225,7 +288,8 @@ impl Reader for Captured {
         run.ended = end.map(Box::new);
         let conflict = conflict.filter(|words| !run.conflicts.contains(words));
         run.conflicts.extend(conflict);
-        run.statements.retain(|statement| !matches!(statement.fact, Fact::Total(_)));
+        run.statements
+            .retain(|statement| !matches!(statement.fact, Fact::Total(_)));
         if let Some((of_trial, of_stream)) = above_zero(used.cost_usd).zip(cost_of_stream) {
             run.statements.extend([
                 total_in("usd", of_trial, "result.json agent_result.cost_usd"),
@@ -237,17 +301,29 @@ impl Reader for Captured {
 }
 
 fn usage_of(used: &AgentResult<'_>) -> Usage {
-    Usage { input: count(used.input), cached: count(used.cached), output: count(used.output), reasoning: None }
+    Usage {
+        input: count(used.input),
+        cached: count(used.cached),
+        output: count(used.output),
+        reasoning: None,
+    }
 }
 
 /// Fills in the trial's facts from its result, for either source of steps.
 fn about(result: &Result<'_>, draft: &mut Draft<'_>) {
     let agent = result.agent_info.map(AgentInfo::of).unwrap_or_default();
     let asked = agent.model_info.map(ModelInfo::of).unwrap_or_default();
-    let [started_at, finished_at] = [result.started_at, result.finished_at].map(|time| draft.time_of_whole(time));
-    let limit = limit("override_timeout_sec", timeout(result), "ms", took(result).map(|seconds| seconds * 1e3));
+    let [started_at, finished_at] =
+        [result.started_at, result.finished_at].map(|time| draft.time_of_whole(time));
+    let limit = limit(
+        "override_timeout_sec",
+        timeout(result),
+        "ms",
+        took(result).map(|seconds| seconds * 1e3),
+    );
     let run = draft.run();
-    run.statements.retain(|statement| !matches!(statement.fact, Fact::Limit(_)));
+    run.statements
+        .retain(|statement| !matches!(statement.fact, Fact::Limit(_)));
     run.statements.extend(limit.iter().map(of_config));
     run.limits = limit.into_iter().collect();
     run.scores = rewards(result);
@@ -256,7 +332,9 @@ fn about(result: &Result<'_>, draft: &mut Draft<'_>) {
         task_id: short(result.task_name),
         ..Default::default()
     }));
-    run.run_id = filled(result.trial_name).map(|name| cut(&name)).or(run.run_id.take());
+    run.run_id = filled(result.trial_name)
+        .map(|name| cut(&name))
+        .or(run.run_id.take());
     (run.started_at, run.updated_at) = (started_at, finished_at);
     if let Some(name) = filled(agent.name) {
         let version = filled(agent.version).filter(|version| version != "unknown");
@@ -265,7 +343,8 @@ fn about(result: &Result<'_>, draft: &mut Draft<'_>) {
         run.agent = Some(cut(&name));
     }
     if run.model.is_none() {
-        let provider = filled(asked.provider).map_or_else(String::new, |provider| format!("{provider}/"));
+        let provider =
+            filled(asked.provider).map_or_else(String::new, |provider| format!("{provider}/"));
         run.model = filled(asked.name).map(|name| cut(&format!("{provider}{name}")));
     }
     run.latency_s = took(result).or(run.latency_s);
@@ -274,7 +353,12 @@ fn about(result: &Result<'_>, draft: &mut Draft<'_>) {
 /// What the configuration states about the time of the agent.
 fn of_config(limit: &ToolLimit) -> Statement {
     let field = "config.agent.override_timeout_sec".into();
-    let source = stated::Source { who: "the configuration", file: RESULT, line: None, field };
+    let source = stated::Source {
+        who: "the configuration",
+        file: RESULT,
+        line: None,
+        field,
+    };
     Statement::number(Fact::Limit("ms"), limit.limit, source)
 }
 
@@ -300,26 +384,46 @@ fn timeout(result: &Result<'_>) -> Option<f64> {
     let agent = config.agent.map(AgentConfig::of)?;
     let seconds = above_zero(agent.given)?;
     let seconds = above_zero(agent.most).map_or(seconds, |most| seconds.min(most));
-    let factor = number(config.of_agent).or_else(|| number(config.of_all)).unwrap_or(1.0);
+    let factor = number(config.of_agent)
+        .or_else(|| number(config.of_all))
+        .unwrap_or(1.0);
     Some(seconds * factor * 1e3)
 }
 
 /// How the trial ended; `None` where it goes on.
 fn ended(result: &Result<'_>) -> Option<Ended> {
-    told_end(result).map(|ended| Ended { file: RESULT, ..ended })
+    told_end(result).map(|ended| Ended {
+        file: RESULT,
+        ..ended
+    })
 }
 
 fn told_end(result: &Result<'_>) -> Option<Ended> {
-    let exception = result.exception.filter(|exception| exception.starts_with('{')).map(Exception::of);
+    let exception = result
+        .exception
+        .filter(|exception| exception.starts_with('{'))
+        .map(Exception::of);
     // A trial of several steps has an exception at each of them.
     let of_steps = || {
-        let steps = result.steps.into_iter().flat_map(walk::items).map(Result::of);
-        steps.filter_map(|step| step.exception).find(|exception| exception.starts_with('{')).map(Exception::of)
+        let steps = result
+            .steps
+            .into_iter()
+            .flat_map(walk::items)
+            .map(Result::of);
+        steps
+            .filter_map(|step| step.exception)
+            .find(|exception| exception.starts_with('{'))
+            .map(Exception::of)
     };
     let rewards = in_words(&rewards(result));
     let Some(exception) = exception.or_else(of_steps) else {
         text(result.finished_at)?;
-        let end = Ended::new("finished", "The agent finished", Outcome::Completed, Certainty::Recorded);
+        let end = Ended::new(
+            "finished",
+            "The agent finished",
+            Outcome::Completed,
+            Certainty::Recorded,
+        );
         return Some(end.aside(rewards));
     };
     let kind = text(exception.kind).unwrap_or_default();
@@ -328,8 +432,12 @@ fn told_end(result: &Result<'_>) -> Option<Ended> {
     let end = Ended::new(&kind, headline, outcome, Certainty::Recorded);
     if kind == "AgentTimeoutError" {
         let took = took(result).map(|seconds| seconds * 1e3);
-        let seconds = message.split_whitespace().find_map(|word| word.parse::<f64>().ok());
-        let limit = seconds.map(|seconds| seconds * 1e3).or_else(|| timeout(result));
+        let seconds = message
+            .split_whitespace()
+            .find_map(|word| word.parse::<f64>().ok());
+        let limit = seconds
+            .map(|seconds| seconds * 1e3)
+            .or_else(|| timeout(result));
         return Some(end.aside(rewards).compare(took, limit, "ms"));
     }
     let line = message.lines().next().unwrap_or_default();
@@ -342,24 +450,45 @@ fn rewards(result: &Result<'_>) -> Vec<RunScore> {
     if !own.is_empty() {
         return own;
     }
-    let steps = result.steps.into_iter().flat_map(walk::items).map(Result::of);
-    steps.flat_map(|step| of_verifier(&step, &text(step.step_name).unwrap_or_default())).collect()
+    let steps = result
+        .steps
+        .into_iter()
+        .flat_map(walk::items)
+        .map(Result::of);
+    steps
+        .flat_map(|step| of_verifier(&step, &text(step.step_name).unwrap_or_default()))
+        .collect()
 }
 
 fn of_verifier(result: &Result<'_>, step: &str) -> Vec<RunScore> {
     let verified = result.verifier_result.map(Verified::of).unwrap_or_default();
-    let name = |name: &str| if step.is_empty() { cut(name) } else { cut(&format!("{step}: {name}")) };
-    let each = verified.rewards.into_iter().flat_map(walk::members).filter_map(|(reward, value)| {
-        let value = number(Some(value))?;
-        Some(RunScore::number(name(&text(Some(reward)).unwrap_or_default()), value))
-    });
+    let name = |name: &str| {
+        if step.is_empty() {
+            cut(name)
+        } else {
+            cut(&format!("{step}: {name}"))
+        }
+    };
+    let each = verified
+        .rewards
+        .into_iter()
+        .flat_map(walk::members)
+        .filter_map(|(reward, value)| {
+            let value = number(Some(value))?;
+            Some(RunScore::number(
+                name(&text(Some(reward)).unwrap_or_default()),
+                value,
+            ))
+        });
     // Older results have one.
     let one = number(verified.reward).map(|value| RunScore::number(name("reward"), value));
     each.chain(one).take(MAX_REWARDS).collect()
 }
 
 fn in_words(rewards: &[RunScore]) -> String {
-    let each = rewards.iter().filter_map(|given| Some(format!("{} {}", given.name, given.score?)));
+    let each = rewards
+        .iter()
+        .filter_map(|given| Some(format!("{} {}", given.name, given.score?)));
     let each: Vec<String> = each.collect();
     cut(&each.join(", ")).into()
 }
@@ -378,8 +507,12 @@ fn meaning(kind: &str) -> (&'static str, Outcome) {
             ("The reply reached its token limit", Outcome::Truncated)
         }
         "ApiUsageLimitError" => ("Usage limit of the provider reached", Outcome::Failed),
-        "ApiRateLimitError" | "RateLimitError" => ("Rate limit of the provider reached", Outcome::Failed),
-        "AgentSafetyRefusalError" | "ContentPolicyViolationError" => ("The model refused", Outcome::Failed),
+        "ApiRateLimitError" | "RateLimitError" => {
+            ("Rate limit of the provider reached", Outcome::Failed)
+        }
+        "AgentSafetyRefusalError" | "ContentPolicyViolationError" => {
+            ("The model refused", Outcome::Failed)
+        }
         "EnvironmentStartTimeoutError"
         | "SandboxBuildFailedError"
         | "AgentSetupTimeoutError"
@@ -387,9 +520,10 @@ fn meaning(kind: &str) -> (&'static str, Outcome) {
         | "SandboxLikelyOutOfMemoryError"
         | "MemoryLimitExceededError"
         | "SSHAccessError" => (NO_SANDBOX, Outcome::Failed),
-        "VerifierTimeoutError" | "RewardFileNotFoundError" | "RewardFileEmptyError" | "VerifierOutputParseError" => {
-            ("The verifier failed", Outcome::Failed)
-        }
+        "VerifierTimeoutError"
+        | "RewardFileNotFoundError"
+        | "RewardFileEmptyError"
+        | "VerifierOutputParseError" => ("The verifier failed", Outcome::Failed),
         "InternalServerError"
         | "ServiceUnavailableError"
         | "APIConnectionError"

@@ -19,7 +19,9 @@ fn are_of_record<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> bool 
     let mut keys: Vec<Cow<'_, str>> = Vec::new();
     let mut kind = None;
     for (key, value) in members {
-        let Some(key) = walk::string(key) else { continue };
+        let Some(key) = walk::string(key) else {
+            continue;
+        };
         if key == "type" {
             kind = walk::string(value);
         }
@@ -27,7 +29,11 @@ fn are_of_record<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> bool 
     }
     let has = |key: &str| keys.iter().any(|known| known == key);
     let has_any = |any: &[&str]| any.iter().any(|key| has(key));
-    let of_thread = |kind: &str| ["thread.", "turn.", "item."].iter().any(|start| kind.starts_with(start));
+    let of_thread = |kind: &str| {
+        ["thread.", "turn.", "item."]
+            .iter()
+            .any(|start| kind.starts_with(start))
+    };
     has("run_id") && has("phase")
         || has("step_id") && has_any(&["decision", "action_results", "state_diff", "facts"])
         || kind.is_some() && has_any(&["timestamp", "session_id", "sessionId", "uuid"])
@@ -44,9 +50,14 @@ pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
     if !is_lines {
         return Cow::Borrowed(head);
     }
-    let is_clean = |line: &[u8]| line.trim_ascii().is_empty() || std::str::from_utf8(line).is_ok_and(Json::is_json);
+    let is_clean = |line: &[u8]| {
+        line.trim_ascii().is_empty() || std::str::from_utf8(line).is_ok_and(Json::is_json)
+    };
     let (whole, last) = match memchr::memrchr(b'\n', head) {
-        Some(end) => (head.get(..end).unwrap_or_default(), head.get(end + 1..).unwrap_or_default()),
+        Some(end) => (
+            head.get(..end).unwrap_or_default(),
+            head.get(end + 1..).unwrap_or_default(),
+        ),
         None => (&b""[..], head),
     };
     let lines = || whole.split(|byte| *byte == b'\n').take(MAX_LINES);
@@ -54,7 +65,9 @@ pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
     let is_cut = is_full && is_begun(last);
     let (is_first, is_last_clean) = (whole.is_empty(), is_cut || is_clean(last));
     // The last line is searched only if it is also the first, or if no other line holds a record.
-    if lines().all(is_clean) && (is_last_clean || !is_first && lines().any(|line| line.starts_with(b"{"))) {
+    if lines().all(is_clean)
+        && (is_last_clean || !is_first && lines().any(|line| line.starts_with(b"{")))
+    {
         return Cow::Borrowed(head);
     }
     let mut out: Vec<u8> = Vec::with_capacity(head.len());
@@ -65,21 +78,34 @@ pub(super) fn mended(head: &[u8], is_lines: bool) -> Cow<'_, [u8]> {
     for line in lines().filter(|_| !is_first) {
         match is_clean(line) {
             true => add(line),
-            false => {
-                split(line, is_record).iter().for_each(|piece| add(line.get(piece.from..piece.to).unwrap_or_default()))
-            }
+            false => split(line, is_record)
+                .iter()
+                .for_each(|piece| add(line.get(piece.from..piece.to).unwrap_or_default())),
         }
     }
-    let pieces = if is_last_clean { Vec::new() } else { split(last, is_record) };
-    pieces.iter().for_each(|piece| add(last.get(piece.from..piece.to).unwrap_or_default()));
-    let rest = last.get(pieces.last().map_or(0, |piece| piece.to)..).unwrap_or_default().trim_ascii_start();
+    let pieces = if is_last_clean {
+        Vec::new()
+    } else {
+        split(last, is_record)
+    };
+    pieces
+        .iter()
+        .for_each(|piece| add(last.get(piece.from..piece.to).unwrap_or_default()));
+    let rest = last
+        .get(pieces.last().map_or(0, |piece| piece.to)..)
+        .unwrap_or_default()
+        .trim_ascii_start();
     let begun = restarts(rest).filter(|_| !is_cut).find(|at| {
         let text = String::from_utf8_lossy(rest.get(*at..).unwrap_or_default());
         are_of_record(walk::begun(&text).into_iter())
     });
     out.extend_from_slice(rest.get(begun.unwrap_or(0)..).unwrap_or_default());
     // A file of torn lines alone is known by these.
-    if out.contains(&b'{') { Cow::Owned(out) } else { Cow::Borrowed(head) }
+    if out.contains(&b'{') {
+        Cow::Owned(out)
+    } else {
+        Cow::Borrowed(head)
+    }
 }
 
 /// Whether a line is the beginning of one value, without a fault as far as it goes.
@@ -100,7 +126,10 @@ mod tests {
     #[test]
     fn a_line_that_is_longer_than_the_beginning_is_no_torn_one() {
         let event = r#"{"id":1,"timestamp":"2025-05-12T09:00:02","source":"agent"},"#;
-        let line = format!(r#"{{"instance_id":"i","history":[{}"#, event.repeat(HEAD_BYTES / event.len() + 1));
+        let line = format!(
+            r#"{{"instance_id":"i","history":[{}"#,
+            event.repeat(HEAD_BYTES / event.len() + 1)
+        );
         let head = &line[..HEAD_BYTES];
         assert_eq!(text(head), head);
         let torn = format!("{{\"type\":\"use{head}");
@@ -110,13 +139,24 @@ mod tests {
     #[test]
     fn a_torn_line_leaves_the_records_behind_it() {
         let record = r#"{"type":"system","session_id":"a","version":"1"}"#;
-        for stub in ["", "{", "\u{feff}", "{\"type\":\"sys", "{\"type\":\"system\",\"data\":", "preamble "] {
+        for stub in [
+            "",
+            "{",
+            "\u{feff}",
+            "{\"type\":\"sys",
+            "{\"type\":\"system\",\"data\":",
+            "preamble ",
+        ] {
             assert_eq!(
                 text(&format!("{stub}{record}\n{record}\n")).trim_end(),
                 format!("{record}\n{record}"),
                 "{stub}"
             );
-            assert_eq!(text(&format!("{stub}{record}")).trim_end(), record, "{stub}");
+            assert_eq!(
+                text(&format!("{stub}{record}")).trim_end(),
+                record,
+                "{stub}"
+            );
             let cut = format!("{record},\"more\":\"x").replace("},", ",");
             assert_eq!(text(&format!("{stub}{cut}")), cut, "{stub}");
         }
@@ -124,7 +164,10 @@ mod tests {
 
     #[test]
     fn a_file_of_torn_lines_alone_stays_as_it_is() {
-        assert_eq!(text("{\"step_id\": 0, \"deci\n"), "{\"step_id\": 0, \"deci\n");
+        assert_eq!(
+            text("{\"step_id\": 0, \"deci\n"),
+            "{\"step_id\": 0, \"deci\n"
+        );
         assert_eq!(text("{\"step_id\": 0"), "{\"step_id\": 0");
     }
 }

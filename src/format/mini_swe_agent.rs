@@ -6,12 +6,17 @@
 use super::part::{self, quoted, text};
 use super::raised::what_raised;
 use super::value::{
-    above_zero, answer_in, count, cut, filled, given, int, limit, number, seconds, spoken, total_in, unpacked,
+    above_zero, answer_in, count, cut, filled, given, int, limit, number, seconds, spoken,
+    total_in, unpacked,
 };
 use super::watch::{begun, has_begun};
-use super::{Answer, CallDraft, Draft, EventDraft, Part, Paths, Reader, Shape, Source, Tokens, Tool};
+use super::{
+    Answer, CallDraft, Draft, EventDraft, Part, Paths, Reader, Shape, Source, Tokens, Tool,
+};
 use crate::model::json::walk;
-use crate::model::{Bound, Can, Capabilities, Certainty, Ended, EventKind, Fact, Format, Outcome, Statement, stated};
+use crate::model::{
+    Bound, Can, Capabilities, Certainty, Ended, EventKind, Fact, Format, Outcome, Statement, stated,
+};
 
 /// A trajectory.
 pub(super) static TRAJECTORY: Tool = Tool {
@@ -79,7 +84,9 @@ fn is_trajectory(name: &str, head: &[u8]) -> bool {
 
 /// Files of the first versions have no version in them.
 fn begun_of_old(head: &[u8]) -> bool {
-    begun(head).iter().any(|(key, value)| *key == "\"info\"" && has_begun(value.as_bytes(), &["model_stats"]))
+    begun(head)
+        .iter()
+        .any(|(key, value)| *key == "\"info\"" && has_begun(value.as_bytes(), &["model_stats"]))
 }
 
 /// A trajectory under way.
@@ -119,38 +126,63 @@ impl Reader for Trajectory {
             2 => self.about(record.text, draft),
             _ => {
                 let id = filled(Some(record.text)).map(|id| cut(&id));
-                draft.run().trial.get_or_insert_default().task_id.clone_from(&id);
+                draft
+                    .run()
+                    .trial
+                    .get_or_insert_default()
+                    .task_id
+                    .clone_from(&id);
                 draft.run().run_id = id;
             }
         }
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let (ended, conflict) = self.ended(draft).map_or((None, None), |(end, conflict)| (Some(end), conflict));
-        let is_answer = ended.as_ref().is_some_and(|end| end.outcome != Outcome::Unknown);
-        let [own, other] = [&self.info.answer, &self.exit_answer]
-            .map(|answer| answer.as_deref().filter(|_| is_answer).map(|answer| cut(answer.trim())));
+        let (ended, conflict) = self
+            .ended(draft)
+            .map_or((None, None), |(end, conflict)| (Some(end), conflict));
+        let is_answer = ended
+            .as_ref()
+            .is_some_and(|end| end.outcome != Outcome::Unknown);
+        let [own, other] = [&self.info.answer, &self.exit_answer].map(|answer| {
+            answer
+                .as_deref()
+                .filter(|_| is_answer)
+                .map(|answer| cut(answer.trim()))
+        });
         let at = draft.latest().filter(|_| ended.is_some());
         draft.counted_calls(self.info.counted);
         // The oldest files hold no time: that such a file is new doesn't show that its run continues.
         let is_closed = draft.latest().is_none();
         // The clock of the program starts before its first reply.
-        let elapsed = self.began.zip(draft.latest()).map(|(began, latest)| latest.saturating_sub(began) as f64 / 1e3);
+        let elapsed = self
+            .began
+            .zip(draft.latest())
+            .map(|(began, latest)| latest.saturating_sub(began) as f64 / 1e3);
         let run = draft.run();
-        for limit in run.limits.iter_mut().filter(|limit| limit.name == TIME_LIMIT) {
+        for limit in run
+            .limits
+            .iter_mut()
+            .filter(|limit| limit.name == TIME_LIMIT)
+        {
             (limit.used, limit.bound) = (elapsed, Bound::AtLeast);
         }
         run.is_closed |= is_closed;
         run.updated_at = at;
         run.conflicts = conflict.into_iter().collect();
-        run.statements.retain(|statement| matches!(statement.fact, Fact::Limit(_)));
+        run.statements
+            .retain(|statement| matches!(statement.fact, Fact::Limit(_)));
         // A program that knows no price of its model counts none of its replies either.
         let is_zero = self.info.cost == Some(0.0) && self.spent > 0.0;
-        run.statements.extend(is_zero.then(|| total_in("usd", 0.0, "info.model_stats.instance_cost")));
+        run.statements
+            .extend(is_zero.then(|| total_in("usd", 0.0, "info.model_stats.instance_cost")));
         // Two records that differ: neither is preferred.
         match (own, other) {
             (Some(own), Some(other)) if own != other => {
-                run.statements.extend([answer_in("info.submission", own), answer_in("the exit message", other)]);
+                run.statements.extend([
+                    answer_in("info.submission", own),
+                    answer_in("the exit message", other),
+                ]);
                 run.final_result = None;
             }
             (own, other) => run.final_result = own.or(other),
@@ -163,18 +195,29 @@ impl Trajectory {
     fn message(&mut self, record: &str, draft: &mut Draft<'_>) {
         let message = Message::of(record);
         let extra = message.extra.map(Extra::of).unwrap_or_default();
-        let role =
-            text(message.role).or_else(|| text(message.kind)).or_else(|| text(message.object)).unwrap_or_default();
+        let role = text(message.role)
+            .or_else(|| text(message.kind))
+            .or_else(|| text(message.object))
+            .unwrap_or_default();
         let ts = seconds(extra.timestamp);
         self.began = self.began.or(ts);
         let before = draft.latest();
-        let mark = EventDraft { phase: &role, ts, ..EventDraft::default() };
+        let mark = EventDraft {
+            phase: &role,
+            ts,
+            ..EventDraft::default()
+        };
         if ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
         // The program's own word at the end is no part of the conversation.
         if role != "exit" {
-            *draft.run().trial.get_or_insert_default().messages.get_or_insert_default() += 1;
+            *draft
+                .run()
+                .trial
+                .get_or_insert_default()
+                .messages
+                .get_or_insert_default() += 1;
         }
         match &*role {
             "assistant" | "response" => {
@@ -194,7 +237,10 @@ impl Trajectory {
             "user" | "tool" | "function_call_output" => self.answer(record, &extra, mark, draft),
             "exit" => {
                 let status = text(extra.exit_status).unwrap_or_default();
-                let at = draft.event(EventDraft { stage: &status, ..mark });
+                let at = draft.event(EventDraft {
+                    stage: &status,
+                    ..mark
+                });
                 self.exit_answer = filled(extra.submission);
                 self.exit = Some((at, status.clone(), spoken(message.content)));
             }
@@ -205,18 +251,34 @@ impl Trajectory {
     }
 
     /// What came back from a command, or what the program says to a reply that holds none.
-    fn answer(&mut self, record: &str, extra: &Extra<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+    fn answer(
+        &mut self,
+        record: &str,
+        extra: &Extra<'_>,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
         let interrupt = text(extra.interrupt);
         self.submits &= is_submission(&spoken(Message::of(record).content));
         let waits = self.last.filter(|n| draft.unanswered(*n) > 0);
         let Some(n) = waits.filter(|_| interrupt.is_none()) else {
             let failed = interrupt.as_deref() == Some("FormatError");
-            draft.event(EventDraft { stage: interrupt.as_deref().unwrap_or("note"), failed, ..mark });
+            draft.event(EventDraft {
+                stage: interrupt.as_deref().unwrap_or("note"),
+                failed,
+                ..mark
+            });
             return;
         };
         let part = part_of(record);
         let failed = part.has_failed();
-        draft.event(EventDraft { kind: EventKind::Inside, stage: "result", step: Some(n), failed, ..mark });
+        draft.event(EventDraft {
+            kind: EventKind::Inside,
+            stage: "result",
+            step: Some(n),
+            failed,
+            ..mark
+        });
         draft.part(n, part);
     }
 
@@ -243,7 +305,12 @@ impl Trajectory {
         let seconds = above_zero(limits.wall_time_limit_seconds);
         let held = [
             limit("step_limit", step_limit, "steps", number(stats.api_calls)),
-            limit("cost_limit", above_zero(limits.cost_limit), "usd", number(stats.instance_cost)),
+            limit(
+                "cost_limit",
+                above_zero(limits.cost_limit),
+                "usd",
+                number(stats.instance_cost),
+            ),
             limit(TIME_LIMIT, seconds.map(|seconds| seconds * 1e3), "ms", None),
         ];
         let run = draft.run();
@@ -251,24 +318,51 @@ impl Trajectory {
         run.cost_usd = above_zero(stats.instance_cost);
         run.statements.extend(step_limit.map(|limit| {
             let (who, field) = ("the trace", "info.config.agent.step_limit".into());
-            Statement::number(Fact::Limit("steps"), limit, stated::Source { who, file: "", line: None, field })
+            Statement::number(
+                Fact::Limit("steps"),
+                limit,
+                stated::Source {
+                    who,
+                    file: "",
+                    line: None,
+                    field,
+                },
+            )
         }));
         let model = config.model.map(Model::of).unwrap_or_default();
         run.model = filled(model.model_name).map(|model| cut(&model));
         let trial = run.trial.get_or_insert_default();
         (trial.agent_args, trial.model_options) = (given(config.agent), given(model.model_kwargs));
-        run.project = config.environment.map(Environment::of).and_then(|env| filled(env.cwd)).map(|cwd| cut(&cwd));
-        let version = filled(info.version).map_or_else(String::new, |version| format!(" {version}"));
+        run.project = config
+            .environment
+            .map(Environment::of)
+            .and_then(|env| filled(env.cwd))
+            .map(|cwd| cut(&cwd));
+        let version =
+            filled(info.version).map_or_else(String::new, |version| format!(" {version}"));
         run.tool = Some(cut(&format!("mini-swe-agent{version}")));
     }
 
     /// The end by both records of it: the word beside the configuration, and the last message.
     fn ended(&self, draft: &Draft<'_>) -> Option<(Ended, Option<Box<str>>)> {
         let words = self.exit.as_ref().map_or("", |(.., words)| words.as_str());
-        let of_info = self.info.status.as_deref().map(|word| ("info", self.ending(word, words)));
-        let of_info = of_info.map(|(who, end)| (who, Ended { event: self.info.event, ..end }));
+        let of_info = self
+            .info
+            .status
+            .as_deref()
+            .map(|word| ("info", self.ending(word, words)));
+        let of_info = of_info.map(|(who, end)| {
+            (
+                who,
+                Ended {
+                    event: self.info.event,
+                    ..end
+                },
+            )
+        });
         let of_exit = self.exit.as_ref().filter(|(_, word, _)| !word.is_empty());
-        let of_exit = of_exit.map(|(event, word, _)| ("the exit message", self.ending(word, words).told_by(*event)));
+        let of_exit = of_exit
+            .map(|(event, word, _)| ("the exit message", self.ending(word, words).told_by(*event)));
         let told: Vec<(&str, Ended)> = of_exit.into_iter().chain(of_info).collect();
         if told.is_empty() {
             // Nothing in a bare list of messages tells of its end but the command that asks for it.
@@ -287,13 +381,24 @@ impl Trajectory {
             // Steps or money: the figures beside it tell which.
             "LimitsExceeded" => of("Step or cost limit reached", Outcome::Truncated)
                 .at(&[("Step", "step_limit"), ("Cost", "cost_limit")]),
-            "TimeExceeded" => of("Time limit reached", Outcome::Truncated).at(&[("Time", TIME_LIMIT)]),
-            "RepeatedFormatError" => of("Replies without a command that could be run", Outcome::Failed),
+            "TimeExceeded" => {
+                of("Time limit reached", Outcome::Truncated).at(&[("Time", TIME_LIMIT)])
+            }
+            "RepeatedFormatError" => of(
+                "Replies without a command that could be run",
+                Outcome::Failed,
+            ),
             "ContextWindowExceeded" => of(Ended::CONTEXT_FULL, Outcome::Failed),
             word if let Some((headline, outcome)) = what_raised(word) => of(headline, outcome),
             _ => {
-                let last = self.info.traceback.as_deref().and_then(|text| text.trim_end().lines().last());
-                let why = [last.unwrap_or_default(), words, word].into_iter().find(|words| !words.is_empty());
+                let last = self
+                    .info
+                    .traceback
+                    .as_deref()
+                    .and_then(|text| text.trim_end().lines().last());
+                let why = [last.unwrap_or_default(), words, word]
+                    .into_iter()
+                    .find(|words| !words.is_empty());
                 of("Ended by an error", Outcome::Failed).detail(cut(why.unwrap_or_default()))
             }
         }
@@ -311,9 +416,10 @@ fn part_of(record: &str) -> Part {
     }
     let response = extra.response.map(Response::of).unwrap_or_default();
     let reply = match message.output {
-        Some(output) => {
-            walk::items(output).map(|item| spoken(Message::of(item).content)).collect::<Vec<_>>().join("\n")
-        }
+        Some(output) => walk::items(output)
+            .map(|item| spoken(Message::of(item).content))
+            .collect::<Vec<_>>()
+            .join("\n"),
         None => spoken(message.content),
     };
     part.thought.extend(filled(message.reasoning));
@@ -322,29 +428,43 @@ fn part_of(record: &str) -> Part {
     part.tokens = response.usage.map(tokens);
     part.calls = match extra.actions {
         Some(actions) => walk::items(actions).map(asked).collect(),
-        None => fenced(&reply).map(|command| call(String::new(), &quoted(command))).collect(),
+        None => fenced(&reply)
+            .map(|command| call(String::new(), &quoted(command)))
+            .collect(),
     };
     if part.calls.is_empty() {
         // It is told so and asked again: no such reply is an answer.
         part.error = Some("the reply holds no command".to_owned());
     }
-    part.text.extend(Some(reply).filter(|reply| !reply.is_empty()));
+    part.text
+        .extend(Some(reply).filter(|reply| !reply.is_empty()));
     part
 }
 
 fn asked(action: &str) -> CallDraft {
     let fields = Action::of(action);
-    call(text(fields.id).unwrap_or_default(), fields.command.unwrap_or(action))
+    call(
+        text(fields.id).unwrap_or_default(),
+        fields.command.unwrap_or(action),
+    )
 }
 
 fn call(id: String, command: &str) -> CallDraft {
-    CallDraft { id, name: "bash".to_owned(), args: format!("{{\"command\":{}}}", unpacked(command)) }
+    CallDraft {
+        id,
+        name: "bash".to_owned(),
+        args: format!("{{\"command\":{}}}", unpacked(command)),
+    }
 }
 
 /// Whether a command prints the word that ends the run, and does not merely speak of it.
 fn prints_submit(args: &str) -> bool {
     let command = text(super::value::member(args, "command")).unwrap_or_default();
-    let first = command.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let first = command
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or_default();
     first.split(['&', ';', '|']).any(|command| {
         let word = command.trim().strip_prefix("echo ").unwrap_or_default();
         word.trim().trim_matches(['"', '\'']) == SUBMIT
@@ -358,11 +478,20 @@ fn is_submission(said: &str) -> bool {
         Some(shown) => {
             let (code, shown) = shown.split_once("</returncode>").unwrap_or_default();
             let output = shown.trim_start().strip_prefix("<output>").unwrap_or(shown);
-            code.trim() == "0" && output.trim_start().lines().next().is_some_and(|first| first.trim() == SUBMIT)
+            code.trim() == "0"
+                && output
+                    .trim_start()
+                    .lines()
+                    .next()
+                    .is_some_and(|first| first.trim() == SUBMIT)
         }
-        None => {
-            !["Observation:", "The last command ", "Please always provide "].iter().any(|own| said.starts_with(own))
-        }
+        None => ![
+            "Observation:",
+            "The last command ",
+            "Please always provide ",
+        ]
+        .iter()
+        .any(|own| said.starts_with(own)),
     }
 }
 
@@ -380,7 +509,13 @@ fn answer(message: &Message<'_>, extra: &Extra<'_>) -> Answer {
     // The oldest files have the exit code in the text alone.
     let in_text = || {
         let words = text(output)?;
-        words.strip_prefix("<returncode>")?.split_once('<')?.0.trim().parse().ok()
+        words
+            .strip_prefix("<returncode>")?
+            .split_once('<')?
+            .0
+            .trim()
+            .parse()
+            .ok()
     };
     let exit = int(extra.returncode).or_else(in_text);
     let error = filled(extra.exception);
@@ -402,8 +537,16 @@ fn answer(message: &Message<'_>, extra: &Extra<'_>) -> Answer {
 
 fn tokens(usage: &str) -> Tokens {
     let usage = Usage::of(usage);
-    let read = usage.prompt_tokens_details.or(usage.input_tokens_details).map(Details::of).unwrap_or_default();
-    let wrote = usage.completion_tokens_details.or(usage.output_tokens_details).map(Details::of).unwrap_or_default();
+    let read = usage
+        .prompt_tokens_details
+        .or(usage.input_tokens_details)
+        .map(Details::of)
+        .unwrap_or_default();
+    let wrote = usage
+        .completion_tokens_details
+        .or(usage.output_tokens_details)
+        .map(Details::of)
+        .unwrap_or_default();
     Tokens {
         input: count(usage.prompt_tokens.or(usage.input_tokens)),
         cached: count(read.cached_tokens),

@@ -158,7 +158,10 @@ pub enum Shape {
 impl Shape {
     /// Whether a directory is the run, and not a file.
     pub fn is_directory(self) -> bool {
-        matches!(self, Self::Directory { .. } | Self::LinesBelow { .. } | Self::Files { .. })
+        matches!(
+            self,
+            Self::Directory { .. } | Self::LinesBelow { .. } | Self::Files { .. }
+        )
     }
 
     /// Whether a directory is the run in which a file of this shape was found, where it has the directories that
@@ -272,12 +275,19 @@ pub struct Source<'a> {
 impl<'a> Source<'a> {
     /// The name of the file, without directories.
     fn name(&self) -> &'a str {
-        self.file.file_name().and_then(OsStr::to_str).unwrap_or_default()
+        self.file
+            .file_name()
+            .and_then(OsStr::to_str)
+            .unwrap_or_default()
     }
 
     /// The name of its directory.
     fn folder(&self) -> &'a str {
-        self.file.parent().and_then(Path::file_name).and_then(OsStr::to_str).unwrap_or_default()
+        self.file
+            .parent()
+            .and_then(Path::file_name)
+            .and_then(OsStr::to_str)
+            .unwrap_or_default()
     }
 }
 
@@ -330,7 +340,9 @@ static TOOLS: &[&Tool] = &[
 
 /// Whether a file of this name may be a trace of a tool, so that it is worth a look.
 pub fn may_be_trace(name: &str) -> bool {
-    [".jsonl", ".jsonl.zst", ".json", ".traj", ".eval"].iter().any(|end| name.ends_with(end))
+    [".jsonl", ".jsonl.zst", ".json", ".traj", ".eval"]
+        .iter()
+        .any(|end| name.ends_with(end))
 }
 
 /// The tool that wrote a file with this name and beginning.
@@ -365,17 +377,29 @@ impl Tool {
     /// steps where the document with them isn't there.
     pub fn for_directory(&'static self, has: impl Fn(&str) -> bool) -> &'static Self {
         let is_trial = std::ptr::eq(self, &raw const harbor::TRIAL);
-        if is_trial { harbor::with_records(has).unwrap_or(self) } else { self }
+        if is_trial {
+            harbor::with_records(has).unwrap_or(self)
+        } else {
+            self
+        }
     }
 
     /// Where the files of child runs lie, for tools that give them files of their own in a directory named after the session.
     pub fn child_files(&self) -> Option<ChildFiles> {
-        let files =
-            |below, is_beside_directory, by_id, begins| ChildFiles { below, is_beside_directory, by_id, begins };
+        let files = |below, is_beside_directory, by_id, begins| ChildFiles {
+            below,
+            is_beside_directory,
+            by_id,
+            begins,
+        };
         match self.format {
-            format if format == claude::SESSION.format => Some(files("{}/subagents", false, false, "agent-")),
+            format if format == claude::SESSION.format => {
+                Some(files("{}/subagents", false, false, "agent-"))
+            }
             format if format == gemini::SESSION.format => Some(files("{}", false, true, "")),
-            format if format == qwen::SESSION.format => Some(files("subagents/{}", true, true, "agent-")),
+            format if format == qwen::SESSION.format => {
+                Some(files("subagents/{}", true, true, "agent-"))
+            }
             _ => None,
         }
     }
@@ -401,14 +425,18 @@ pub fn manifest(text: &[u8]) -> Result<(Manifest, Vec<Remark>), Remark> {
 /// Reads a line of steps as the index keeps it; never fails. Its place is left for the caller to fill.
 pub fn step_head(line: &[u8], names: &mut Names) -> (StepHead, Vec<Remark>) {
     let mut head = StepHead::default();
-    let text = std::str::from_utf8(line).ok().filter(|text| !has_half_pair(text));
+    let text = std::str::from_utf8(line)
+        .ok()
+        .filter(|text| !has_half_pair(text));
     // Nearly all lines are read at once; what is wrong with the others is found out apart.
     if let Some(step) = text.and_then(qitos::step) {
         head.absorb(&step, names);
         return (head, step.remarks);
     }
     let record = Record::whole(line);
-    let Some(step) = step(&record) else { return (StepHead::unread(record.fate, line), record.remarks) };
+    let Some(step) = step(&record) else {
+        return (StepHead::unread(record.fate, line), record.remarks);
+    };
     let mut remarks = record.remarks.clone();
     head.fate = record.fate;
     head.absorb(&step, names);
@@ -431,7 +459,11 @@ pub(crate) use qitos::{event as event_in, step as step_in};
 
 /// What the text of a line of events says, beyond its head.
 pub fn event<'a>(record: &'a Record<'_>) -> Event<'a> {
-    if record.fate.is_readable() { qitos::event(&record.text) } else { Event::default() }
+    if record.fate.is_readable() {
+        qitos::event(&record.text)
+    } else {
+        Event::default()
+    }
 }
 
 #[cfg(test)]

@@ -37,9 +37,15 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
     let file = TraceFile::ALL.into_iter().find(|file| file.name() == name);
     if let Some(text) = utf16(head) {
         // Configuration is JSON too: only a known trace is worth a word.
-        let is_trace =
-            file.is_some() || is_lines(name) || tool_of(name, &text).is_some() || foreign(name, &text).is_some();
-        return if is_trace { Origin::Skipped(UTF16.into()) } else { Origin::Other };
+        let is_trace = file.is_some()
+            || is_lines(name)
+            || tool_of(name, &text).is_some()
+            || foreign(name, &text).is_some();
+        return if is_trace {
+            Origin::Skipped(UTF16.into())
+        } else {
+            Origin::Other
+        };
     }
     let head: &[u8] = &lines::mended(head, is_lines(name));
     if let Some(tool) = tool_of(name, head) {
@@ -51,7 +57,11 @@ pub fn origin(name: &str, head: &[u8]) -> Origin {
         Some(Some(false)) | None => {}
     }
     if let Some(tool) = foreign(name, head) {
-        let article = if tool.starts_with(['A', 'O']) { "an" } else { "a" };
+        let article = if tool.starts_with(['A', 'O']) {
+            "an"
+        } else {
+            "a"
+        };
         return Origin::Skipped(format!("not read yet: looks like {article} {tool}").into());
     }
     match file.is_some() || is_lines(name) || has_ending(name, &[".traj", ".eval"]) {
@@ -92,7 +102,12 @@ fn utf16(head: &[u8]) -> Option<Vec<u8>> {
         _ => return None,
     };
     let units = text.as_chunks().0.iter().map(|pair| unit(*pair));
-    Some(char::decode_utf16(units).map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>().into())
+    Some(
+        char::decode_utf16(units)
+            .map(|char| char.unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect::<String>()
+            .into(),
+    )
 }
 
 /// The members that a run's files have, where other programs' files of these names have others.
@@ -165,9 +180,17 @@ fn is_of_run(file: TraceFile, head: &[u8]) -> Option<bool> {
         return None;
     }
     // A manifest stands on many lines.
-    let mut texts: Vec<&[u8]> = if file == TraceFile::Manifest { vec![head.trim_ascii_start()] } else { Vec::new() };
+    let mut texts: Vec<&[u8]> = if file == TraceFile::Manifest {
+        vec![head.trim_ascii_start()]
+    } else {
+        Vec::new()
+    };
     if file != TraceFile::Manifest {
-        texts.extend(head.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{")).take(MAX_LINES));
+        texts.extend(
+            head.split(|byte| *byte == b'\n')
+                .filter(|line| line.starts_with(b"{"))
+                .take(MAX_LINES),
+        );
     }
     let mut found = Some(false);
     for text in texts {
@@ -176,27 +199,46 @@ fn is_of_run(file: TraceFile, head: &[u8]) -> Option<bool> {
             // Session stores have a manifest with a status too, and say what they are.
             continue;
         }
-        let keys: Vec<&str> = object.iter().map(|(key, _)| key.trim_matches('"')).collect();
-        let value = |key: &str| object.iter().find(|(name, _)| name.trim_matches('"') == key).map(|(_, value)| *value);
+        let keys: Vec<&str> = object
+            .iter()
+            .map(|(key, _)| key.trim_matches('"'))
+            .collect();
+        let value = |key: &str| {
+            object
+                .iter()
+                .find(|(name, _)| name.trim_matches('"') == key)
+                .map(|(_, value)| *value)
+        };
         let has = |key: &str| keys.contains(&key);
-        let begins = |key: &str, opening: char| value(key).is_some_and(|value| value.starts_with(opening));
+        let begins =
+            |key: &str, opening: char| value(key).is_some_and(|value| value.starts_with(opening));
         let (is_ours, may_be, known) = match file {
             TraceFile::Manifest => {
                 let is_counted = has("summary") || has("step_count");
                 let is_known = has("run_id") && has("schema_version") && is_counted;
-                (is_known || has("run_id") && has("stop_rules"), false, OF_MANIFEST)
+                (
+                    is_known || has("run_id") && has("stop_rules"),
+                    false,
+                    OF_MANIFEST,
+                )
             }
             TraceFile::Steps => {
                 let is_numbered = value("step_id").is_some_and(|id| id.parse::<i64>().is_ok());
                 let is_odd = value("decision").is_some_and(|decision| decision.starts_with('"'));
-                let is_step = begins("decision", '{') || begins("action_results", '[') || begins("state_diff", '{');
+                let is_step = begins("decision", '{')
+                    || begins("action_results", '[')
+                    || begins("state_diff", '{');
                 let is_step = is_step || begins("critic_outputs", '[');
                 (is_numbered && is_step, is_numbered && !is_odd, OF_STEP)
             }
             TraceFile::Events => {
                 let phase = value("phase").map(|phase| phase.trim_matches('"'));
                 let is_known = phase.is_some_and(|phase| PHASES.contains(&phase));
-                (is_known && has("step_id") && has("payload"), is_known, OF_EVENT)
+                (
+                    is_known && has("step_id") && has("payload"),
+                    is_known,
+                    OF_EVENT,
+                )
             }
         };
         if is_ours {
@@ -226,21 +268,33 @@ fields! {
 /// What wrote a file that the board doesn't read yet, as far as its beginning tells at once.
 fn foreign(name: &str, head: &[u8]) -> Option<&'static str> {
     if head.starts_with(SQLITE) {
-        return STORES.iter().find(|(store, _)| *store == name).map(|(_, what)| *what);
+        return STORES
+            .iter()
+            .find(|(store, _)| *store == name)
+            .map(|(_, what)| *what);
     }
     if name == AIDER {
         return Some("Aider history");
     }
     if is_lines(name) {
-        return objects(head).take(8).find_map(|line| foreign_line(name, line));
+        return objects(head)
+            .take(8)
+            .find_map(|line| foreign_line(name, line));
     }
     if !name.ends_with(".json") {
         return None;
     }
     let object = begun(head.trim_ascii_start());
-    let has =
-        |wanted: &[&str]| wanted.iter().all(|wanted| object.iter().any(|(key, _)| key.trim_matches('"') == *wanted));
-    if has(&["session_id", "source", "pid", "status"]) || has(&["version", "agent", "sessionId", "messages"]) {
+    let has = |wanted: &[&str]| {
+        wanted.iter().all(|wanted| {
+            object
+                .iter()
+                .any(|(key, _)| key.trim_matches('"') == *wanted)
+        })
+    };
+    if has(&["session_id", "source", "pid", "status"])
+        || has(&["version", "agent", "sessionId", "messages"])
+    {
         Some("Cline session")
     } else if has(&["manifest_version", "checkpoint", "generation"]) {
         Some("Mistral Vibe session")
@@ -253,7 +307,10 @@ fn foreign(name: &str, head: &[u8]) -> Option<&'static str> {
 
 fn foreign_line(name: &str, text: &str) -> Option<&'static str> {
     let line = Line::of(text);
-    let kind = line.kind.map(|kind| kind.trim_matches('"')).unwrap_or_default();
+    let kind = line
+        .kind
+        .map(|kind| kind.trim_matches('"'))
+        .unwrap_or_default();
     let begins = |starts: &[&str]| starts.iter().any(|start| kind.starts_with(start));
     if kind == "session" && is_text(line.id) && is_text(line.timestamp) && line.cwd.is_some() {
         Some("Pi session")
@@ -272,13 +329,21 @@ fn foreign_line(name: &str, text: &str) -> Option<&'static str> {
         Some("Mistral Vibe session")
     } else if is_text(line.turn) && line.status.is_some() && is_text(line.session_id) {
         Some("Mistral Vibe stream")
-    } else if line.seq.is_some() && line.ts.is_some() && line.payload.is_some() && begins(&["message_", "edit", "undo"])
-        || name == "conversation.jsonl" && is_text(line.role) && line.content.is_some() && is_text(line.timestamp)
+    } else if line.seq.is_some()
+        && line.ts.is_some()
+        && line.payload.is_some()
+        && begins(&["message_", "edit", "undo"])
+        || name == "conversation.jsonl"
+            && is_text(line.role)
+            && line.content.is_some()
+            && is_text(line.timestamp)
     {
         Some("gptme session")
     } else if is_text(line.session) && line.part.is_some() && line.timestamp.is_some() {
         Some("OpenCode or Kilo stream")
-    } else if kind == "hook_event" && is_text(line.hook) || kind == "agent_event" && line.event.is_some() {
+    } else if kind == "hook_event" && is_text(line.hook)
+        || kind == "agent_event" && line.event.is_some()
+    {
         Some("Cline stream")
     } else {
         None
@@ -307,13 +372,41 @@ mod tests {
             ("manifest.json", "[1]", "unknown format"),
             ("manifest.json", "{}", "unclear"),
             ("manifest.json", "{\"run_id\": \"a", "unclear"),
-            ("manifest.json", "{\n  \"schema_version\": \"v1\",\n  \"status\": \"running\"", "unclear"),
-            ("manifest.json", "{\"schema_version\": \"v1\", \"run_id\": \"a\", \"summary\": {}}", "run"),
-            ("manifest.json", "{\"run_id\": \"a\", \"stop_rules\": {}}", "run"),
-            ("manifest.json", "{\"run_id\": \"a\", \"status\": \"running\"}", "unknown format"),
-            ("manifest.json", "{\"schema_version\": \"v1\", \"run_id\": \"a\", \"status\": \"ok\"}", "unknown format"),
-            ("manifest.json", "{\"run_id\": \"a\", \"step_count\": 9, \"summary\": {\"loss\": 0.2}}", "unknown format"),
-            ("manifest.json", "{\"name\": \"app\", \"version\": \"1\"}", "unknown format"),
+            (
+                "manifest.json",
+                "{\n  \"schema_version\": \"v1\",\n  \"status\": \"running\"",
+                "unclear",
+            ),
+            (
+                "manifest.json",
+                "{\"schema_version\": \"v1\", \"run_id\": \"a\", \"summary\": {}}",
+                "run",
+            ),
+            (
+                "manifest.json",
+                "{\"run_id\": \"a\", \"stop_rules\": {}}",
+                "run",
+            ),
+            (
+                "manifest.json",
+                "{\"run_id\": \"a\", \"status\": \"running\"}",
+                "unknown format",
+            ),
+            (
+                "manifest.json",
+                "{\"schema_version\": \"v1\", \"run_id\": \"a\", \"status\": \"ok\"}",
+                "unknown format",
+            ),
+            (
+                "manifest.json",
+                "{\"run_id\": \"a\", \"step_count\": 9, \"summary\": {\"loss\": 0.2}}",
+                "unknown format",
+            ),
+            (
+                "manifest.json",
+                "{\"name\": \"app\", \"version\": \"1\"}",
+                "unknown format",
+            ),
             (
                 "manifest.json",
                 "{\"checkpoint\":{\"chunks\":[]},\"created_at\":\"2026\",\"generation\":\"01\",\"manifest_version\":1}",
@@ -324,12 +417,28 @@ mod tests {
                 "{\"run_id\": \"a\", \"step_id\": 0, \"phase\": \"INIT\", \"payload\": {\"task\": \"x",
                 "run",
             ),
-            ("events.jsonl", "garbage\n{\"step_id\": 0, \"phase\": \"END\", \"payload\": {}}\n", "run"),
+            (
+                "events.jsonl",
+                "garbage\n{\"step_id\": 0, \"phase\": \"END\", \"payload\": {}}\n",
+                "run",
+            ),
             ("events.jsonl", "garbage\n", "unknown format"),
             ("events.jsonl", "\0\0\0", "unclear"),
-            ("events.jsonl", "{\"run_id\": \"a\", \"step_id\": 0, \"pha", "unclear"),
-            ("events.jsonl", "{\"step_id\": 0, \"phase\": \"train\", \"payload\": {}}\n", "unknown format"),
-            ("events.jsonl", "{\"phase\": \"INIT\", \"message\": \"hi\"}\n", "unknown format"),
+            (
+                "events.jsonl",
+                "{\"run_id\": \"a\", \"step_id\": 0, \"pha",
+                "unclear",
+            ),
+            (
+                "events.jsonl",
+                "{\"step_id\": 0, \"phase\": \"train\", \"payload\": {}}\n",
+                "unknown format",
+            ),
+            (
+                "events.jsonl",
+                "{\"phase\": \"INIT\", \"message\": \"hi\"}\n",
+                "unknown format",
+            ),
             ("events.jsonl", "{}\n{}\n", "unclear"),
             ("events.jsonl", "{\"level\": \"info\"}\n", "unknown format"),
             (
@@ -343,10 +452,26 @@ mod tests {
                 "not read yet: looks like a gptme session",
             ),
             ("steps.jsonl", "{\"step_id\": 0", "unclear"),
-            ("steps.jsonl", "{\"step_id\": 0, \"decision\": null, \"action_results\": []}\n", "run"),
-            ("steps.jsonl", "{\"step_id\": 0, \"loss\": 0.5}\n", "unknown format"),
-            ("steps.jsonl", "{\"step_id\": \"a1\", \"decision\": \"yes\", \"actions\": []}\n", "unknown format"),
-            ("steps.jsonl", "{\"step\": 0, \"action\": \"x\", \"observation\": \"y\"}\n", "unknown format"),
+            (
+                "steps.jsonl",
+                "{\"step_id\": 0, \"decision\": null, \"action_results\": []}\n",
+                "run",
+            ),
+            (
+                "steps.jsonl",
+                "{\"step_id\": 0, \"loss\": 0.5}\n",
+                "unknown format",
+            ),
+            (
+                "steps.jsonl",
+                "{\"step_id\": \"a1\", \"decision\": \"yes\", \"actions\": []}\n",
+                "unknown format",
+            ),
+            (
+                "steps.jsonl",
+                "{\"step\": 0, \"action\": \"x\", \"observation\": \"y\"}\n",
+                "unknown format",
+            ),
             ("steps.jsonl", "1\n2\n", "unknown format"),
             ("steps.jsonl", "{\"loss\": 0.5}\n", "unknown format"),
         ] {
@@ -372,7 +497,11 @@ mod tests {
                 "{\"sessionId\": \"a\", \"title\": \"t\", \"workspaceDirectory\": \"/\", \"history\": [",
                 "not read yet: looks like a Continue session",
             ),
-            ("opencode.db", "SQLite format 3\0", "not read yet: looks like an OpenCode store"),
+            (
+                "opencode.db",
+                "SQLite format 3\0",
+                "not read yet: looks like an OpenCode store",
+            ),
         ] {
             assert_eq!(said(name, head), whose, "{name}: {head}");
         }
@@ -386,20 +515,39 @@ mod tests {
             let stub = &record[..record.len() - 9];
             for before in ["", "{", "\u{feff}", stub, "{\"type\":", "hello ", "\0\0"] {
                 for end in ["", "\n", "\0", "\r{\"type\":\"x\"}"] {
-                    assert_eq!(said("a.jsonl", &format!("{before}{record}{end}")), whose, "{before}|{end}");
+                    assert_eq!(
+                        said("a.jsonl", &format!("{before}{record}{end}")),
+                        whose,
+                        "{before}|{end}"
+                    );
                 }
             }
         }
-        assert_eq!(said("manifest.json", "\u{feff}{\"run_id\": \"a\", \"stop_rules\": {}}"), "run");
+        assert_eq!(
+            said(
+                "manifest.json",
+                "\u{feff}{\"run_id\": \"a\", \"stop_rules\": {}}"
+            ),
+            "run"
+        );
         let event = r#"{"step_id": 0, "phase": "INIT", "payload": {}}"#;
-        assert_eq!(said("events.jsonl", &format!("{{\"step_id\": 0, \"pha{event}\n")), "run");
+        assert_eq!(
+            said("events.jsonl", &format!("{{\"step_id\": 0, \"pha{event}\n")),
+            "run"
+        );
     }
 
     #[test]
     fn text_in_utf_16_is_named_whichever_way_its_bytes_stand() {
         let text = "{\"sessionId\": \"a\", \"uuid\": \"b\"}\n";
-        let little: Vec<u8> = [0xff, 0xfe].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect();
-        let big: Vec<u8> = [0xfe, 0xff].into_iter().chain(text.encode_utf16().flat_map(u16::to_be_bytes)).collect();
+        let little: Vec<u8> = [0xff, 0xfe]
+            .into_iter()
+            .chain(text.encode_utf16().flat_map(u16::to_le_bytes))
+            .collect();
+        let big: Vec<u8> = [0xfe, 0xff]
+            .into_iter()
+            .chain(text.encode_utf16().flat_map(u16::to_be_bytes))
+            .collect();
         for head in [little, big] {
             assert!(matches!(origin("a.jsonl", &head), Origin::Skipped(reason) if reason == UTF16));
             assert!(matches!(origin("events.jsonl", &head), Origin::Skipped(_)));

@@ -9,7 +9,9 @@ use super::gemini::{changes, given_for};
 use super::part::{self, text};
 use super::recent::Recent;
 use super::turns::Turns;
-use super::value::{count, cut, filled, int, is_text, is_true, member, number, objects, short, stage_beside, status};
+use super::value::{
+    count, cut, filled, int, is_text, is_true, member, number, objects, short, stage_beside, status,
+};
 use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outcome};
@@ -18,7 +20,12 @@ use crate::model::{Can, Capabilities, Certainty, Ended, EventKind, Format, Outco
 pub(super) static SESSION: Tool = Tool {
     format: Format {
         name: "Qwen Code session",
-        can: Capabilities { state: Can::Partly, times: Can::Yes, tokens: Can::Yes, ..Capabilities::NONE },
+        can: Capabilities {
+            state: Can::Partly,
+            times: Can::Yes,
+            tokens: Can::Yes,
+            ..Capabilities::NONE
+        },
         file: "session file",
         is_session: true,
         is_in_order: true,
@@ -30,7 +37,9 @@ pub(super) static SESSION: Tool = Tool {
         // Claude Code's have the same keys, and another message.
         let is_ours = |line: Line<'_>| {
             let parts = line.message.and_then(|message| member(message, "parts"));
-            is_text(line.session) && is_text(line.uuid) && (parts.is_some() || line.payload.is_some())
+            is_text(line.session)
+                && is_text(line.uuid)
+                && (parts.is_some() || line.payload.is_some())
         };
         name.ends_with(".jsonl") && objects(head).map(Line::of).any(is_ours)
     },
@@ -79,8 +88,16 @@ impl Reader for Session {
         let ts = draft.time(line.timestamp);
         let before = draft.latest();
         about(&line, record.name(), draft);
-        let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
-        let mark = EventDraft { phase: &kind, stage: &stage, ts, ..EventDraft::default() };
+        let (kind, stage) = (
+            text(line.kind).unwrap_or_default(),
+            text(line.subtype).unwrap_or_default(),
+        );
+        let mark = EventDraft {
+            phase: &kind,
+            stage: &stage,
+            ts,
+            ..EventDraft::default()
+        };
         if filled(line.uuid).is_some_and(|uuid| draft.is_again(&uuid)) {
             return draft.again(&mark);
         }
@@ -104,7 +121,10 @@ impl Reader for Session {
 
     fn look(&mut self, draft: &mut Draft<'_>) {
         let (ended, answer) = self.settled(draft);
-        let asks = self.last.filter(|_| ended.is_none()).and_then(|n| draft.asks(n, QUESTIONS));
+        let asks = self
+            .last
+            .filter(|_| ended.is_none())
+            .and_then(|n| draft.asks(n, QUESTIONS));
         let at = draft.latest();
         let run = draft.run();
         let is_users_turn = asks.is_some() || ended.is_some();
@@ -125,12 +145,25 @@ impl Session {
 
     /// The end and the answer of the session. A turn without steps leaves those of the turn before.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
-        let is_last = |n: &usize| !self.due && draft.step(*n).is_some_and(|step| step.calls.is_empty());
-        let answer = self.last.filter(is_last).and_then(|n| draft.said(n)).filter(|_| self.end.is_none());
+        let is_last =
+            |n: &usize| !self.due && draft.step(*n).is_some_and(|step| step.calls.is_empty());
+        let answer = self
+            .last
+            .filter(is_last)
+            .and_then(|n| draft.said(n))
+            .filter(|_| self.end.is_none());
         // The program asks no model where all calls of a reply were cancelled.
-        let cancelled = || self.last.filter(|_| !self.has_prompt).and_then(|n| draft.cancelled(n, Certainty::Recorded));
-        let end = self.end.clone().or_else(|| answer.is_some().then(|| Ended::answered(Ended::NO_CALLS)));
-        self.ends.settle(end.or_else(cancelled), answer, self.steps(), None)
+        let cancelled = || {
+            self.last
+                .filter(|_| !self.has_prompt)
+                .and_then(|n| draft.cancelled(n, Certainty::Recorded))
+        };
+        let end = self
+            .end
+            .clone()
+            .or_else(|| answer.is_some().then(|| Ended::answered(Ended::NO_CALLS)));
+        self.ends
+            .settle(end.or_else(cancelled), answer, self.steps(), None)
     }
 
     /// A reply of the model. What comes without tokens belongs to the one before it.
@@ -144,12 +177,21 @@ impl Session {
     ) {
         let part = part_of(record);
         let known = self.last.filter(|_| self.replying && part.tokens.is_none());
-        let n = draft.reply(known, before, EventDraft { kind: EventKind::Decided, note: None, ..*mark });
+        let n = draft.reply(
+            known,
+            before,
+            EventDraft {
+                kind: EventKind::Decided,
+                note: None,
+                ..*mark
+            },
+        );
         self.replying = true;
         if let Some(last) = self.last.replace(n).filter(|last| *last != n) {
             draft.close(last);
         }
-        self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
+        self.calls
+            .extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
         (self.due, self.has_prompt, self.end) = (false, false, None);
         draft.run().model = short(line.model).or(draft.run().model.take());
         draft.part(n, part);
@@ -159,30 +201,63 @@ impl Session {
     fn result(&mut self, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         (self.replying, self.due, self.end) = (false, true, None);
         let part = part_of(record);
-        let display = Line::of(record).result.map(Result::of).and_then(|result| result.display).map(Display::of);
-        self.children += u64::from(display.is_some_and(|display| display.kind == Some("\"task_execution\"")));
-        let mut steps: Vec<usize> = part.answers.iter().filter_map(|answer| self.calls.remove(&*answer.call)).collect();
+        let display = Line::of(record)
+            .result
+            .map(Result::of)
+            .and_then(|result| result.display)
+            .map(Display::of);
+        self.children +=
+            u64::from(display.is_some_and(|display| display.kind == Some("\"task_execution\"")));
+        let mut steps: Vec<usize> = part
+            .answers
+            .iter()
+            .filter_map(|answer| self.calls.remove(&*answer.call))
+            .collect();
         steps.dedup();
         let failed = part.has_failed();
         let said = said(&Line::of(record));
         let (stage, step) = (stage_beside(&said, mark.stage), steps.first().copied());
-        draft.event(EventDraft { kind: EventKind::Inside, stage, step, failed, ..mark });
-        if steps.iter().filter(|n| draft.part(**n, part.clone())).count() == 0 {
+        draft.event(EventDraft {
+            kind: EventKind::Inside,
+            stage,
+            step,
+            failed,
+            ..mark
+        });
+        if steps
+            .iter()
+            .filter(|n| draft.part(**n, part.clone()))
+            .count()
+            == 0
+        {
             draft.orphan(&part);
         }
     }
 
     /// What the program tells.
     fn event(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
-        let told = line.payload.and_then(|payload| member(payload, "uiEvent")).map(Telemetry::of).unwrap_or_default();
+        let told = line
+            .payload
+            .and_then(|payload| member(payload, "uiEvent"))
+            .map(Telemetry::of)
+            .unwrap_or_default();
         let name = text(told.name).unwrap_or_default();
         let is_error = name == "qwen-code.api_error";
         let stage = if name.is_empty() { mark.stage } else { &name };
-        let at = draft.event(EventDraft { stage, failed: is_error, ..mark });
+        let at = draft.event(EventDraft {
+            stage,
+            failed: is_error,
+            ..mark
+        });
         if is_error {
             // It may be asked again: that nothing came after it is all there is to say.
             let word = text(told.class).unwrap_or_else(|| "api_error".to_owned());
-            let end = Ended::new(&word, "Ended by an API error", Outcome::Failed, Certainty::Inferred);
+            let end = Ended::new(
+                &word,
+                "Ended by an API error",
+                Outcome::Failed,
+                Certainty::Inferred,
+            );
             let end = end.detail(short(told.message).unwrap_or_default());
             self.end = Some(end.told_by(at));
         }
@@ -206,22 +281,40 @@ fn chunks<'a>(line: &Line<'a>) -> impl Iterator<Item = Chunk<'a>> {
 
 /// The texts of a message, one under the other.
 fn said(line: &Line<'_>) -> String {
-    chunks(line).filter_map(|chunk| text(chunk.text)).collect::<Vec<_>>().join("\n")
+    chunks(line)
+        .filter_map(|chunk| text(chunk.text))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// What a line says of the step that it belongs to.
 fn part_of(record: &str) -> Part {
     let line = Line::of(record);
-    let mut part = Part { model: text(line.model), tokens: line.usage.map(tokens), ..Part::default() };
+    let mut part = Part {
+        model: text(line.model),
+        tokens: line.usage.map(tokens),
+        ..Part::default()
+    };
     let result = line.result.map(Result::of).unwrap_or_default();
     for chunk in chunks(&line) {
         if let Some(call) = chunk.call.map(Call::of) {
-            let (id, name) = (text(call.id).unwrap_or_default(), text(call.name).unwrap_or_default());
-            part.calls.push(CallDraft { id, name, args: call.args.unwrap_or("{}").to_owned() });
+            let (id, name) = (
+                text(call.id).unwrap_or_default(),
+                text(call.name).unwrap_or_default(),
+            );
+            part.calls.push(CallDraft {
+                id,
+                name,
+                args: call.args.unwrap_or("{}").to_owned(),
+            });
         } else if let Some(given) = chunk.given.map(Call::of) {
             part.answers.push(answer(&given, &result));
         } else if let Some(said) = text(chunk.text).filter(|said| !said.is_empty()) {
-            if is_true(chunk.thought) { part.thought.push(said) } else { part.text.push(said) }
+            if is_true(chunk.thought) {
+                part.thought.push(said)
+            } else {
+                part.text.push(said)
+            }
         }
     }
     if let Some(display) = result.display {
@@ -232,12 +325,21 @@ fn part_of(record: &str) -> Part {
 
 fn answer(given: &Call<'_>, result: &Result<'_>) -> Answer {
     let display = result.display.map(Display::of).unwrap_or_default();
-    let error = given.response.and_then(|response| member(response, "error"));
+    let error = given
+        .response
+        .and_then(|response| member(response, "error"));
     // A sub-agent's results have no status.
-    let status =
-        status(result.status).or_else(|| given.response.map(|_| if error.is_some() { "error" } else { "success" }));
+    let status = status(result.status).or_else(|| {
+        given
+            .response
+            .map(|_| if error.is_some() { "error" } else { "success" })
+    });
     let answer = given_for(&text(given.id).unwrap_or_default(), given.response, status);
-    Answer { exit: int(display.exit), ms: number(result.ms), ..answer }
+    Answer {
+        exit: int(display.exit),
+        ms: number(result.ms),
+        ..answer
+    }
 }
 
 /// The service counts thoughts among the output, and what the cache held among the input.

@@ -22,13 +22,19 @@ pub(super) fn what_raised(name: &str) -> Option<(&'static str, Outcome)> {
 /// `ContextWindowExceededError`, `ContextLengthExceededError`, `LLMContextWindowExceedError`.
 fn is_context_full(name: &str) -> bool {
     let rest = name.split_once("Context").map(|(_, rest)| rest);
-    rest.is_some_and(|rest| ["WindowExceed", "LengthExceed"].iter().any(|begin| rest.starts_with(begin)))
+    rest.is_some_and(|rest| {
+        ["WindowExceed", "LengthExceed"]
+            .iter()
+            .any(|begin| rest.starts_with(begin))
+    })
 }
 
 /// The name of the exception that a message begins with: `KeyboardInterrupt()`, `litellm.BudgetExceededError: ...`.
 pub(super) fn name_in(message: &str) -> &str {
     let end = message.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_')));
-    message.get(..end.unwrap_or(message.len())).unwrap_or_default()
+    message
+        .get(..end.unwrap_or(message.len()))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -39,9 +45,18 @@ mod tests {
     fn an_exception_means_the_same_whoever_records_it() {
         let outcome = |message: &str| what_raised(name_in(message)).map(|(_, outcome)| outcome);
         assert_eq!(outcome("KeyboardInterrupt()"), Some(Outcome::Cancelled));
-        assert_eq!(outcome("asyncio.exceptions.CancelledError: x"), Some(Outcome::Cancelled));
-        assert_eq!(outcome("litellm.BudgetExceededError: over 5"), Some(Outcome::Truncated));
-        assert_eq!(outcome("LLMContextWindowExceedError"), Some(Outcome::Failed));
+        assert_eq!(
+            outcome("asyncio.exceptions.CancelledError: x"),
+            Some(Outcome::Cancelled)
+        );
+        assert_eq!(
+            outcome("litellm.BudgetExceededError: over 5"),
+            Some(Outcome::Truncated)
+        );
+        assert_eq!(
+            outcome("LLMContextWindowExceedError"),
+            Some(Outcome::Failed)
+        );
         assert_eq!(outcome("ContextWindowTooSmall"), None);
         assert_eq!(outcome("boom"), None);
     }

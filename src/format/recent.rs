@@ -48,7 +48,12 @@ pub(super) struct Recent<K, V> {
 
 impl<K, V> Default for Recent<K, V> {
     fn default() -> Self {
-        Self { newer: HashMap::new(), older: HashMap::new(), bytes: 0, has_forgotten: false }
+        Self {
+            newer: HashMap::new(),
+            older: HashMap::new(),
+            bytes: 0,
+            has_forgotten: false,
+        }
     }
 }
 
@@ -130,13 +135,17 @@ impl<K: Eq + Hash + Held, V> Recent<K, V> {
     /// Forgets everything; returns what was remembered, in no order.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (K, V)> {
         self.bytes = 0;
-        std::mem::take(&mut self.newer).into_iter().chain(std::mem::take(&mut self.older))
+        std::mem::take(&mut self.newer)
+            .into_iter()
+            .chain(std::mem::take(&mut self.older))
     }
 }
 
 impl<K: Eq + Hash + Held, V> Extend<(K, V)> for Recent<K, V> {
     fn extend<T: IntoIterator<Item = (K, V)>>(&mut self, items: T) {
-        items.into_iter().for_each(|(key, value)| drop(self.insert(key, value)));
+        items
+            .into_iter()
+            .for_each(|(key, value)| drop(self.insert(key, value)));
     }
 }
 
@@ -149,7 +158,10 @@ pub(super) struct RecentSet<K> {
 
 impl<K> Default for RecentSet<K> {
     fn default() -> Self {
-        Self { known: Recent::default(), count: 0 }
+        Self {
+            known: Recent::default(),
+            count: 0,
+        }
     }
 }
 
@@ -172,7 +184,12 @@ impl<K: Eq + Hash + Held> RecentSet<K> {
     /// Counts the members that `other` doesn't have. `None` if one of the two has forgotten some.
     pub(super) fn missing_in(&self, other: &Self) -> Option<usize> {
         let is_whole = self.known.is_whole() && other.known.is_whole();
-        is_whole.then(|| self.known.keys().filter(|member| !other.contains(*member)).count())
+        is_whole.then(|| {
+            self.known
+                .keys()
+                .filter(|member| !other.contains(*member))
+                .count()
+        })
     }
 
     /// How many members were added.
@@ -223,7 +240,9 @@ pub(super) struct Bits(Vec<u64>);
 impl Bits {
     /// Whether the number is in it.
     pub(super) fn contains(&self, n: usize) -> bool {
-        self.0.get(n / 64).is_some_and(|word| word & (1 << (n % 64)) != 0)
+        self.0
+            .get(n / 64)
+            .is_some_and(|word| word & (1 << (n % 64)) != 0)
     }
 
     /// Puts the number in, or takes it out; whether that changed anything.
@@ -234,7 +253,10 @@ impl Bits {
         if self.0.len() <= n / 64 {
             self.0.resize(n / 64 + 1, 0);
         }
-        self.0.get_mut(n / 64).into_iter().for_each(|word| *word ^= 1 << (n % 64));
+        self.0
+            .get_mut(n / 64)
+            .into_iter()
+            .for_each(|word| *word ^= 1 << (n % 64));
         true
     }
 }
@@ -246,12 +268,18 @@ mod tests {
     #[test]
     fn the_newest_keys_are_remembered() {
         let mut recent = Recent::default();
-        assert_eq!((recent.insert(0_u64, 1), recent.insert(0, 2), recent.get(&0)), (None, Some(1), Some(&2)));
+        assert_eq!(
+            (recent.insert(0_u64, 1), recent.insert(0, 2), recent.get(&0)),
+            (None, Some(1), Some(&2))
+        );
         recent.extend((1..=2 * MAX_KEYS as u64 + 1).map(|n| (n, 0)));
         let newest = 2 * MAX_KEYS as u64 + 1;
         assert!(recent.get(&0).is_none() && !recent.is_whole());
         assert!((newest - MAX_KEYS as u64..=newest).all(|n| recent.contains_key(&n)));
-        assert_eq!((recent.remove(&newest), recent.contains_key(&newest)), (Some(0), false));
+        assert_eq!(
+            (recent.remove(&newest), recent.contains_key(&newest)),
+            (Some(0), false)
+        );
     }
 
     #[test]
@@ -259,13 +287,18 @@ mod tests {
         let mut set = RecentSet::default();
         let long = |n: usize| format!("{n}{}", "x".repeat(MAX_BYTES / 4));
         set.extend((0..20).map(long));
-        assert_eq!((set.len(), set.contains(&long(19)), set.contains(&long(0))), (20, true, false));
+        assert_eq!(
+            (set.len(), set.contains(&long(19)), set.contains(&long(0))),
+            (20, true, false)
+        );
     }
 
     #[test]
     fn bits_are_set_and_taken_out() {
         let mut bits = Bits::default();
-        assert!(bits.set(100, true) && !bits.set(100, true) && bits.contains(100) && !bits.contains(99));
+        assert!(
+            bits.set(100, true) && !bits.set(100, true) && bits.contains(100) && !bits.contains(99)
+        );
         assert!(bits.set(100, false) && !bits.contains(100) && !bits.set(5_000, false));
     }
 }

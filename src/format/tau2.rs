@@ -9,16 +9,19 @@
 use super::part::{self, text};
 use super::recent::Recent;
 use super::value::{
-    above_zero, count, cut, filled, given, int, is_text, is_true, limit, member, number, short, spoken, total_in,
-    unpacked,
+    above_zero, count, cut, filled, given, int, is_text, is_true, limit, member, number, short,
+    spoken, total_in, unpacked,
 };
 use super::watch::{begun, has_begun};
-use super::{Answer, CallDraft, Draft, EventDraft, Part, Paths, Reader, Several, Shape, Source, Tokens, Tool};
+use super::{
+    Answer, CallDraft, Draft, EventDraft, Part, Paths, Reader, Several, Shape, Source, Tokens, Tool,
+};
 use crate::model::index::is_same_total;
 use crate::model::json::walk;
 use crate::model::step::NO_WORDS;
 use crate::model::{
-    Bound, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, RunScore, Trial,
+    Bound, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, RunScore,
+    Trial,
 };
 
 const FORMAT: Format = Format {
@@ -43,7 +46,10 @@ pub(super) static RESULTS: Tool = Tool {
     shape: Shape::Several(&Several {
         paths: PATHS,
         runs: &[&["simulations", "*"]],
-        named_by: &[&["simulations", "*", "task_id"], &["simulations", "*", "trial"]],
+        named_by: &[
+            &["simulations", "*", "task_id"],
+            &["simulations", "*", "trial"],
+        ],
         name: |values| match values {
             [Some(task), trial] => {
                 let task = text(Some(task)).unwrap_or_else(|| task.clone());
@@ -58,8 +64,12 @@ pub(super) static RESULTS: Tool = Tool {
         apart: None,
     }),
     is: |name, head| {
-        let info = begun(head).into_iter().find(|(key, _)| *key == "\"info\"").map(|(_, info)| info.as_bytes());
-        name.ends_with(".json") && info.is_some_and(|info| has_begun(info, &["user_info", "agent_info"]))
+        let info = begun(head)
+            .into_iter()
+            .find(|(key, _)| *key == "\"info\"")
+            .map(|(_, info)| info.as_bytes());
+        name.ends_with(".json")
+            && info.is_some_and(|info| has_begun(info, &["user_info", "agent_info"]))
     },
     reader: || Box::new(Simulation::default()),
 };
@@ -68,7 +78,9 @@ pub(super) static RESULTS: Tool = Tool {
 pub(super) static SIMULATION: Tool = Tool {
     format: FORMAT,
     shape: Shape::Document(PATHS),
-    is: |name, head| name.ends_with(".json") && has_begun(head, &["task_id", "start_time", "termination_reason"]),
+    is: |name, head| {
+        name.ends_with(".json") && has_begun(head, &["task_id", "start_time", "termination_reason"])
+    },
     reader: || Box::new(Simulation::default()),
 };
 
@@ -161,12 +173,19 @@ impl Reader for Simulation {
             5 => self.word = filled(value),
             6 => self.cost = number(value),
             9 => self.tick(record.text, draft),
-            10 => self.trial.task_id = filled(value).or_else(|| int(value).map(|id| id.to_string())).map(|id| cut(&id)),
+            10 => {
+                self.trial.task_id = filled(value)
+                    .or_else(|| int(value).map(|id| id.to_string()))
+                    .map(|id| cut(&id))
+            }
             11 => self.trial.repeat = int(value),
             12 => self.user_cost = number(value),
             path if record.text.starts_with('{') => {
                 let phase = if path == 7 { "reward_info" } else { "info" };
-                let at = draft.event(EventDraft { phase, ..EventDraft::default() });
+                let at = draft.event(EventDraft {
+                    phase,
+                    ..EventDraft::default()
+                });
                 match path {
                     7 => self.reward = Some((at, record.text.to_owned())),
                     _ => self.note = filled(member(record.text, "error")),
@@ -183,40 +202,71 @@ impl Reader for Simulation {
     fn look(&mut self, draft: &mut Draft<'_>) {
         let info = Info::of(&self.info);
         let agent = info.agent.map(Agent::of).unwrap_or_default();
-        let reward = self.reward.as_ref().map(|(_, reward)| Reward::of(reward)).unwrap_or_default();
+        let reward = self
+            .reward
+            .as_ref()
+            .map(|(_, reward)| Reward::of(reward))
+            .unwrap_or_default();
         let rewarded = number(reward.reward);
         let scores = scores(&reward);
         let ended = self.word.as_deref().map(|word| self.ended(word, rewarded));
-        let is_over = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let is_over = ended
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.last.filter(|_| is_over).and_then(|n| draft.said(n));
         let told = self.of_user.filter(|_| !self.lacks_user_cost);
-        let user = self.user_cost.zip(told).filter(|(total, sum)| !is_same_total("usd", *total, *sum));
+        let user = self
+            .user_cost
+            .zip(told)
+            .filter(|(total, sum)| !is_same_total("usd", *total, *sum));
         if let Some((total, sum)) = user {
-            let reason = format!("user_cost is {total} USD, the messages of the user add up to {sum}");
+            let reason =
+                format!("user_cost is {total} USD, the messages of the user add up to {sum}");
             draft.issue_of_whole(IssueKind::Count, reason);
         }
         let took = draft.took(self.seconds, "the duration is below zero");
-        let between = draft.between(self.started, self.ended, "the simulation is said to have ended before it started");
+        let between = draft.between(
+            self.started,
+            self.ended,
+            "the simulation is said to have ended before it started",
+        );
         let run = draft.run();
         run.tool = Some("tau2".into());
         // A simulation is written when it is over.
         run.is_closed = true;
-        run.notes = failed_checks(&reward).map(|note| vec![note]).unwrap_or_default();
+        run.notes = failed_checks(&reward)
+            .map(|note| vec![note])
+            .unwrap_or_default();
         // Each reply is a message here, so that the cost of the agent is that of its steps.
-        run.model_calls = Some(self.replies).filter(|_| !self.is_spoken && self.trial.messages.is_some());
+        run.model_calls =
+            Some(self.replies).filter(|_| !self.is_spoken && self.trial.messages.is_some());
         run.agent = filled(agent.implementation).map(|agent| cut(&agent));
         run.trial = Some(Box::new(Trial {
-            task_set: info.environment.map(Environment::of).and_then(|environment| short(environment.domain_name)),
+            task_set: info
+                .environment
+                .map(Environment::of)
+                .and_then(|environment| short(environment.domain_name)),
             model_options: given(agent.llm_args),
             ..self.trial.clone()
         }));
-        run.model = filled(agent.llm).map(|model| cut(&model)).or(run.model.take());
+        run.model = filled(agent.llm)
+            .map(|model| cut(&model))
+            .or(run.model.take());
         // Each step of the simulator adds a message or more.
-        let messages = self.trial.messages.filter(|_| !self.is_spoken).map(|messages| messages as f64);
+        let messages = self
+            .trial
+            .messages
+            .filter(|_| !self.is_spoken)
+            .map(|messages| messages as f64);
         let failed = messages.map(|_| self.failed as f64);
         run.limits = [
-            limit("max_steps", above_zero(info.max_steps), "simulator steps", messages)
-                .map(|limit| limit.bounded(Bound::AtMost)),
+            limit(
+                "max_steps",
+                above_zero(info.max_steps),
+                "simulator steps",
+                messages,
+            )
+            .map(|limit| limit.bounded(Bound::AtMost)),
             limit("max_errors", above_zero(info.max_errors), "errors", failed),
         ]
         .into_iter()
@@ -224,13 +274,20 @@ impl Reader for Simulation {
         .collect();
         (run.started_at, run.updated_at) = (self.started, self.ended);
         run.latency_s = took.filter(|seconds| *seconds > 0.0);
-        let between = between.filter(|_| run.latency_s.is_some()).map(|seconds| seconds * 1e3);
-        run.statements = between.map(|ms| total_in("ms", ms, "start_time and end_time")).into_iter().collect();
+        let between = between
+            .filter(|_| run.latency_s.is_some())
+            .map(|seconds| seconds * 1e3);
+        run.statements = between
+            .map(|ms| total_in("ms", ms, "start_time and end_time"))
+            .into_iter()
+            .collect();
         run.cost_usd = self.cost.filter(|cost| *cost > 0.0);
         let spent = self.spent.filter(|spent| *spent > 0.0);
         match self.cost {
             // Without a known price the simulator records 0 here and in every reply.
-            Some(zero) if zero == 0.0 && spent.is_some() => run.statements.push(total_in("usd", zero, "agent_cost")),
+            Some(zero) if zero == 0.0 && spent.is_some() => {
+                run.statements.push(total_in("usd", zero, "agent_cost"))
+            }
             None if !self.lacks_cost => run.cost_usd = spent,
             _ => {}
         }
@@ -250,13 +307,21 @@ impl Simulation {
     fn message(&mut self, record: &str, draft: &mut Draft<'_>) {
         let message = Message::of(record);
         let role = text(message.role).unwrap_or_default();
-        let mark = EventDraft { phase: &role, ts: draft.time(message.timestamp), ..EventDraft::default() };
+        let mark = EventDraft {
+            phase: &role,
+            ts: draft.time(message.timestamp),
+            ..EventDraft::default()
+        };
         if mark.ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
         *self.trial.messages.get_or_insert_default() += 1;
         if role == "tool" {
-            let results = message.results.into_iter().flat_map(walk::items).map(Message::of);
+            let results = message
+                .results
+                .into_iter()
+                .flat_map(walk::items)
+                .map(Message::of);
             let errors = results.map(|result| result.error).chain([message.error]);
             self.failed += errors.filter(|error| is_true(*error)).count();
         }
@@ -270,7 +335,10 @@ impl Simulation {
         match &*role {
             // The greeting comes with the program.
             "assistant" if self.last.is_none() && self.turns == 0 && !is_reply(&message) => {
-                draft.event(EventDraft { stage: "greeting", ..mark });
+                draft.event(EventDraft {
+                    stage: "greeting",
+                    ..mark
+                });
             }
             "assistant" => {
                 let before = draft.latest();
@@ -280,9 +348,13 @@ impl Simulation {
                 }
                 self.replies += 1;
                 let part = part_of(record);
-                self.spent = part.cost.map(|cost| cost + self.spent.unwrap_or_default()).or(self.spent);
+                self.spent = part
+                    .cost
+                    .map(|cost| cost + self.spent.unwrap_or_default())
+                    .or(self.spent);
                 self.lacks_cost |= part.cost.is_none();
-                self.by_call.extend(part.calls.iter().map(|call| (call.id.clone(), n)));
+                self.by_call
+                    .extend(part.calls.iter().map(|call| (call.id.clone(), n)));
                 if let Some(model) = &part.model {
                     draft.run().model.get_or_insert_with(|| cut(model));
                 }
@@ -294,18 +366,36 @@ impl Simulation {
             }
             "tool" if !is_users(&message) => {
                 let part = part_of(record);
-                let call = part.answers.first().map(|answer| answer.call.as_str()).unwrap_or_default();
+                let call = part
+                    .answers
+                    .first()
+                    .map(|answer| answer.call.as_str())
+                    .unwrap_or_default();
                 let step = self.by_call.get(call).copied();
                 let failed = part.has_failed();
-                draft.event(EventDraft { kind: EventKind::Inside, stage: "result", step, failed, ..mark });
+                draft.event(EventDraft {
+                    kind: EventKind::Inside,
+                    stage: "result",
+                    step,
+                    failed,
+                    ..mark
+                });
                 // Of several results in one message some may be the user's.
                 if !step.is_some_and(|n| draft.part(n, part.clone())) && message.results.is_none() {
                     draft.orphan(&part);
                 }
             }
             _ => {
-                let stage = if role == "tool" || message.calls.is_some() { "tool of the user" } else { "" };
-                draft.event(EventDraft { stage, failed: is_true(message.error), ..mark });
+                let stage = if role == "tool" || message.calls.is_some() {
+                    "tool of the user"
+                } else {
+                    ""
+                };
+                draft.event(EventDraft {
+                    stage,
+                    failed: is_true(message.error),
+                    ..mark
+                });
             }
         }
     }
@@ -313,7 +403,11 @@ impl Simulation {
     /// A moment of a conversation in speech.
     fn tick(&mut self, record: &str, draft: &mut Draft<'_>) {
         let tick = Tick::of(record);
-        let mark = EventDraft { phase: "tick", ts: draft.time(tick.timestamp), ..EventDraft::default() };
+        let mark = EventDraft {
+            phase: "tick",
+            ts: draft.time(tick.timestamp),
+            ..EventDraft::default()
+        };
         let before = draft.latest();
         if mark.ts.is_some() && draft.is_again(record) {
             return draft.again(&mark);
@@ -327,16 +421,28 @@ impl Simulation {
         let part = part_of_tick(&tick);
         let failed = part.has_failed();
         if !part.calls.is_empty() {
-            let n = draft.reply(None, before, EventDraft { kind: EventKind::Decided, failed, ..mark });
+            let n = draft.reply(
+                None,
+                before,
+                EventDraft {
+                    kind: EventKind::Decided,
+                    failed,
+                    ..mark
+                },
+            );
             if let Some(last) = self.last.replace(n) {
                 draft.close(last);
             }
-            self.by_call.extend(part.calls.iter().map(|call| (call.id.clone(), n)));
+            self.by_call
+                .extend(part.calls.iter().map(|call| (call.id.clone(), n)));
             draft.part(n, part);
             return;
         }
-        let steps: Vec<usize> =
-            part.answers.iter().filter_map(|answer| self.by_call.get(&answer.call).copied()).collect();
+        let steps: Vec<usize> = part
+            .answers
+            .iter()
+            .filter_map(|answer| self.by_call.get(&answer.call).copied())
+            .collect();
         if part.answers.is_empty() {
             draft.event(mark);
             return;
@@ -358,23 +464,31 @@ impl Simulation {
         let end = match word {
             "user_stop" => of("The user ended the conversation", Outcome::Completed),
             "agent_stop" => of("The agent ended the conversation", Outcome::Completed),
-            "max_steps" => of("Step limit reached", Outcome::Truncated).at(&[("Step", "max_steps")]),
+            "max_steps" => {
+                of("Step limit reached", Outcome::Truncated).at(&[("Step", "max_steps")])
+            }
             "timeout" => of("Time limit reached", Outcome::Truncated).compare(
                 self.seconds.map(|seconds| seconds * 1e3),
                 None,
                 "ms",
             ),
-            "too_many_errors" => of("Too many failed calls", Outcome::Halted).at(&[("Error", "max_errors")]),
+            "too_many_errors" => {
+                of("Too many failed calls", Outcome::Halted).at(&[("Error", "max_errors")])
+            }
             "context_window_exceeded" => of(Ended::CONTEXT_FULL, Outcome::Failed),
             "agent_error" => of("Ended by an error of the agent", Outcome::Failed),
             "user_error" => of("Ended by an error of the simulated user", Outcome::Failed),
-            "infrastructure_error" => of("Ended by an error around the simulation", Outcome::Failed),
+            "infrastructure_error" => {
+                of("Ended by an error around the simulation", Outcome::Failed)
+            }
             word if word.ends_with("_error") => of("Ended by an error", Outcome::Failed),
             _ => of("Ended", Outcome::Unknown),
         };
         // Beside a limit they would read as one more figure of it.
         let has_figures = end.measured.is_some() || !end.among.is_empty();
-        let reward = given.filter(|_| !has_figures).map(|reward| format!("reward {reward}"));
+        let reward = given
+            .filter(|_| !has_figures)
+            .map(|reward| format!("reward {reward}"));
         let note = self.note.as_deref().map(cut).unwrap_or_default();
         end.detail(note).aside(reward.unwrap_or_default())
     }
@@ -382,17 +496,29 @@ impl Simulation {
 
 /// Whether a message came from a model.
 fn is_reply(message: &Message<'_>) -> bool {
-    [message.usage, message.raw, message.calls].into_iter().flatten().any(|value| value != "null")
+    [message.usage, message.raw, message.calls]
+        .into_iter()
+        .flatten()
+        .any(|value| value != "null")
 }
 
 /// The lists of checks, each with the name of the share that was met, and what one of them is called.
 fn checks<'a>(reward: &Reward<'a>) -> [(&'static str, &'static str, Vec<Check<'a>>); 4] {
-    let each = |list: Option<&'a str>| list.into_iter().flat_map(walk::items).map(Check::of).collect();
+    let each = |list: Option<&'a str>| {
+        list.into_iter()
+            .flat_map(walk::items)
+            .map(Check::of)
+            .collect()
+    };
     [
         ("actions met", "action check", each(reward.action_checks)),
         ("assertions met", "assertion", each(reward.env_assertions)),
         ("statements met", "statement", each(reward.nl_assertions)),
-        ("told as asked", "statement to the user", each(reward.communicate_checks)),
+        (
+            "told as asked",
+            "statement to the user",
+            each(reward.communicate_checks),
+        ),
     ]
 }
 
@@ -403,8 +529,14 @@ impl Check<'_> {
 
     /// What is checked, in a few words.
     fn name(&self) -> String {
-        let named = self.action.or(self.assertion).map(Named::of).unwrap_or_default();
-        let words = [named.name, named.func, self.statement, self.told].into_iter().find_map(filled);
+        let named = self
+            .action
+            .or(self.assertion)
+            .map(Named::of)
+            .unwrap_or_default();
+        let words = [named.name, named.func, self.statement, self.told]
+            .into_iter()
+            .find_map(filled);
         words.unwrap_or_default()
     }
 }
@@ -417,27 +549,55 @@ fn scores(reward: &Reward<'_>) -> Vec<RunScore> {
         let name = cut(&format!("reward.{}", text(Some(key)).unwrap_or_default()));
         Some(RunScore::number(name, number(Some(given))?))
     });
-    let database = reward.db_check.and_then(|check| number(Check::of(check).reward));
+    let database = reward
+        .db_check
+        .and_then(|check| number(Check::of(check).reward));
     let shares = checks(reward).into_iter().filter_map(|(name, _, checks)| {
         let met = checks.iter().filter(|check| check.is_met()).count();
-        let failed: Vec<String> = checks.iter().filter(|check| !check.is_met()).map(Check::name).collect();
-        let failed = failed.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(", ");
+        let failed: Vec<String> = checks
+            .iter()
+            .filter(|check| !check.is_met())
+            .map(Check::name)
+            .collect();
+        let failed = failed
+            .into_iter()
+            .filter(|name| !name.is_empty())
+            .collect::<Vec<_>>()
+            .join(", ");
         let reason = (!failed.is_empty()).then(|| cut(&format!("failed: {failed}")));
         let share = (!checks.is_empty()).then(|| met as f64 / checks.len() as f64)?;
-        Some(RunScore { reason, ..RunScore::number(name, share) })
+        Some(RunScore {
+            reason,
+            ..RunScore::number(name, share)
+        })
     });
     let database = database.map(|given| RunScore::number("database", given));
-    whole.into_iter().chain(parts).chain(database).chain(shares).take(MAX_SCORES).collect()
+    whole
+        .into_iter()
+        .chain(parts)
+        .chain(database)
+        .chain(shares)
+        .take(MAX_SCORES)
+        .collect()
 }
 
 /// That the reward isn't the product of its parts.
 fn odd_product(reward: &Reward<'_>) -> Option<Box<str>> {
     let given = number(reward.reward)?;
-    let parts = reward.breakdown.into_iter().flat_map(walk::members).map(|(_, part)| number(Some(part)));
-    let parts = parts.collect::<Option<Vec<f64>>>().filter(|parts| !parts.is_empty())?;
+    let parts = reward
+        .breakdown
+        .into_iter()
+        .flat_map(walk::members)
+        .map(|(_, part)| number(Some(part)));
+    let parts = parts
+        .collect::<Option<Vec<f64>>>()
+        .filter(|parts| !parts.is_empty())?;
     let product: f64 = parts.iter().product();
-    ((product - given).abs() > 1e-6)
-        .then(|| cut(&format!("The reward is {given}, and the product of its parts (reward_breakdown) is {product}")))
+    ((product - given).abs() > 1e-6).then(|| {
+        cut(&format!(
+            "The reward is {given}, and the product of its parts (reward_breakdown) is {product}"
+        ))
+    })
 }
 
 /// Checks that failed although the reward is full, as a sentence: a reward counts only some of them.
@@ -445,21 +605,41 @@ fn failed_checks(reward: &Reward<'_>) -> Option<Box<str>> {
     let full = number(reward.reward).filter(|reward| *reward >= 1.0)?;
     let of_list = |(_, what, checks): (_, &str, Vec<Check<'_>>)| {
         let failed: Vec<&Check<'_>> = checks.iter().filter(|check| !check.is_met()).collect();
-        let names: Vec<String> = failed.iter().map(|check| check.name()).filter(|name| !name.is_empty()).collect();
-        let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+        let names: Vec<String> = failed
+            .iter()
+            .map(|check| check.name())
+            .filter(|name| !name.is_empty())
+            .collect();
+        let names = if names.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", names.join(", "))
+        };
         let (few, many) = (failed.len(), checks.len());
-        let what = if many == 1 { what.to_owned() } else { format!("{what}s") };
+        let what = if many == 1 {
+            what.to_owned()
+        } else {
+            format!("{what}s")
+        };
         (few > 0).then(|| format!("{few} of {many} {what} failed{names}"))
     };
     let mut failed: Vec<String> = checks(reward).into_iter().filter_map(of_list).collect();
-    let database = reward.db_check.map(Check::of).is_some_and(|check| check.db_match == Some("false"));
+    let database = reward
+        .db_check
+        .map(Check::of)
+        .is_some_and(|check| check.db_match == Some("false"));
     failed.extend(database.then(|| "the database check failed".to_owned()));
     let parts = reward.breakdown.into_iter().flat_map(walk::members);
     failed.extend(parts.filter_map(|(key, given)| {
         let given = number(Some(given)).filter(|given| *given < 1.0)?;
         Some(format!("its part {} is {given}", text(Some(key))?))
     }));
-    (!failed.is_empty()).then(|| cut(&format!("The reward is {full}, but {}.", failed.join(" and "))))
+    (!failed.is_empty()).then(|| {
+        cut(&format!(
+            "The reward is {full}, but {}.",
+            failed.join(" and ")
+        ))
+    })
 }
 
 /// What a message says of its step.
@@ -470,7 +650,11 @@ fn part_of(record: &str) -> Part {
     }
     let mut part = Part::default();
     if message.role == Some("\"tool\"") {
-        let several = message.results.into_iter().flat_map(walk::items).map(Message::of);
+        let several = message
+            .results
+            .into_iter()
+            .flat_map(walk::items)
+            .map(Message::of);
         let own = |result: &Message<'_>| result.requestor != Some("\"user\"");
         part.answers = match message.results {
             Some(_) => several.filter(own).map(|result| answer(&result)).collect(),
@@ -478,11 +662,15 @@ fn part_of(record: &str) -> Part {
         };
         return part;
     }
-    part.text.extend(Some(spoken(message.content)).filter(|said| !said.is_empty()));
+    part.text
+        .extend(Some(spoken(message.content)).filter(|said| !said.is_empty()));
     part.calls = asked(message.calls);
     part.model = message.raw.and_then(|raw| filled(Raw::of(raw).model));
     part.cost = number(message.cost);
-    let usage = message.usage.filter(|usage| usage.starts_with('{')).map(Spent::of);
+    let usage = message
+        .usage
+        .filter(|usage| usage.starts_with('{'))
+        .map(Spent::of);
     part.tokens = usage.map(|usage| Tokens {
         input: count(usage.prompt_tokens),
         output: count(usage.completion_tokens),
@@ -504,18 +692,36 @@ fn asked(calls: Option<&str>) -> Vec<CallDraft> {
 
 /// What a moment of a conversation in speech says of its step.
 fn part_of_tick(tick: &Tick<'_>) -> Part {
-    let results = tick.results.into_iter().flat_map(walk::items).map(Message::of);
-    Part { calls: asked(tick.calls), answers: results.map(|result| answer(&result)).collect(), ..Part::default() }
+    let results = tick
+        .results
+        .into_iter()
+        .flat_map(walk::items)
+        .map(Message::of);
+    Part {
+        calls: asked(tick.calls),
+        answers: results.map(|result| answer(&result)).collect(),
+        ..Part::default()
+    }
 }
 
 fn answer(result: &Message<'_>) -> Answer {
     let words = text(result.content).unwrap_or_default();
     let failed = is_true(result.error);
-    let error = failed.then(|| if words.is_empty() { NO_WORDS.to_owned() } else { words.clone() });
+    let error = failed.then(|| {
+        if words.is_empty() {
+            NO_WORDS.to_owned()
+        } else {
+            words.clone()
+        }
+    });
     Answer {
         call: text(result.id).unwrap_or_default(),
         status: Some(if failed { "error" } else { "success" }),
-        output: if failed { "null".to_owned() } else { unpacked(&words) },
+        output: if failed {
+            "null".to_owned()
+        } else {
+            unpacked(&words)
+        },
         error,
         ..Answer::default()
     }

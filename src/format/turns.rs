@@ -20,9 +20,21 @@ pub(super) struct Turns {
 impl Turns {
     /// A turn begins when the session has `steps` steps. `end` and `answer` are those of the turn before; `trigger` is what
     /// started this one, in the tool's word.
-    pub(super) fn begin(&mut self, steps: usize, end: Option<Ended>, answer: Option<Box<str>>, trigger: Option<&str>) {
-        let trigger = trigger.filter(|trigger| !matches!(*trigger, "exec" | "user")).unwrap_or_default();
-        *self = Self { steps, before: end.map(|end| (end, answer)), trigger: trigger.into() };
+    pub(super) fn begin(
+        &mut self,
+        steps: usize,
+        end: Option<Ended>,
+        answer: Option<Box<str>>,
+        trigger: Option<&str>,
+    ) {
+        let trigger = trigger
+            .filter(|trigger| !matches!(*trigger, "exec" | "user"))
+            .unwrap_or_default();
+        *self = Self {
+            steps,
+            before: end.map(|end| (end, answer)),
+            trigger: trigger.into(),
+        };
     }
 
     /// Whether the newest turn was started by something else than a prompt.
@@ -42,8 +54,18 @@ impl Turns {
         match (end, &self.before) {
             (Some(end), Some((before, kept))) if steps <= self.steps => {
                 let later = self.words(&end, ms);
-                let later = if before.later.is_empty() { later } else { format!("{}; {later}", before.later) };
-                (Some(Ended { later: cut(&later), ..before.clone() }), kept.clone())
+                let later = if before.later.is_empty() {
+                    later
+                } else {
+                    format!("{}; {later}", before.later)
+                };
+                (
+                    Some(Ended {
+                        later: cut(&later),
+                        ..before.clone()
+                    }),
+                    kept.clone(),
+                )
             }
             (end, _) => (end, answer),
         }
@@ -73,5 +95,7 @@ impl Turns {
 /// The text with a small first letter.
 fn lowered(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+    letters.next().map_or_else(String::new, |first| {
+        first.to_lowercase().chain(letters).collect()
+    })
 }

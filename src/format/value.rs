@@ -27,7 +27,11 @@ pub(super) const USER_TEXT: &str = "user_text";
 /// does. What programs write there stands in tags.
 pub(super) fn stage_beside<'a>(words: &str, stage: &'a str) -> &'a str {
     let words = words.trim_start();
-    if words.is_empty() || words.starts_with('<') { stage } else { USER_TEXT }
+    if words.is_empty() || words.starts_with('<') {
+        stage
+    } else {
+        USER_TEXT
+    }
 }
 
 /// A text, cut for the index.
@@ -73,7 +77,9 @@ pub(super) fn filled(value: Option<&str>) -> Option<String> {
 /// A time in seconds since the epoch, in microseconds.
 pub(super) fn seconds(value: Option<&str>) -> Option<i64> {
     // Beyond any calendar it is no time.
-    number(value).filter(|seconds| seconds.abs() < 1e11).map(|seconds| (seconds * 1e6) as i64)
+    number(value)
+        .filter(|seconds| seconds.abs() < 1e11)
+        .map(|seconds| (seconds * 1e6) as i64)
 }
 
 /// A time as RFC 3339, in microseconds since the epoch.
@@ -83,14 +89,21 @@ pub(super) fn micros(value: Option<&str>) -> Option<i64> {
 
 /// A member of an object.
 pub(super) fn member<'a>(object: &'a str, key: &str) -> Option<&'a str> {
-    walk::members(object).filter(|(name, _)| walk::string(name).is_some_and(|name| name == key)).last().map(|(_, v)| v)
+    walk::members(object)
+        .filter(|(name, _)| walk::string(name).is_some_and(|name| name == key))
+        .last()
+        .map(|(_, v)| v)
 }
 
 /// The texts of a message, one under the other: a string, or a list of parts that have a `text`.
 pub(super) fn spoken(content: Option<&str>) -> String {
-    let Some(content) = content else { return String::new() };
+    let Some(content) = content else {
+        return String::new();
+    };
     text(Some(content)).unwrap_or_else(|| {
-        let texts: Vec<String> = walk::items(content).filter_map(|part| text(member(part, "text"))).collect();
+        let texts: Vec<String> = walk::items(content)
+            .filter_map(|part| text(member(part, "text")))
+            .collect();
         texts.join("\n")
     })
 }
@@ -99,15 +112,25 @@ pub(super) fn spoken(content: Option<&str>) -> String {
 pub(super) fn unpacked(inner: &str) -> String {
     // Inside of the line of a step it stands some levels deeper, and the depth that is read has an end.
     let deeper = format!("[[[[[[[[{inner}]]]]]]]]");
-    if Json::is_json(inner) && Json::is_json(&deeper) { inner.trim().to_owned() } else { quoted(inner) }
+    if Json::is_json(inner) && Json::is_json(&deeper) {
+        inner.trim().to_owned()
+    } else {
+        quoted(inner)
+    }
 }
 
 /// The objects of a beginning of a file of lines. The last may be cut; its whole members are there.
 pub(super) fn objects(head: &[u8]) -> impl Iterator<Item = &str> {
-    let lines = head.split(|byte| *byte == b'\n').take(64).map(|line| match std::str::from_utf8(line) {
-        Ok(line) => line,
-        Err(error) => line.get(..error.valid_up_to()).and_then(|line| std::str::from_utf8(line).ok()).unwrap_or(""),
-    });
+    let lines =
+        head.split(|byte| *byte == b'\n')
+            .take(64)
+            .map(|line| match std::str::from_utf8(line) {
+                Ok(line) => line,
+                Err(error) => line
+                    .get(..error.valid_up_to())
+                    .and_then(|line| std::str::from_utf8(line).ok())
+                    .unwrap_or(""),
+            });
     lines.filter(|line| line.starts_with('{'))
 }
 
@@ -118,7 +141,9 @@ pub(super) fn is_text(value: Option<&str>) -> bool {
 
 /// A path without the directory that the agent works in.
 pub(super) fn below<'a>(path: &'a str, project: Option<&str>) -> &'a str {
-    project.and_then(|project| path.strip_prefix(project)?.strip_prefix('/')).unwrap_or(path)
+    project
+        .and_then(|project| path.strip_prefix(project)?.strip_prefix('/'))
+        .unwrap_or(path)
 }
 
 /// What somebody was given, as JSON, where that is an object of no great length.
@@ -130,14 +155,22 @@ pub(super) fn given(object: Option<&str>) -> Option<Box<str>> {
 /// How a call went, where that is one of the words that all tools share.
 pub(super) fn status(value: Option<&str>) -> Option<&'static str> {
     let word = text(value)?;
-    ["success", "error", "cancelled"].into_iter().find(|known| *known == word)
+    ["success", "error", "cancelled"]
+        .into_iter()
+        .find(|known| *known == word)
 }
 
 /// The number that a text begins with, as people write it: `4.`, `$0.05`, `1,234`.
 pub(super) fn leading(text: &str) -> Option<f64> {
     let text = text.trim_start().trim_start_matches('$');
-    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ','))).unwrap_or(text.len());
-    text.get(..end)?.trim_end_matches(['.', ',']).replace(',', "").parse().ok()
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',')))
+        .unwrap_or(text.len());
+    text.get(..end)?
+        .trim_end_matches(['.', ','])
+        .replace(',', "")
+        .parse()
+        .ok()
 }
 
 /// A limit that the trace names, where there is one.
@@ -147,24 +180,48 @@ pub(super) fn limit(
     unit: &'static str,
     used: Option<f64>,
 ) -> Option<ToolLimit> {
-    limit.map(|limit| ToolLimit { name, limit, unit, used, bound: Bound::Exact, op: Op::AtLeast })
+    limit.map(|limit| ToolLimit {
+        name,
+        limit,
+        unit,
+        used,
+        bound: Bound::Exact,
+        op: Op::AtLeast,
+    })
 }
 
 /// A total that a field states for the whole run, to be compared with the other totals in this unit.
 pub(super) fn total_in(unit: &'static str, total: f64, field: &'static str) -> Statement {
-    let source = Source { who: "the trace", file: "", line: None, field: field.into() };
+    let source = Source {
+        who: "the trace",
+        file: "",
+        line: None,
+        field: field.into(),
+    };
     Statement::number(Fact::Total(unit), total, source)
 }
 
 /// An answer that a field states.
 pub(super) fn answer_in(field: &'static str, answer: Box<str>) -> Statement {
-    let source = Source { who: "the trace", file: "", line: None, field: field.into() };
+    let source = Source {
+        who: "the trace",
+        file: "",
+        line: None,
+        field: field.into(),
+    };
     Statement::text(Fact::Answer, answer, source)
 }
 
 /// The end of a run that `board export` wrote in the words of another format: what stands there beside it.
-pub(super) fn exported_end(outcome: &str, certainty: &str, reason: &str, verdict: &str) -> Option<Ended> {
-    let outcome = Outcome::ALL.into_iter().find(|known| known.as_str() == outcome)?;
+pub(super) fn exported_end(
+    outcome: &str,
+    certainty: &str,
+    reason: &str,
+    verdict: &str,
+) -> Option<Ended> {
+    let outcome = Outcome::ALL
+        .into_iter()
+        .find(|known| known.as_str() == outcome)?;
     let headline = match outcome {
         Outcome::Completed => "Answered",
         Outcome::Truncated => "A limit ended it",
@@ -174,7 +231,13 @@ pub(super) fn exported_end(outcome: &str, certainty: &str, reason: &str, verdict
         Outcome::Running => return None,
         Outcome::Unknown => "Ended",
     };
-    let certainty = Certainty::ALL.into_iter().find(|known| known.as_str() == certainty).unwrap_or(Certainty::Unknown);
+    let certainty = Certainty::ALL
+        .into_iter()
+        .find(|known| known.as_str() == certainty)
+        .unwrap_or(Certainty::Unknown);
     let end = Ended::new(reason, headline, outcome, certainty);
-    Some(Ended { is_sentence: !verdict.is_empty(), ..end.detail(cut(verdict)) })
+    Some(Ended {
+        is_sentence: !verdict.is_empty(),
+        ..end.detail(cut(verdict))
+    })
 }

@@ -129,13 +129,20 @@ impl Values {
     /// The same for a document that begins at `offset` of its file, behind so many line ends: places are those in the file.
     #[must_use]
     pub fn from(self, offset: u64, lines: u64) -> Self {
-        Self { offset, lines, ..self }
+        Self {
+            offset,
+            lines,
+            ..self
+        }
     }
 
     /// The same, holding no value: of each, only its place is handed out.
     #[must_use]
     pub fn places_only(self) -> Self {
-        Self { places_only: true, ..self }
+        Self {
+            places_only: true,
+            ..self
+        }
     }
 
     /// Where the watched value begins that has not ended, and on which line.
@@ -162,12 +169,22 @@ impl Values {
     pub fn push(&mut self, piece: &[u8], mut on_value: impl FnMut(WatchedValue<'_>)) {
         (self.kept, self.counted) = (0, 0);
         let begins = self.offset == 0 && self.state == State::Value && self.frames.is_empty();
-        let mut at = if begins && piece.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-        while let Some(byte) = piece.get(at).copied().filter(|_| self.state != State::Broken) {
+        let mut at = if begins && piece.starts_with(BYTE_ORDER_MARK) {
+            BYTE_ORDER_MARK.len()
+        } else {
+            0
+        };
+        while let Some(byte) = piece
+            .get(at)
+            .copied()
+            .filter(|_| self.state != State::Broken)
+        {
             at = match self.state {
-                State::Inside { depth, string, escaped } => {
-                    self.inside(piece, at, (depth, string, escaped), &mut on_value)
-                }
+                State::Inside {
+                    depth,
+                    string,
+                    escaped,
+                } => self.inside(piece, at, (depth, string, escaped), &mut on_value),
                 State::Scalar => self.scalar(piece, at, &mut on_value),
                 State::KeyText { escaped } => {
                     self.key_text(byte, escaped);
@@ -214,13 +231,19 @@ impl Values {
 
     /// What comes after a value.
     fn behind(&self) -> State {
-        if self.frames.is_empty() { State::Done } else { State::After }
+        if self.frames.is_empty() {
+            State::Done
+        } else {
+            State::After
+        }
     }
 
     fn key_text(&mut self, byte: u8, escaped: bool) {
         self.state = match (byte, escaped) {
             (b'"', false) => State::Colon,
-            _ => State::KeyText { escaped: byte == b'\\' && !escaped },
+            _ => State::KeyText {
+                escaped: byte == b'\\' && !escaped,
+            },
         };
         if self.state != State::Colon && self.key.len() < MAX_KEY_BYTES {
             self.key.push(byte);
@@ -232,24 +255,52 @@ impl Values {
         let nested = matches!(byte, b'{' | b'[');
         let depth = self.frames.len();
         let paths = self.paths_to_value();
-        let ends = |path: &usize| paths & (1 << path) != 0 && self.paths.get(*path).is_some_and(|p| p.len() == depth);
+        let ends = |path: &usize| {
+            paths & (1 << path) != 0 && self.paths.get(*path).is_some_and(|p| p.len() == depth)
+        };
         let watched = (0..self.paths.len().min(64)).find(ends);
         if watched.is_none() && paths != 0 && nested {
-            self.frames.push(Frame { is_list: byte == b'[', paths });
-            self.state = if byte == b'[' { State::Item } else { State::Key };
+            self.frames.push(Frame {
+                is_list: byte == b'[',
+                paths,
+            });
+            self.state = if byte == b'[' {
+                State::Item
+            } else {
+                State::Key
+            };
             return;
         }
         if let Some(path) = watched {
             self.count_lines(piece, at);
             let start = self.offset + at as u64;
             let (line, is_too_long) = (self.lines + 1, self.places_only);
-            let key = if self.ends_open(path) { self.key_text_now() } else { String::new() };
-            self.open = Some(Open { path, key, start, line, bytes: Vec::new(), is_too_long });
+            let key = if self.ends_open(path) {
+                self.key_text_now()
+            } else {
+                String::new()
+            };
+            self.open = Some(Open {
+                path,
+                key,
+                start,
+                line,
+                bytes: Vec::new(),
+                is_too_long,
+            });
             self.kept = at;
         }
         self.state = match byte {
-            b'{' | b'[' => State::Inside { depth: 1, string: false, escaped: false },
-            b'"' => State::Inside { depth: 0, string: true, escaped: false },
+            b'{' | b'[' => State::Inside {
+                depth: 1,
+                string: false,
+                escaped: false,
+            },
+            b'"' => State::Inside {
+                depth: 0,
+                string: true,
+                escaped: false,
+            },
             b'-' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => State::Scalar,
             _ => State::Broken,
         };
@@ -257,7 +308,9 @@ impl Values {
 
     /// The paths that lead to the value that begins now, or beyond it.
     fn paths_to_value(&self) -> u64 {
-        let Some(frame) = self.frames.last() else { return u64::MAX };
+        let Some(frame) = self.frames.last() else {
+            return u64::MAX;
+        };
         let place = self.frames.len() - 1;
         let decoded = self.key.contains(&b'\\').then(|| self.key_text_now());
         let key = decoded.as_deref().map_or(&*self.key, str::as_bytes);
@@ -267,7 +320,12 @@ impl Values {
             Some(name) => !frame.is_list && name.as_bytes() == key,
             None => false,
         };
-        let paths = self.paths.iter().take(64).enumerate().filter(|(_, path)| leads(path));
+        let paths = self
+            .paths
+            .iter()
+            .take(64)
+            .enumerate()
+            .filter(|(_, path)| leads(path));
         paths.fold(0, |all, (at, _)| all | 1 << at) & frame.paths
     }
 
@@ -279,7 +337,8 @@ impl Values {
     /// The key that was read last.
     fn key_text_now(&self) -> String {
         let key = String::from_utf8_lossy(&self.key);
-        walk::string(&format!("\"{key}\"")).map_or_else(|| key.clone().into_owned(), std::borrow::Cow::into_owned)
+        walk::string(&format!("\"{key}\""))
+            .map_or_else(|| key.clone().into_owned(), std::borrow::Cow::into_owned)
     }
 
     /// Passes over bytes of a value that no path leads into; where it goes on.
@@ -323,12 +382,26 @@ impl Values {
                 }
             }
         }
-        self.state = State::Inside { depth, string, escaped };
+        self.state = State::Inside {
+            depth,
+            string,
+            escaped,
+        };
         at
     }
 
-    fn scalar(&mut self, piece: &[u8], at: usize, on_value: &mut impl FnMut(WatchedValue<'_>)) -> usize {
-        let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r' | b':' | b'"');
+    fn scalar(
+        &mut self,
+        piece: &[u8],
+        at: usize,
+        on_value: &mut impl FnMut(WatchedValue<'_>),
+    ) -> usize {
+        let ends = |byte: &u8| {
+            matches!(
+                byte,
+                b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r' | b':' | b'"'
+            )
+        };
         match piece.get(at..).unwrap_or_default().iter().position(ends) {
             Some(len) => self.ended(piece, at + len, on_value),
             None => piece.len(),
@@ -336,7 +409,12 @@ impl Values {
     }
 
     /// A value ended before `at`.
-    fn ended(&mut self, piece: &[u8], at: usize, on_value: &mut impl FnMut(WatchedValue<'_>)) -> usize {
+    fn ended(
+        &mut self,
+        piece: &[u8],
+        at: usize,
+        on_value: &mut impl FnMut(WatchedValue<'_>),
+    ) -> usize {
         self.state = self.behind();
         if let Some(mut open) = self.open.take() {
             open.keep(piece.get(self.kept..at).unwrap_or_default());
@@ -344,7 +422,10 @@ impl Values {
             on_value(WatchedValue {
                 path: open.path,
                 key: &open.key,
-                span: Span { offset: open.start, len: self.end - open.start },
+                span: Span {
+                    offset: open.start,
+                    len: self.end - open.start,
+                },
                 line: open.line,
                 bytes: Some(&*open.bytes).filter(|_| !open.is_too_long),
             });
@@ -363,9 +444,10 @@ impl Values {
 pub(super) fn begun(head: &[u8]) -> Vec<(&str, &str)> {
     let whole = match std::str::from_utf8(head) {
         Ok(text) => text,
-        Err(error) => {
-            head.get(..error.valid_up_to()).and_then(|head| std::str::from_utf8(head).ok()).unwrap_or_default()
-        }
+        Err(error) => head
+            .get(..error.valid_up_to())
+            .and_then(|head| std::str::from_utf8(head).ok())
+            .unwrap_or_default(),
     };
     walk::begun(whole)
 }
@@ -373,14 +455,21 @@ pub(super) fn begun(head: &[u8]) -> Vec<(&str, &str)> {
 /// Whether the object that a text begins with has these members.
 pub(super) fn has_begun(head: &[u8], wanted: &[&str]) -> bool {
     let keys = begun(head);
-    wanted.iter().all(|wanted| keys.iter().any(|(key, _)| key.trim_matches('"') == *wanted))
+    wanted
+        .iter()
+        .all(|wanted| keys.iter().any(|(key, _)| key.trim_matches('"') == *wanted))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PATHS: &[&[&str]] = &[&["steps", "*"], &["info"], &["sub", "*", "steps", "*"], &["odd\"key"]];
+    const PATHS: &[&[&str]] = &[
+        &["steps", "*"],
+        &["info"],
+        &["sub", "*", "steps", "*"],
+        &["odd\"key"],
+    ];
     const TEXT: &str = r#" {"info" : {"a": "]}\"", "b": [1]},
  "skip": [{"steps": [1]}, "x\\", -1.5e3, null],
  "steps": [{"n": 1},
@@ -405,14 +494,20 @@ mod tests {
         let marked = [BYTE_ORDER_MARK, TEXT.as_bytes()].concat();
         let (seen, values) = values(&[&marked]);
         assert!(values.is_whole() && seen.len() == self::values(&[TEXT.as_bytes()]).0.len());
-        assert_eq!(seen[0].1.offset, self::values(&[TEXT.as_bytes()]).0[0].1.offset + 3);
+        assert_eq!(
+            seen[0].1.offset,
+            self::values(&[TEXT.as_bytes()]).0[0].1.offset + 3
+        );
     }
 
     #[test]
     fn watched_values_and_their_places() {
         let (seen, done) = values(&[TEXT.as_bytes()]);
         assert!(done.is_whole());
-        let texts: Vec<(usize, u64, &str)> = seen.iter().map(|(path, _, line, text)| (*path, *line, &**text)).collect();
+        let texts: Vec<(usize, u64, &str)> = seen
+            .iter()
+            .map(|(path, _, line, text)| (*path, *line, &**text))
+            .collect();
         let expected = [
             (1, 1, r#"{"a": "]}\"", "b": [1]}"#),
             (0, 3, r#"{"n": 1}"#),
@@ -438,19 +533,36 @@ mod tests {
             assert!(!cut.is_whole() && !cut.is_broken());
             assert_eq!(seen, all[..seen.len()]);
         }
-        for text in ["{} x", "{\"info\" 1}", "}", "{\"steps\": [1}", "[1, 2}", "{,}"] {
+        for text in [
+            "{} x",
+            "{\"info\" 1}",
+            "}",
+            "{\"steps\": [1}",
+            "[1, 2}",
+            "{,}",
+        ] {
             assert!(values(&[text.as_bytes()]).1.is_broken(), "{text}");
         }
     }
 
     #[test]
     fn a_value_beyond_all_bounds_has_only_a_place() {
-        let long = format!("{{\"info\": \"{}\", \"steps\": [1]}}", "x".repeat(MAX_LINE_BYTES as usize));
+        let long = format!(
+            "{{\"info\": \"{}\", \"steps\": [1]}}",
+            "x".repeat(MAX_LINE_BYTES as usize)
+        );
         let mut seen = Vec::new();
         let mut values = Values::new(PATHS);
         for piece in long.as_bytes().chunks(1 << 20) {
-            values.push(piece, |found| seen.push((found.span.len, found.bytes.map(<[u8]>::len))));
-            assert!(values.open.as_ref().is_none_or(|open| open.bytes.len() as u64 <= MAX_LINE_BYTES));
+            values.push(piece, |found| {
+                seen.push((found.span.len, found.bytes.map(<[u8]>::len)))
+            });
+            assert!(
+                values
+                    .open
+                    .as_ref()
+                    .is_none_or(|open| open.bytes.len() as u64 <= MAX_LINE_BYTES)
+            );
         }
         assert_eq!(seen, [(MAX_LINE_BYTES + 2, None), (1, Some(1))]);
     }
@@ -458,9 +570,15 @@ mod tests {
     #[test]
     fn the_beginning_of_a_document() {
         let head = br#"{"schema": "A", "steps": [{"a": 1}, {"b"#;
-        assert_eq!(begun(head), [("\"schema\"", "\"A\""), ("\"steps\"", r#"[{"a": 1}, {"b"#)]);
+        assert_eq!(
+            begun(head),
+            [("\"schema\"", "\"A\""), ("\"steps\"", r#"[{"a": 1}, {"b"#)]
+        );
         assert_eq!(begun(br#"{"a": 1}"#), [("\"a\"", "1")]);
-        assert_eq!(begun(b"[1]").len() + begun(b"").len() + begun(b"{\"a").len() + begun(b"\xff").len(), 0);
+        assert_eq!(
+            begun(b"[1]").len() + begun(b"").len() + begun(b"{\"a").len() + begun(b"\xff").len(),
+            0
+        );
     }
 
     proptest::proptest! {

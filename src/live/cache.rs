@@ -73,7 +73,12 @@ pub(super) struct Cache {
 impl Cache {
     /// The cache in `dir`; `None` where this program cannot tell which build it is.
     pub(super) fn open(dir: &Path) -> Option<Self> {
-        Some(Self { dir: dir.to_owned(), build: build()?, noted: Mutex::default(), stopping: AtomicBool::new(false) })
+        Some(Self {
+            dir: dir.to_owned(),
+            build: build()?,
+            noted: Mutex::default(),
+            stopping: AtomicBool::new(false),
+        })
     }
 
     /// Returns what was known of the runs below `root`, a path without links; nothing where no file fits.
@@ -89,22 +94,32 @@ impl Cache {
             }
         };
         let mut lines = own::lines(file, MAX_ROW_BYTES, MAX_FILE_BYTES);
-        let head = lines.next().and_then(|line| serde_json::from_slice::<Head>(&line).ok());
+        let head = lines
+            .next()
+            .and_then(|line| serde_json::from_slice::<Head>(&line).ok());
         if head != Some(self.head(root)) {
             return Entries::new();
         }
         let (mut entries, mut damaged) = (Entries::new(), 0_usize);
         for line in lines.filter(|line| !line.is_empty()) {
             match checked(&line) {
-                Some(entry) => drop(entries.insert(entry.dir, (entry.stamps, entry.summary, entry.stored))),
+                Some(entry) => {
+                    drop(entries.insert(entry.dir, (entry.stamps, entry.summary, entry.stored)))
+                }
                 None => damaged += 1,
             }
         }
         if damaged > 0 {
             let place = place.display();
-            tracing::warn!("the index cache {place} has {damaged} damaged rows; their runs are read again");
+            tracing::warn!(
+                "the index cache {place} has {damaged} damaged rows; their runs are read again"
+            );
         }
-        self.noted().extend(entries.iter().map(|(dir, (stamps, ..))| mark(dir, *stamps, 0)));
+        self.noted().extend(
+            entries
+                .iter()
+                .map(|(dir, (stamps, ..))| mark(dir, *stamps, 0)),
+        );
         entries
     }
 
@@ -139,7 +154,9 @@ impl Cache {
             }
         }
         let file_beside = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file_beside.persist(self.file(root)).map_err(|error| error.error)?;
+        file_beside
+            .persist(self.file(root))
+            .map_err(|error| error.error)?;
         self.noted().extend(marks);
         Ok(())
     }
@@ -153,9 +170,12 @@ impl Cache {
         let place = self.file(root);
         let first_line = self.first_line(root)?;
         let mut begins = Vec::new();
-        let ours = own::open(&place, Access::Append)
-            .ok()
-            .filter(|file| file.take(first_line.len() as u64).read_to_end(&mut begins).is_ok() && begins == first_line);
+        let ours = own::open(&place, Access::Append).ok().filter(|file| {
+            file.take(first_line.len() as u64)
+                .read_to_end(&mut begins)
+                .is_ok()
+                && begins == first_line
+        });
         let mut file = match ours {
             Some(file) => file,
             None => {
@@ -185,7 +205,8 @@ impl Cache {
         for (_, stamps, run) in due {
             if let Some(line) = line(run, stamps, prefix) {
                 file.write_all(&line)?;
-                self.noted().extend([mark(run.dir().path(), stamps, run.corrections())]);
+                self.noted()
+                    .extend([mark(run.dir().path(), stamps, run.corrections())]);
             }
         }
         Ok(())
@@ -198,7 +219,10 @@ impl Cache {
     }
 
     fn head(&self, root: &Path) -> Head {
-        Head { board: self.build.clone(), root: root.to_owned() }
+        Head {
+            board: self.build.clone(),
+            root: root.to_owned(),
+        }
     }
 
     /// The file for `root`. Two roots of one name would only drive out each other: the head says whose it is.
@@ -213,13 +237,27 @@ impl Cache {
 fn line(run: &Arc<Run>, stamps: Stamps, prefix: &str) -> Option<Vec<u8>> {
     let summary = run.alone();
     let key = run.key().as_str();
-    let key = key.strip_prefix(prefix).map_or(key, |below| below.trim_start_matches('/'));
-    let known = Some(run).filter(|run| run.is_stored()).and_then(|run| run.dir().known());
-    let stored = known.map(|known| Stored { key: key.to_owned(), known });
-    let entry = Entry { dir: run.dir().path().to_owned(), stamps, summary: Summary::clone(&summary), stored };
+    let key = key
+        .strip_prefix(prefix)
+        .map_or(key, |below| below.trim_start_matches('/'));
+    let known = Some(run)
+        .filter(|run| run.is_stored())
+        .and_then(|run| run.dir().known());
+    let stored = known.map(|known| Stored {
+        key: key.to_owned(),
+        known,
+    });
+    let entry = Entry {
+        dir: run.dir().path().to_owned(),
+        stamps,
+        summary: Summary::clone(&summary),
+        stored,
+    };
     // A path that is no text cannot be written as JSON; its run is read again.
     let text = serde_json::to_vec(&entry).ok()?;
-    serde_json::from_slice::<Entry>(&text).ok().filter(|read| read.summary.is_like(&summary))?;
+    serde_json::from_slice::<Entry>(&text)
+        .ok()
+        .filter(|read| read.summary.is_like(&summary))?;
     let mut line = format!("{:0SUM_DIGITS$x} ", sum(&text)).into_bytes();
     line.extend(text);
     if line.len() > MAX_ROW_BYTES {
@@ -260,6 +298,15 @@ fn mark(dir: &Path, stamps: Stamps, corrections: u64) -> (u64, u64) {
 /// This very program: another build may sum runs up in other words.
 fn build() -> Option<String> {
     let program = fs::metadata(std::env::current_exe().ok()?).ok()?;
-    let made = program.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-    Some(format!("{} {} {}", env!("CARGO_PKG_VERSION"), program.len(), made.as_nanos()))
+    let made = program
+        .modified()
+        .ok()?
+        .duration_since(std::time::UNIX_EPOCH)
+        .ok()?;
+    Some(format!(
+        "{} {} {}",
+        env!("CARGO_PKG_VERSION"),
+        program.len(),
+        made.as_nanos()
+    ))
 }

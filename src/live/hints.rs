@@ -46,7 +46,9 @@ impl Hints {
             Ok(event) => {
                 let moves = matches!(
                     event.kind,
-                    EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))
+                    EventKind::Create(_)
+                        | EventKind::Remove(_)
+                        | EventKind::Modify(ModifyKind::Name(_))
                 );
                 inbox.lost |= event.need_rescan();
                 inbox.rescan |= event.need_rescan() || moves;
@@ -94,12 +96,23 @@ impl Hints {
             };
         }
         let stop = inbox.stop;
-        Inbox { stop, ..std::mem::replace(&mut *inbox, Inbox { stop, ..Inbox::default() }) }
+        Inbox {
+            stop,
+            ..std::mem::replace(
+                &mut *inbox,
+                Inbox {
+                    stop,
+                    ..Inbox::default()
+                },
+            )
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inbox> {
         // The set is whole after every statement, so a poisoned lock holds a good one.
-        self.inbox.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.inbox
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -122,6 +135,11 @@ mod tests {
         let inbox = hints.wait(Instant::now());
         assert_eq!((inbox.rescan, inbox.fault), (true, None));
         hints.take(Err(notify::Error::new(notify::ErrorKind::MaxFilesWatch)));
-        assert!(hints.wait(Instant::now()).fault.is_some_and(|fault| fault.contains("limit")));
+        assert!(
+            hints
+                .wait(Instant::now())
+                .fault
+                .is_some_and(|fault| fault.contains("limit"))
+        );
     }
 }

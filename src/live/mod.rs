@@ -146,12 +146,24 @@ impl Library {
             .iter()
             .filter_map(|mirror| {
                 let told = Arc::downgrade(&shared);
-                mirror.listen(move || told.upgrade().into_iter().for_each(|shared| shared.raise(|_| {})));
-                Some((roots.iter().position(|root| root == mirror.dir())?, Arc::clone(mirror)))
+                mirror.listen(move || {
+                    told.upgrade()
+                        .into_iter()
+                        .for_each(|shared| shared.raise(|_| {}))
+                });
+                Some((
+                    roots.iter().position(|root| root == mirror.dir())?,
+                    Arc::clone(mirror),
+                ))
             })
             .collect();
         let end = supervise::start(&shared, roots, options);
-        Self { shared, elsewhere, mirrors, followed: Mutex::new(Some(end)) }
+        Self {
+            shared,
+            elsewhere,
+            mirrors,
+            followed: Mutex::new(Some(end)),
+        }
     }
 
     /// Reads roots once, completely.
@@ -162,9 +174,18 @@ impl Library {
     /// The same, with prices to estimate costs by.
     pub fn load_with(roots: Vec<PathBuf>, prices: Arc<Prices>) -> Self {
         let shared = Arc::new(Shared::new(&roots, &[]));
-        let options = Options { poll: Some(Duration::MAX), prices, ..Options::default() };
+        let options = Options {
+            poll: Some(Duration::MAX),
+            prices,
+            ..Options::default()
+        };
         scan::Scanner::new(Arc::clone(&shared), roots, options).read_once();
-        Self { shared, elsewhere: Vec::new(), mirrors: Vec::new(), followed: Mutex::default() }
+        Self {
+            shared,
+            elsewhere: Vec::new(),
+            mirrors: Vec::new(),
+            followed: Mutex::default(),
+        }
     }
 
     /// Directories that hold traces by their names, and that nobody asked to be opened.
@@ -174,7 +195,11 @@ impl Library {
 
     /// All runs, in order of their keys.
     pub fn runs(&self) -> Vec<Arc<Run>> {
-        self.shared.runs.read().map(|runs| runs.values().cloned().collect()).unwrap_or_default()
+        self.shared
+            .runs
+            .read()
+            .map(|runs| runs.values().cloned().collect())
+            .unwrap_or_default()
     }
 
     /// Those of them that count: of several files with the same records, one.
@@ -186,7 +211,12 @@ impl Library {
 
     /// The run with a key.
     pub fn run(&self, key: &str) -> Option<Arc<Run>> {
-        self.shared.runs.read().ok()?.get(&RunKey::new(key)).cloned()
+        self.shared
+            .runs
+            .read()
+            .ok()?
+            .get(&RunKey::new(key))
+            .cloned()
     }
 
     /// Follows the roots no longer, once what is known is noted. What it holds can still be read.
@@ -197,7 +227,11 @@ impl Library {
     /// The same, and waits for it; no longer than a second, since a disk may not answer.
     pub fn close(&self) {
         self.stop();
-        let followed = self.followed.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let followed = self
+            .followed
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take();
         // Either way nobody waits any more.
         let _ = followed.map(|end| end.recv_timeout(CLOSE_WITHIN));
     }
@@ -220,7 +254,12 @@ impl Library {
             Err(poisoned) => poisoned.into_inner().clone(),
         };
         for (at, mirror) in &self.mirrors {
-            status.roots.iter_mut().skip(*at).take(1).for_each(|root| root.mirror = Some(mirror.status()));
+            status
+                .roots
+                .iter_mut()
+                .skip(*at)
+                .take(1)
+                .for_each(|root| root.mirror = Some(mirror.status()));
         }
         status
     }
@@ -278,8 +317,16 @@ impl Shared {
             status.stalled = stalled;
         });
         if changed {
-            let runs: Vec<_> = self.runs.read().map(|runs| runs.values().cloned().collect()).unwrap_or_default();
-            self.raise(|revision| runs.iter().filter(|run| run.is_looked_at()).for_each(|run| run.tell(revision)));
+            let runs: Vec<_> = self
+                .runs
+                .read()
+                .map(|runs| runs.values().cloned().collect())
+                .unwrap_or_default();
+            self.raise(|revision| {
+                runs.iter()
+                    .filter(|run| run.is_looked_at())
+                    .for_each(|run| run.tell(revision))
+            });
         }
     }
 
@@ -296,7 +343,11 @@ impl Shared {
     /// Plays the fault that a test asked for.
     #[cfg(test)]
     fn play_fault(&self) {
-        let fault = self.fault.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let fault = self
+            .fault
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take();
         fault.into_iter().for_each(|fault| fault());
     }
 

@@ -36,7 +36,12 @@ impl Queue {
 
     /// The first `most` of them, which stay in it.
     pub(super) fn first(&self, most: usize) -> Vec<Arc<Run>> {
-        self.order.iter().filter(|run| self.members.contains(&address(run))).take(most).cloned().collect()
+        self.order
+            .iter()
+            .filter(|run| self.members.contains(&address(run)))
+            .take(most)
+            .cloned()
+            .collect()
     }
 
     /// Takes a run out, wherever it stands.
@@ -44,12 +49,17 @@ impl Queue {
         if !self.members.remove(&address(run)) {
             return;
         }
-        while self.order.front().is_some_and(|first| !self.members.contains(&address(first))) {
+        while self
+            .order
+            .front()
+            .is_some_and(|first| !self.members.contains(&address(first)))
+        {
             self.order.pop_front();
         }
         if self.order.len() > 2 * self.members.len() + 64 {
             let mut kept = HashSet::new();
-            self.order.retain(|run| self.members.contains(&address(run)) && kept.insert(address(run)));
+            self.order
+                .retain(|run| self.members.contains(&address(run)) && kept.insert(address(run)));
         }
     }
 
@@ -73,18 +83,36 @@ mod tests {
     #[test]
     fn a_run_has_one_turn_however_often_it_comes() {
         let run = |key: &str| {
-            Arc::new(Run::new(&RunKey::new(key), key, RunDir::alone(std::path::Path::new(key)), Duration::ZERO))
+            Arc::new(Run::new(
+                &RunKey::new(key),
+                key,
+                RunDir::alone(std::path::Path::new(key)),
+                Duration::ZERO,
+            ))
         };
         let (a, b) = (run("a"), run("b"));
         let mut queue = Queue::default();
         for run in [&a, &b, &a] {
             queue.push(Arc::clone(run));
         }
-        let keys = |runs: Vec<Arc<Run>>| runs.iter().map(|run| run.key().to_string()).collect::<Vec<_>>();
-        assert_eq!((queue.len(), keys(queue.first(8))), (2, vec!["a".to_owned(), "b".to_owned()]));
+        let keys = |runs: Vec<Arc<Run>>| {
+            runs.iter()
+                .map(|run| run.key().to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (queue.len(), keys(queue.first(8))),
+            (2, vec!["a".to_owned(), "b".to_owned()])
+        );
         queue.remove(&a);
-        assert_eq!((queue.len(), keys(queue.first(8))), (1, vec!["b".to_owned()]));
-        assert_eq!(queue.pop().map(|run| run.key().to_string()).as_deref(), Some("b"));
+        assert_eq!(
+            (queue.len(), keys(queue.first(8))),
+            (1, vec!["b".to_owned()])
+        );
+        assert_eq!(
+            queue.pop().map(|run| run.key().to_string()).as_deref(),
+            Some("b")
+        );
         assert!(queue.is_empty() && queue.pop().is_none());
     }
 }

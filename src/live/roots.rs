@@ -49,7 +49,11 @@ impl Root {
 
     /// The name on the board of the run that this root calls `key`.
     pub(super) fn key(&self, key: RunKey) -> RunKey {
-        if self.prefix.is_empty() { key } else { RunKey::new(&format!("{}/{key}", self.prefix)) }
+        if self.prefix.is_empty() {
+            key
+        } else {
+            RunKey::new(&format!("{}/{key}", self.prefix))
+        }
     }
 
     /// A run's directory as the person would type it.
@@ -57,8 +61,16 @@ impl Root {
         let path = dir.shown();
         let below = path.strip_prefix(dir.root()).unwrap_or(&path);
         // A root that is one file is called as it was typed.
-        let base = if self.scanner.is_file() { self.shown.parent().unwrap_or(Path::new("")) } else { &self.shown };
-        let shown = if dir.is_root() { self.shown.clone() } else { base.join(below) };
+        let base = if self.scanner.is_file() {
+            self.shown.parent().unwrap_or(Path::new(""))
+        } else {
+            &self.shown
+        };
+        let shown = if dir.is_root() {
+            self.shown.clone()
+        } else {
+            base.join(below)
+        };
         shown.to_string_lossy().into_owned()
     }
 
@@ -83,14 +95,17 @@ impl Root {
         let (stamps, summary, _) = self.remembered.as_mut()?.remove(dir.path())?;
         // For how long a run without an end is silent is another answer today; what that says of it may be another one too.
         let life = summary.life.clone().at(now(), None);
-        let holds = life.liveness == summary.life.liveness && Stamps::of(dir).as_ref() == Some(&stamps);
+        let holds =
+            life.liveness == summary.life.liveness && Stamps::of(dir).as_ref() == Some(&stamps);
         (holds || self.is_evicted(dir)).then_some((stamps, Summary { life, ..summary }))
     }
 
     /// Whether files of the run in `dir` were removed from the store's mirror to make room.
     fn is_evicted(&self, dir: &RunDir) -> bool {
         let files = || TraceFile::ALL.map(|file| dir.file(file));
-        self.mirror.as_ref().is_some_and(|mirror| mirror.is_evicted(&files()))
+        self.mirror
+            .as_ref()
+            .is_some_and(|mirror| mirror.is_evicted(&files()))
     }
 
     /// The runs that the last board knew and whose files were evicted, by what the root calls them.
@@ -116,7 +131,10 @@ impl Root {
     ///
     /// # Errors
     /// Why the events that come cannot be relied on.
-    pub(super) fn watch(&mut self, watcher: &mut notify::RecommendedWatcher) -> Result<bool, String> {
+    pub(super) fn watch(
+        &mut self,
+        watcher: &mut notify::RecommendedWatcher,
+    ) -> Result<bool, String> {
         let place = self.scanner.place();
         if self.watched == place {
             return Ok(false);
@@ -177,7 +195,12 @@ pub fn list(roots: Vec<PathBuf>) -> (Vec<Listed>, Vec<(PathBuf, String)>) {
             // Where roots overlap, the first one has the run.
             if known.insert(dir.path().to_owned()) {
                 let (key, path) = (root.key(key), root.shown(&dir));
-                runs.entry(key.clone()).or_insert_with(|| Listed { key, path, root: root.shown.clone(), dir });
+                runs.entry(key.clone()).or_insert_with(|| Listed {
+                    key,
+                    path,
+                    root: root.shown.clone(),
+                    dir,
+                });
             }
         }
     }
@@ -191,7 +214,10 @@ fn prefixes(roots: &[PathBuf]) -> Vec<String> {
     }
     let mut taken: Vec<String> = Vec::new();
     for root in roots {
-        let name = root.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy()).into_owned();
+        let name = root
+            .file_name()
+            .map_or_else(|| "root".into(), |name| name.to_string_lossy())
+            .into_owned();
         let mut candidate = name.clone();
         let mut number = 2;
         while taken.contains(&candidate) {

@@ -31,17 +31,27 @@ impl Rounds {
         if run.is_lively() && !run.is_gone() {
             // In place of one of the same name that is gone.
             self.lively.insert(run.key().clone(), Arc::clone(run));
-        } else if self.lively.get(run.key()).is_some_and(|known| Arc::ptr_eq(known, run)) {
+        } else if self
+            .lively
+            .get(run.key())
+            .is_some_and(|known| Arc::ptr_eq(known, run))
+        {
             self.lively.remove(run.key());
         }
     }
 
     /// The runs that may change. Those follow first that come after the one that had the last turn.
     pub(super) fn lively(&self) -> Vec<Arc<Run>> {
-        let Some(last) = &self.last else { return self.lively.values().cloned().collect() };
+        let Some(last) = &self.last else {
+            return self.lively.values().cloned().collect();
+        };
         let behind = (Bound::Excluded(last), Bound::Unbounded);
         let first = (Bound::Unbounded, Bound::Included(last));
-        let of = |range| self.lively.range::<RunKey, _>(range).map(|(_, run)| Arc::clone(run));
+        let of = |range| {
+            self.lively
+                .range::<RunKey, _>(range)
+                .map(|(_, run)| Arc::clone(run))
+        };
         of(behind).chain(of(first)).collect()
     }
 

@@ -42,14 +42,21 @@ impl Beat {
 
 /// Follows roots on a thread that is watched by another one; both end once the library is closed, which is when the
 /// channel that is returned breaks.
-pub(super) fn start(shared: &Arc<Shared>, roots: Vec<PathBuf>, options: Options) -> mpsc::Receiver<()> {
+pub(super) fn start(
+    shared: &Arc<Shared>,
+    roots: Vec<PathBuf>,
+    options: Options,
+) -> mpsc::Receiver<()> {
     let (ended, end) = mpsc::channel();
     let of_supervisor = Arc::clone(shared);
     let supervise = move || {
         let _ended = ended;
         supervise(&of_supervisor, &roots, &options);
     };
-    if let Err(error) = Builder::new().name("board-watch".to_owned()).spawn(supervise) {
+    if let Err(error) = Builder::new()
+        .name("board-watch".to_owned())
+        .spawn(supervise)
+    {
         not_started(shared, &error);
     }
     end
@@ -58,7 +65,9 @@ pub(super) fn start(shared: &Arc<Shared>, roots: Vec<PathBuf>, options: Options)
 fn supervise(shared: &Arc<Shared>, roots: &[PathBuf], options: &Options) {
     let mut failed = None;
     while let Some((scan, end)) = scan(shared, roots, options) {
-        while let Err(RecvTimeoutError::Timeout) = end.recv_timeout(CHECK_EVERY.min(shared.patience)) {
+        while let Err(RecvTimeoutError::Timeout) =
+            end.recv_timeout(CHECK_EVERY.min(shared.patience))
+        {
             failed = failed.filter(|at: &Instant| at.elapsed() <= shared.patience);
             judge(shared, failed.is_some());
         }
@@ -74,7 +83,11 @@ fn supervise(shared: &Arc<Shared>, roots: &[PathBuf], options: &Options) {
 }
 
 /// Starts the thread; what is received ends with it.
-fn scan(shared: &Arc<Shared>, roots: &[PathBuf], options: &Options) -> Option<(JoinHandle<()>, mpsc::Receiver<()>)> {
+fn scan(
+    shared: &Arc<Shared>,
+    roots: &[PathBuf],
+    options: &Options,
+) -> Option<(JoinHandle<()>, mpsc::Receiver<()>)> {
     let (ended, end) = mpsc::channel();
     let (of_scan, roots, options) = (Arc::clone(shared), roots.to_vec(), options.clone());
     let scan = move || {
@@ -93,14 +106,21 @@ fn scan(shared: &Arc<Shared>, roots: &[PathBuf], options: &Options) -> Option<(J
 
 fn not_started(shared: &Shared, error: &std::io::Error) {
     let why = format!("the watching thread did not start: {error}");
-    shared.set_status(|status| (status.mode, status.stalled) = (Mode::Poll(why.clone()), Some(why)));
+    shared
+        .set_status(|status| (status.mode, status.stalled) = (Mode::Poll(why.clone()), Some(why)));
 }
 
 /// Says whether news come, to those too who listen already.
 fn judge(shared: &Shared, failed: bool) {
     let overdue = shared.beat.overdue(shared.patience);
-    let stalled = overdue.map(|doing| format!("no news for longer than {} s: {doing}", shared.patience.as_secs()));
-    let stalled = stalled.or_else(|| failed.then(|| "reading the runs failed and is started again".to_owned()));
+    let stalled = overdue.map(|doing| {
+        format!(
+            "no news for longer than {} s: {doing}",
+            shared.patience.as_secs()
+        )
+    });
+    let stalled = stalled
+        .or_else(|| failed.then(|| "reading the runs failed and is started again".to_owned()));
     shared.say_stalled(stalled);
 }
 

@@ -17,7 +17,10 @@ pub struct FileAgent {
 impl FileAgent {
     /// An agent that follows `system`.
     pub fn new(name: impl Into<String>, system: impl Into<String>) -> Self {
-        Self { name: name.into(), system: system.into() }
+        Self {
+            name: name.into(),
+            system: system.into(),
+        }
     }
 }
 
@@ -42,7 +45,10 @@ impl Agent for FileAgent {
     }
 
     fn prepare(&mut self, state: &State<Work>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
-        Ok(Prompt { system: Some(self.system.clone()), user: (cx.step == 0).then(|| state.task.clone()) })
+        Ok(Prompt {
+            system: Some(self.system.clone()),
+            user: (cx.step == 0).then(|| state.task.clone()),
+        })
     }
 
     fn reduce(&mut self, state: &mut State<Work>, step: &Done<'_>) -> Result<(), AgentError> {
@@ -54,11 +60,24 @@ impl Agent for FileAgent {
             cut(&format!("{} {args}", action.name)).to_owned()
         };
         state.data.last_calls = step.decision.actions.iter().map(call).collect();
-        state.data.last_results = step.results.iter().map(|result| cut(&result.text()).to_owned()).collect();
+        state.data.last_results = step
+            .results
+            .iter()
+            .map(|result| cut(&result.text()).to_owned())
+            .collect();
         let failed = step.results.iter().filter(|result| !result.is_ok()).count();
-        for (name, many) in [("tool_calls", step.results.len()), ("failed_tool_calls", failed)] {
-            let before = state.metrics.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
-            state.metrics.insert(name.to_owned(), (before + many as u64).into());
+        for (name, many) in [
+            ("tool_calls", step.results.len()),
+            ("failed_tool_calls", failed),
+        ] {
+            let before = state
+                .metrics
+                .get(name)
+                .and_then(serde_json::Value::as_u64)
+                .unwrap_or(0);
+            state
+                .metrics
+                .insert(name.to_owned(), (before + many as u64).into());
         }
         Ok(())
     }
@@ -66,5 +85,6 @@ impl Agent for FileAgent {
 
 /// The beginning of a text.
 fn cut(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(MAX_NOTE_BYTES)).unwrap_or(text)
+    text.get(..text.floor_char_boundary(MAX_NOTE_BYTES))
+        .unwrap_or(text)
 }

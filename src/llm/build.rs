@@ -11,7 +11,9 @@ use super::secret::{Scrubbed, Secret};
 use crate::engine::{Builder, Engine, JsonText, ReAct, Tool, XmlText};
 use crate::error::Result;
 use crate::stop::{Budget, Origin};
-use crate::tools::{ListDir, ReadFile, ReplaceLines, RunCommand, Search, Workspace, WriteFile, passed_on};
+use crate::tools::{
+    ListDir, ReadFile, ReplaceLines, RunCommand, Search, Workspace, WriteFile, passed_on,
+};
 
 /// What an agent file does not hold.
 #[derive(Debug, Clone, Default)]
@@ -31,8 +33,12 @@ impl AgentFile {
     /// The workspace is not there; the address or the key cannot be used.
     pub fn engine(&self, around: &Surroundings) -> Result<Builder<FileAgent>> {
         let dir = self.workspace();
-        let workspace = Workspace::open(&dir)
-            .map_err(|error| error.hint(format!("`dir` under [workspace] in {} names it", self.path.display())))?;
+        let workspace = Workspace::open(&dir).map_err(|error| {
+            error.hint(format!(
+                "`dir` under [workspace] in {} names it",
+                self.path.display()
+            ))
+        })?;
         let endpoint = self.endpoint(around);
         let engine = Engine::builder(FileAgent::new(&self.name, &self.system))
             .model(Client::new(endpoint.clone())?)
@@ -40,15 +46,24 @@ impl AgentFile {
             .history(self.history)
             .prices(self.prices.clone())
             .budget(self.limits());
-        let hard = self.budget.hard_seconds.or(self.budget.seconds.map(|limit| Seconds(limit.0.saturating_mul(2))));
-        let engine = hard.into_iter().fold(engine, |engine, limit| engine.hard_timeout(limit.0));
+        let hard = self.budget.hard_seconds.or(self
+            .budget
+            .seconds
+            .map(|limit| Seconds(limit.0.saturating_mul(2))));
+        let engine = hard
+            .into_iter()
+            .fold(engine, |engine, limit| engine.hard_timeout(limit.0));
         let engine = match self.protocol {
             Protocol::Native => engine,
             Protocol::React => engine.parser(ReAct),
             Protocol::Json => engine.parser(JsonText),
             Protocol::Xml => engine.parser(XmlText),
         };
-        let engine = if self.gate.is_empty() { engine } else { engine.guard(self.gate.clone()) };
+        let engine = if self.gate.is_empty() {
+            engine
+        } else {
+            engine.guard(self.gate.clone())
+        };
         let rules = self.completion.iter().chain(&self.policies).cloned();
         let engine = rules.fold(engine, Builder::stop);
         let shell = RunCommand::new(workspace.clone())
@@ -56,7 +71,9 @@ impl AgentFile {
             .timeout(self.workspace.command_timeout_s.0)
             .max_output_bytes(self.workspace.max_output_bytes);
         let engine = self.tools(engine, &workspace, &shell, &around.key);
-        self.critics.iter().try_fold(engine, |engine, critic| self.critic(engine, critic, &endpoint, &shell))
+        self.critics.iter().try_fold(engine, |engine, critic| {
+            self.critic(engine, critic, &endpoint, &shell)
+        })
     }
 
     fn endpoint(&self, around: &Surroundings) -> Endpoint {
@@ -70,7 +87,11 @@ impl AgentFile {
             settings: self.settings.clone(),
             context_window: model.context_window,
             send_fields: model.send_reasoning,
-            retry: Retry { retries: model.retries, seed: around.seed, ..Retry::default() },
+            retry: Retry {
+                retries: model.retries,
+                seed: around.seed,
+                ..Retry::default()
+            },
             timeouts: Timeouts {
                 connect: model.connect_timeout_s.0,
                 first_byte: model.first_byte_timeout_s.map_or(whole, |limit| limit.0),
@@ -100,18 +121,29 @@ impl AgentFile {
         shell: &RunCommand,
         key: &Secret,
     ) -> Builder<FileAgent> {
-        fn add(engine: Builder<FileAgent>, tool: impl Tool + 'static, key: &Secret) -> Builder<FileAgent> {
+        fn add(
+            engine: Builder<FileAgent>,
+            tool: impl Tool + 'static,
+            key: &Secret,
+        ) -> Builder<FileAgent> {
             engine.tool(Scrubbed::new(tool, key.clone()))
         }
         let at = || workspace.clone();
-        self.workspace.tools.iter().fold(engine, |engine, name| match name {
-            ToolName::ReadFile => add(engine, ReadFile::new(at(), self.workspace.max_output_bytes), key),
-            ToolName::WriteFile => add(engine, WriteFile::new(at()), key),
-            ToolName::ReplaceLines => add(engine, ReplaceLines::new(at()), key),
-            ToolName::ListDir => add(engine, ListDir::new(at()), key),
-            ToolName::Search => add(engine, Search::new(at()), key),
-            ToolName::RunCommand => add(engine, shell.clone(), key),
-        })
+        self.workspace
+            .tools
+            .iter()
+            .fold(engine, |engine, name| match name {
+                ToolName::ReadFile => add(
+                    engine,
+                    ReadFile::new(at(), self.workspace.max_output_bytes),
+                    key,
+                ),
+                ToolName::WriteFile => add(engine, WriteFile::new(at()), key),
+                ToolName::ReplaceLines => add(engine, ReplaceLines::new(at()), key),
+                ToolName::ListDir => add(engine, ListDir::new(at()), key),
+                ToolName::Search => add(engine, Search::new(at()), key),
+                ToolName::RunCommand => add(engine, shell.clone(), key),
+            })
     }
 
     fn critic(
@@ -123,22 +155,45 @@ impl AgentFile {
     ) -> Result<Builder<FileAgent>> {
         let common = |name: &Option<String>, kind: &str, when, on_fail| {
             let name = name.clone().unwrap_or_else(|| kind.to_owned());
-            Common { name, when, on_fail }
+            Common {
+                name,
+                when,
+                on_fail,
+            }
         };
         Ok(match part {
-            CriticPart::Command { name, command, timeout_s, when, on_fail } => engine.critic(CommandCritic {
+            CriticPart::Command {
+                name,
+                command,
+                timeout_s,
+                when,
+                on_fail,
+            } => engine.critic(CommandCritic {
                 common: common(name, "command", *when, *on_fail),
                 command: command.clone(),
                 limit: timeout_s.unwrap_or(self.workspace.command_timeout_s).0,
                 shell: shell.clone(),
                 secret: endpoint.key.clone(),
             }),
-            CriticPart::Regex { name, pattern, want, when, on_fail } => engine.critic(RegexCritic {
+            CriticPart::Regex {
+                name,
+                pattern,
+                want,
+                when,
+                on_fail,
+            } => engine.critic(RegexCritic {
                 common: common(name, "regex", *when, *on_fail),
                 pattern: pattern.0.clone(),
                 want: *want,
             }),
-            CriticPart::Judge { name, criteria, threshold, model, when, on_fail } => engine.critic(JudgeCritic {
+            CriticPart::Judge {
+                name,
+                criteria,
+                threshold,
+                model,
+                when,
+                on_fail,
+            } => engine.critic(JudgeCritic {
                 common: common(name, "judge", *when, *on_fail),
                 criteria: criteria.clone(),
                 threshold: *threshold,

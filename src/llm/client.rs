@@ -63,7 +63,11 @@ impl Default for Timeouts {
     /// Ten seconds, five minutes, ten minutes.
     fn default() -> Self {
         let [connect, first_byte, whole] = [10, 300, 600].map(Duration::from_secs);
-        Self { connect, first_byte, whole }
+        Self {
+            connect,
+            first_byte,
+            whole,
+        }
     }
 }
 
@@ -85,7 +89,9 @@ pub struct Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("endpoint", &self.endpoint).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
     }
 }
 
@@ -103,7 +109,13 @@ struct Failure {
 
 impl Failure {
     fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_after: None, usage: Usage::default(), is_refusal: false }
+        Self {
+            kind,
+            message: message.into(),
+            retry_after: None,
+            usage: Usage::default(),
+            is_refusal: false,
+        }
     }
 
     fn transient(message: impl Into<String>) -> Self {
@@ -117,14 +129,26 @@ impl Client {
     /// # Errors
     /// An address that is none, a key that no header can hold, a system without certificates.
     pub fn new(endpoint: Endpoint) -> Result<Self> {
-        Self::sleeping(endpoint, Box::new(|wait| Box::pin(tokio::time::sleep(wait))))
+        Self::sleeping(
+            endpoint,
+            Box::new(|wait| Box::pin(tokio::time::sleep(wait))),
+        )
     }
 
     pub(super) fn sleeping(endpoint: Endpoint, sleep: Sleep) -> Result<Self> {
         let authorization = endpoint.key.header().map_err(|error| {
-            Error::new(Kind::Usage, "the key holds characters that a header cannot carry").because(error)
+            Error::new(
+                Kind::Usage,
+                "the key holds characters that a header cannot carry",
+            )
+            .because(error)
         })?;
-        let http = Http::new(&endpoint.base_url, "/chat/completions", authorization, endpoint.timeouts.connect)?;
+        let http = Http::new(
+            &endpoint.base_url,
+            "/chat/completions",
+            authorization,
+            endpoint.timeouts.connect,
+        )?;
         Ok(Self {
             endpoint,
             http,
@@ -135,15 +159,23 @@ impl Client {
         })
     }
 
-    async fn attempt(&self, body: &Bytes, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Answer, Failure> {
+    async fn attempt(
+        &self,
+        body: &Bytes,
+        on_text: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<Answer, Failure> {
         let timeouts = self.endpoint.timeouts;
-        let late = |what: &str, limit: Duration| Failure::transient(format!("{what} within {} ms", limit.as_millis()));
+        let late = |what: &str, limit: Duration| {
+            Failure::transient(format!("{what} within {} ms", limit.as_millis()))
+        };
         let mut answer = Answer::default();
         let asking = async {
             let posted = timeout(timeouts.first_byte, self.http.post(body)).await;
             let posted = posted.map_err(|_| late("no answer began", timeouts.first_byte))?;
-            let response =
-                posted.map_err(|lost| Failure { is_refusal: is_unreached(&lost), ..Failure::transient(lost) })?;
+            let response = posted.map_err(|lost| Failure {
+                is_refusal: is_unreached(&lost),
+                ..Failure::transient(lost)
+            })?;
             if !response.status.is_success() {
                 return Err(refused(response).await);
             }
@@ -156,7 +188,10 @@ impl Client {
         match asked.unwrap_or_else(|_| Err(late("the answer was not complete", timeouts.whole))) {
             // One without text and calls too: whoever asked judges it, and its tokens count.
             Ok(()) => Ok(answer),
-            Err(failure) => Err(Failure { usage: answer.spent(body.len(), failure.is_refusal), ..failure }),
+            Err(failure) => Err(Failure {
+                usage: answer.spent(body.len(), failure.is_refusal),
+                ..failure
+            }),
         }
     }
 
@@ -179,9 +214,17 @@ impl Client {
                     Some(complaint) => wrong = Some(complained(&complaint, StatusCode::OK)),
                     None => scrubber.push(&answer.take(&piece), on_text),
                 },
-                Err(error) => wrong = Some(Failure::transient(format!("a piece of the answer is no JSON: {error}"))),
+                Err(error) => {
+                    wrong = Some(Failure::transient(format!(
+                        "a piece of the answer is no JSON: {error}"
+                    )))
+                }
             }
-            if wrong.is_some() { Enough::Yes } else { Enough::No }
+            if wrong.is_some() {
+                Enough::Yes
+            } else {
+                Enough::No
+            }
         };
         let ended = response.events(take).await;
         scrubber.end(on_text);
@@ -190,19 +233,35 @@ impl Client {
         }
         // Some servers leave out the last word and some the reason; an answer that lacks both is a torn one.
         if !done && answer.finish_reason.is_none() {
-            return Err(ended.err().map_or_else(|| Failure::transient("the answer was cut off"), |error| torn(&error)));
+            return Err(ended.err().map_or_else(
+                || Failure::transient("the answer was cut off"),
+                |error| torn(&error),
+            ));
         }
         Ok(())
     }
 
     /// Whether what earlier replies had besides their text goes back: as the user says, else unless it was refused.
     fn sends_fields(&self) -> bool {
-        self.endpoint.send_fields.unwrap_or_else(|| !self.refuses_fields.load(Ordering::Relaxed))
+        self.endpoint
+            .send_fields
+            .unwrap_or_else(|| !self.refuses_fields.load(Ordering::Relaxed))
     }
 
     fn body(&self, request: &Request, with_fields: bool) -> Bytes {
-        let Endpoint { model, stream, settings, .. } = &self.endpoint;
-        Bytes::from(wire::request(model, *stream, settings, request, with_fields))
+        let Endpoint {
+            model,
+            stream,
+            settings,
+            ..
+        } = &self.endpoint;
+        Bytes::from(wire::request(
+            model,
+            *stream,
+            settings,
+            request,
+            with_fields,
+        ))
     }
 
     /// The message as a person may read it: on one line, bounded, and without the key.
@@ -233,12 +292,21 @@ impl Client {
                 *text = key.scrub(text).into_owned();
             }
         }
-        for fields in reply.tool_calls.iter_mut().map(|call| &mut call.fields).chain([&mut reply.fields]) {
-            if let Value::Object(scrubbed) = key.scrub_value(Value::Object(std::mem::take(fields))) {
+        for fields in reply
+            .tool_calls
+            .iter_mut()
+            .map(|call| &mut call.fields)
+            .chain([&mut reply.fields])
+        {
+            if let Value::Object(scrubbed) = key.scrub_value(Value::Object(std::mem::take(fields)))
+            {
                 *fields = scrubbed;
             }
         }
-        for text in [&mut reply.finish_reason, &mut reply.model].into_iter().flatten() {
+        for text in [&mut reply.finish_reason, &mut reply.model]
+            .into_iter()
+            .flatten()
+        {
             *text = key.scrub(text).into_owned();
         }
         reply
@@ -254,7 +322,11 @@ impl ChatModel for Client {
         self.endpoint.context_window
     }
 
-    async fn complete(&self, request: &Request, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
+    async fn complete(
+        &self,
+        request: &Request,
+        on_text: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<Reply, ModelError> {
         let retry = &self.endpoint.retry;
         let mut with_fields = self.sends_fields();
         let mut body = self.body(request, with_fields);
@@ -269,14 +341,22 @@ impl ChatModel for Client {
                     if !with_fields && self.endpoint.send_fields.is_none() {
                         self.refuses_fields.store(true, Ordering::Relaxed);
                     }
-                    return Ok(Reply { wasted, ..self.cleaned(answer.reply(attempts)) });
+                    return Ok(Reply {
+                        wasted,
+                        ..self.cleaned(answer.reply(attempts))
+                    });
                 }
                 Err(failure) => failure,
             };
             wasted = wasted.plus(failure.usage);
             // Some services refuse a request without its thought, some one with it; which this is, its words tell.
-            if with_fields && self.endpoint.send_fields.is_none() && names_a_field(&failure, request) {
-                tracing::debug!("asked without the fields of earlier replies, which the service refuses");
+            if with_fields
+                && self.endpoint.send_fields.is_none()
+                && names_a_field(&failure, request)
+            {
+                tracing::debug!(
+                    "asked without the fields of earlier replies, which the service refuses"
+                );
                 with_fields = false;
                 body = self.body(request, with_fields);
                 attempts += 1;
@@ -284,8 +364,13 @@ impl ChatModel for Client {
                 continue;
             }
             let message = self.readable(&format!("{}: {}", self.http.server(), failure.message));
-            let mut error =
-                ModelError { kind: failure.kind, message, attempts, retry_after: failure.retry_after, usage: wasted };
+            let mut error = ModelError {
+                kind: failure.kind,
+                message,
+                attempts,
+                retry_after: failure.retry_after,
+                usage: wasted,
+            };
             // An empty answer is the engine's to judge; all else that is not transient will not go better.
             if failure.kind != ModelErrorKind::Transient {
                 return Err(error);
@@ -296,19 +381,31 @@ impl ChatModel for Client {
                 return Err(error);
             }
             let draw = self.waits.fetch_add(1, Ordering::Relaxed);
-            let wait = failure.retry_after.unwrap_or_else(|| retry.wait(attempts, draw));
+            let wait = failure
+                .retry_after
+                .unwrap_or_else(|| retry.wait(attempts, draw));
             spent = spent.saturating_add(begun.elapsed()).saturating_add(wait);
             let (limit, whose) = match request.time_left.filter(|left| *left < retry.total) {
                 Some(left) => (left, "what is left of the run's time".to_owned()),
-                None => (retry.total, format!("the {} s for one answer", retry.total.as_secs_f64())),
+                None => (
+                    retry.total,
+                    format!("the {} s for one answer", retry.total.as_secs_f64()),
+                ),
             };
             if spent > limit {
-                let asked = failure.retry_after.map(|wait| format!("; it asks to wait {} s", wait.as_secs_f64()));
+                let asked = failure
+                    .retry_after
+                    .map(|wait| format!("; it asks to wait {} s", wait.as_secs_f64()));
                 let (asked, times) = (asked.unwrap_or_default(), times(attempts));
-                error.message.push_str(&format!("{asked}{times}, and another attempt does not fit into {whose}"));
+                error.message.push_str(&format!(
+                    "{asked}{times}, and another attempt does not fit into {whose}"
+                ));
                 return Err(error);
             }
-            tracing::debug!("asked {attempts} times, waiting {} ms: {error}", wait.as_millis());
+            tracing::debug!(
+                "asked {attempts} times, waiting {} ms: {error}",
+                wait.as_millis()
+            );
             (self.sleep)(wait).await;
             attempts += 1;
         }
@@ -317,7 +414,11 @@ impl ChatModel for Client {
 
 /// How often a server was asked, where that was more than once.
 fn times(attempts: u32) -> String {
-    if attempts > 1 { format!(" (asked {attempts} times)") } else { String::new() }
+    if attempts > 1 {
+        format!(" (asked {attempts} times)")
+    } else {
+        String::new()
+    }
 }
 
 /// What JSON says, with U+FFFD for halves of characters that some servers send: no text can hold them.
@@ -330,10 +431,19 @@ fn json(bytes: &[u8]) -> serde_json::Result<Value> {
 
 /// Whether a request was refused with a word on what its messages have besides their text.
 fn names_a_field(failure: &Failure, request: &Request) -> bool {
-    let calls = request.messages.iter().flat_map(|message| &message.tool_calls).map(|call| &call.fields);
-    let mut names =
-        request.messages.iter().map(|message| &message.fields).chain(calls).flat_map(|fields| fields.keys());
-    failure.kind == ModelErrorKind::Fatal && names.any(|name| failure.message.contains(name.as_str()))
+    let calls = request
+        .messages
+        .iter()
+        .flat_map(|message| &message.tool_calls)
+        .map(|call| &call.fields);
+    let mut names = request
+        .messages
+        .iter()
+        .map(|message| &message.fields)
+        .chain(calls)
+        .flat_map(|fields| fields.keys());
+    failure.kind == ModelErrorKind::Fatal
+        && names.any(|name| failure.message.contains(name.as_str()))
 }
 
 /// An answer that comes as a whole.
@@ -344,7 +454,8 @@ async fn whole(
     on_text: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<(), Failure> {
     let bytes = response.bytes().await.map_err(|error| torn(&error))?;
-    let body = json(&bytes).map_err(|error| Failure::transient(format!("the answer is no JSON: {error}")))?;
+    let body = json(&bytes)
+        .map_err(|error| Failure::transient(format!("the answer is no JSON: {error}")))?;
     if let Some(complaint) = Complaint::find(&body) {
         return Err(complained(&complaint, StatusCode::OK));
     }
@@ -366,14 +477,24 @@ fn torn(error: &str) -> Failure {
 /// Why a server refused, and whether it may do better.
 async fn refused(response: Response) -> Failure {
     let status = response.status;
-    let wait = response.header("retry-after").and_then(|value| retry_after(value, response.header("date")));
+    let wait = response
+        .header("retry-after")
+        .and_then(|value| retry_after(value, response.header("date")));
     let body = response.bytes().await.unwrap_or_default();
-    let complaint = serde_json::from_slice(&body).ok().and_then(|body| Complaint::find(&body));
+    let complaint = serde_json::from_slice(&body)
+        .ok()
+        .and_then(|body| Complaint::find(&body));
     let complaint = complaint.unwrap_or_else(|| {
         let message = String::from_utf8_lossy(&body).into_owned();
-        Complaint { message, code: String::new() }
+        Complaint {
+            message,
+            code: String::new(),
+        }
     });
-    Failure { retry_after: wait, ..complained(&complaint, status) }
+    Failure {
+        retry_after: wait,
+        ..complained(&complaint, status)
+    }
 }
 
 fn complained(complaint: &Complaint, status: StatusCode) -> Failure {
@@ -386,7 +507,18 @@ fn complained(complaint: &Complaint, status: StatusCode) -> Failure {
         _ if busy => ModelErrorKind::Transient,
         _ => ModelErrorKind::Fatal,
     };
-    let said = if complaint.message.trim().is_empty() { "no reason given" } else { complaint.message.trim() };
-    let status = if status == StatusCode::OK { "error in the answer".to_owned() } else { format!("HTTP {status}") };
-    Failure { is_refusal: true, ..Failure::new(kind, format!("{status}: {said}")) }
+    let said = if complaint.message.trim().is_empty() {
+        "no reason given"
+    } else {
+        complaint.message.trim()
+    };
+    let status = if status == StatusCode::OK {
+        "error in the answer".to_owned()
+    } else {
+        format!("HTTP {status}")
+    };
+    Failure {
+        is_refusal: true,
+        ..Failure::new(kind, format!("{status}: {said}"))
+    }
 }

@@ -64,7 +64,11 @@ impl Critic<Work> for CommandCritic {
         if let Some(opinion) = self.common.passes_over(&step) {
             return Ok(opinion);
         }
-        let ran = self.shell.run(&self.command, self.limit).await.map_err(|error| CriticError::new(error.message))?;
+        let ran = self
+            .shell
+            .run(&self.command, self.limit)
+            .await
+            .map_err(|error| CriticError::new(error.message))?;
         let how = match (ran.exit_code, ran.signal) {
             _ if ran.timed_out => format!("did not end within {} ms", self.limit.as_millis()),
             (Some(status), _) => format!("ended with status {status}"),
@@ -81,9 +85,14 @@ impl Critic<Work> for CommandCritic {
             }
         }
         let score = if ran.success() { 1.0 } else { 0.0 };
-        let instruction = format!("The check {reason}\nIt must end with status 0 before the task is done.");
-        let opinion = self.common.opinion(ran.success(), score, reason, instruction);
-        Ok(opinion.detail("exit_code", ran.exit_code).detail("timed_out", ran.timed_out))
+        let instruction =
+            format!("The check {reason}\nIt must end with status 0 before the task is done.");
+        let opinion = self
+            .common
+            .opinion(ran.success(), score, reason, instruction);
+        Ok(opinion
+            .detail("exit_code", ran.exit_code)
+            .detail("timed_out", ran.timed_out))
     }
 }
 
@@ -113,7 +122,9 @@ impl Critic<Work> for RegexCritic {
         };
         let must = if self.want { "must" } else { "must not" };
         let instruction = format!("Your answer {must} match the regular expression {pattern:?}.");
-        Ok(self.common.opinion(passed, if passed { 1.0 } else { 0.0 }, reason, instruction))
+        Ok(self
+            .common
+            .opinion(passed, if passed { 1.0 } else { 0.0 }, reason, instruction))
     }
 }
 
@@ -150,28 +161,42 @@ impl Critic<Work> for JudgeCritic {
                 Ok(reply) => reply,
                 Err(error) => {
                     let wrong = CriticError::new(format!("the judge did not answer: {error}"));
-                    let cost = cost.zip(self.cost(None, error.usage)).map(|(spent, more)| spent + more);
+                    let cost = cost
+                        .zip(self.cost(None, error.usage))
+                        .map(|(spent, more)| spent + more);
                     let mut wrong = wrong.usage(usage.plus(error.usage));
                     wrong.cost_usd = cost;
                     wrong.cost_estimated = is_estimated || error.usage != Usage::default();
                     return Err(wrong);
                 }
             };
-            let used = reply.usage.unwrap_or_else(|| estimate(&request, &reply.text));
+            let used = reply
+                .usage
+                .unwrap_or_else(|| estimate(&request, &reply.text));
             usage = usage.plus(reply.wasted).plus(used);
-            let told = reply.cost_usd.or_else(|| self.cost(reply.model.as_deref(), used));
+            let told = reply
+                .cost_usd
+                .or_else(|| self.cost(reply.model.as_deref(), used));
             // What attempts before it took is in no reply's price.
-            let more = told.zip(self.cost(reply.model.as_deref(), reply.wasted)).map(|(told, wasted)| told + wasted);
+            let more = told
+                .zip(self.cost(reply.model.as_deref(), reply.wasted))
+                .map(|(told, wasted)| told + wasted);
             cost = cost.zip(more).map(|(spent, more)| spent + more);
             is_estimated |= reply.cost_usd.is_none() || reply.wasted != Usage::default();
-            let Some((score, reason)) = verdict(&reply.text) else { continue };
+            let Some((score, reason)) = verdict(&reply.text) else {
+                continue;
+            };
             let passed = score >= self.threshold;
             let instruction = format!("A reviewer is not content (score {score}): {reason}");
-            let mut opinion = self.common.opinion(passed, score, reason, instruction).usage(usage);
+            let mut opinion = self
+                .common
+                .opinion(passed, score, reason, instruction)
+                .usage(usage);
             (opinion.cost_usd, opinion.cost_estimated) = (cost, is_estimated);
             return Ok(opinion);
         }
-        let wrong = format!("the judge was asked {MAX_ASKED} times and gave no score from 0 to 1 in JSON");
+        let wrong =
+            format!("the judge was asked {MAX_ASKED} times and gave no score from 0 to 1 in JSON");
         let mut wrong = CriticError::new(wrong).usage(usage);
         (wrong.cost_usd, wrong.cost_estimated) = (cost, is_estimated);
         Err(wrong)
@@ -191,19 +216,31 @@ impl JudgeCritic {
 
 /// What the agent said in a step: its answer, or what it wrote beside its calls.
 fn text_of<'a>(step: &CriticCx<'a, Work>) -> Option<&'a str> {
-    step.decision.final_answer.as_deref().or(step.decision.rationale.as_deref())
+    step.decision
+        .final_answer
+        .as_deref()
+        .or(step.decision.rationale.as_deref())
 }
 
 /// A step as a judge sees it.
 fn shown(step: &CriticCx<'_, Work>) -> String {
     let mut text = format!("The task:\n{}\n", step.state.task);
     if let Some(said) = text_of(step) {
-        let word = if step.decision.mode == Mode::Final { "answer" } else { "words" };
+        let word = if step.decision.mode == Mode::Final {
+            "answer"
+        } else {
+            "words"
+        };
         let _ = write!(text, "\nThe agent's {word}:\n{said}\n");
     }
     for (action, result) in step.decision.actions.iter().zip(step.results) {
         let args = serde_json::to_string(&action.args).unwrap_or_default();
-        let _ = write!(text, "\nIt called {} with {args}, which gave:\n{}\n", action.name, tail(&result.text()));
+        let _ = write!(
+            text,
+            "\nIt called {} with {args}, which gave:\n{}\n",
+            action.name,
+            tail(&result.text())
+        );
     }
     text
 }
@@ -212,8 +249,14 @@ fn shown(step: &CriticCx<'_, Work>) -> String {
 fn verdict(text: &str) -> Option<(f64, String)> {
     let object = text.get(text.find('{')?..=text.rfind('}')?)?;
     let object: Value = serde_json::from_str(object).ok()?;
-    let score = object.get("score")?.as_f64().filter(|score| (0.0..=1.0).contains(score))?;
-    let reason = object.get("reason").and_then(Value::as_str).unwrap_or("no reason given");
+    let score = object
+        .get("score")?
+        .as_f64()
+        .filter(|score| (0.0..=1.0).contains(score))?;
+    let reason = object
+        .get("reason")
+        .and_then(Value::as_str)
+        .unwrap_or("no reason given");
     Some((score, reason.to_owned()))
 }
 
@@ -224,7 +267,8 @@ fn estimate(request: &Request, reply: &str) -> Usage {
 
 /// The end of a text, where a command says what went wrong.
 fn tail(text: &str) -> &str {
-    text.get(text.ceil_char_boundary(text.len().saturating_sub(MAX_QUOTE_BYTES))..).unwrap_or(text)
+    text.get(text.ceil_char_boundary(text.len().saturating_sub(MAX_QUOTE_BYTES))..)
+        .unwrap_or(text)
 }
 
 #[cfg(test)]
@@ -235,8 +279,18 @@ mod tests {
     fn a_score_is_found_where_it_stands() {
         let good = Some((0.5, "so so".to_owned()));
         assert_eq!(verdict(r#"{"score": 0.5, "reason": "so so"}"#), good);
-        assert_eq!(verdict("Well:\n```json\n{\"score\": 0.5, \"reason\": \"so so\"}\n```\n"), good);
-        for nonsense in ["fine", "{}", r#"{"score": "high"}"#, r#"{"score": 7}"#, r#"{"score": -0.1}"#, "}{"] {
+        assert_eq!(
+            verdict("Well:\n```json\n{\"score\": 0.5, \"reason\": \"so so\"}\n```\n"),
+            good
+        );
+        for nonsense in [
+            "fine",
+            "{}",
+            r#"{"score": "high"}"#,
+            r#"{"score": 7}"#,
+            r#"{"score": -0.1}"#,
+            "}{",
+        ] {
             assert_eq!(verdict(nonsense), None, "{nonsense}");
         }
     }

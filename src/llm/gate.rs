@@ -29,7 +29,10 @@ impl Glob {
     pub(super) fn new(text: &str) -> Option<Self> {
         let pattern = regex::escape(text).replace(r"\*", ".*").replace(r"\?", ".");
         let pattern = Regex::new(&format!("^(?s:{pattern})$")).ok()?;
-        Some(Self { text: text.to_owned(), pattern })
+        Some(Self {
+            text: text.to_owned(),
+            pattern,
+        })
     }
 
     /// As it was written.
@@ -50,12 +53,18 @@ impl GateRules {
     }
 
     fn pass(&self, tool: &str) -> Pass {
-        let first = |list: &[Glob]| list.iter().find(|glob| glob.matches(tool)).map(|glob| glob.text.clone());
+        let first = |list: &[Glob]| {
+            list.iter()
+                .find(|glob| glob.matches(tool))
+                .map(|glob| glob.text.clone())
+        };
         if let Some(glob) = first(&self.deny) {
             return Pass::Deny(format!("the agent file denies {glob}"));
         }
         if let Some(glob) = first(&self.ask) {
-            return Pass::Ask(format!("the agent file wants somebody to be asked for {glob}"));
+            return Pass::Ask(format!(
+                "the agent file wants somebody to be asked for {glob}"
+            ));
         }
         match self.allow.as_deref().map(first) {
             Some(None) => Pass::Deny(format!("the agent file does not allow {tool}")),
@@ -80,20 +89,41 @@ mod tests {
 
     fn rules(allow: Option<&[&str]>, deny: &[&str], ask: &[&str]) -> GateRules {
         let globs = |list: &[&str]| list.iter().map(|text| Glob::new(text).unwrap()).collect();
-        GateRules { allow: allow.map(globs), deny: globs(deny), ask: globs(ask) }
+        GateRules {
+            allow: allow.map(globs),
+            deny: globs(deny),
+            ask: globs(ask),
+        }
     }
 
     #[test]
     fn the_stricter_list_decides() {
         let denied = |rules: &GateRules, tool: &str| matches!(rules.pass(tool), Pass::Deny(_));
         let asked = |rules: &GateRules, tool: &str| matches!(rules.pass(tool), Pass::Ask(_));
-        let some = rules(Some(&["read_*", "run_command"]), &["write_?ile"], &["run_*"]);
+        let some = rules(
+            Some(&["read_*", "run_command"]),
+            &["write_?ile"],
+            &["run_*"],
+        );
         assert_eq!(some.pass("read_file"), Pass::Allow);
-        assert!(denied(&some, "write_file") && denied(&some, "search") && asked(&some, "run_command"));
+        assert!(
+            denied(&some, "write_file") && denied(&some, "search") && asked(&some, "run_command")
+        );
         let open = rules(None, &["*"], &["*"]);
         assert!(denied(&open, "read_file"));
-        assert_eq!(rules(None, &["a.c"], &[]).pass("abc"), Pass::Allow, "a dot is a dot");
-        assert_eq!(rules(None, &["read"], &[]).pass("read_file"), Pass::Allow, "the whole name counts");
-        assert!(denied(&rules(Some(&[]), &[], &[]), "read_file"), "an empty list allows nothing");
+        assert_eq!(
+            rules(None, &["a.c"], &[]).pass("abc"),
+            Pass::Allow,
+            "a dot is a dot"
+        );
+        assert_eq!(
+            rules(None, &["read"], &[]).pass("read_file"),
+            Pass::Allow,
+            "the whole name counts"
+        );
+        assert!(
+            denied(&rules(Some(&[]), &[], &[]), "read_file"),
+            "an empty list allows nothing"
+        );
     }
 }

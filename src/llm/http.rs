@@ -50,12 +50,18 @@ impl Http {
     ) -> Result<Self> {
         let uri = address(base_url, path)?;
         let client = Wire::new(uri.scheme_str() == Some("https"), connect, IDLE)?;
-        Ok(Self { uri, authorization, client })
+        Ok(Self {
+            uri,
+            authorization,
+            client,
+        })
     }
 
     /// The server, without anything that may be secret.
     pub(super) fn server(&self) -> &str {
-        self.uri.authority().map_or("the server", |authority| authority.as_str())
+        self.uri
+            .authority()
+            .map_or("the server", |authority| authority.as_str())
     }
 
     /// Sends `body`; the answer's head is here when this returns.
@@ -64,20 +70,33 @@ impl Http {
     }
 
     /// The same with further headers.
-    pub(super) async fn post_with(&self, body: &bytes::Bytes, more: &HeaderMap) -> Result<Response, String> {
+    pub(super) async fn post_with(
+        &self,
+        body: &bytes::Bytes,
+        more: &HeaderMap,
+    ) -> Result<Response, String> {
         let mut request = Request::new(Full::new(body.clone()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        headers.insert(
+            ACCEPT,
+            HeaderValue::from_static("application/json, text/event-stream"),
+        );
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
         headers.extend(more.clone());
         let (head, body) = self.client.send(request).await?.into_parts();
-        let body = Limited::new(body, MAX_ANSWER_BYTES).map_err(cut).boxed_unsync();
-        Ok(Response { status: head.status, headers: head.headers, body })
+        let body = Limited::new(body, MAX_ANSWER_BYTES)
+            .map_err(cut)
+            .boxed_unsync();
+        Ok(Response {
+            status: head.status,
+            headers: head.headers,
+            body,
+        })
     }
 }
 
@@ -89,16 +108,24 @@ impl Response {
 
     /// Whether the body is a stream of events, whatever was asked for.
     pub(super) fn is_stream(&self) -> bool {
-        self.header("content-type").is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))
+        self.header("content-type")
+            .is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))
     }
 
     /// The whole body.
     pub(super) async fn bytes(self) -> Result<bytes::Bytes, String> {
-        self.body.collect().await.map(http_body_util::Collected::to_bytes).map_err(|error| error.to_string())
+        self.body
+            .collect()
+            .await
+            .map(http_body_util::Collected::to_bytes)
+            .map_err(|error| error.to_string())
     }
 
     /// The data of each event, until `take` has enough or the body ends.
-    pub(super) async fn events(self, mut take: impl FnMut(&str) -> Enough + Send) -> Result<(), String> {
+    pub(super) async fn events(
+        self,
+        mut take: impl FnMut(&str) -> Enough + Send,
+    ) -> Result<(), String> {
         let mut events = SseStream::new(self.body);
         while let Some(event) = events.next().await {
             let event = event.map_err(|error| chain(&error))?;
@@ -114,7 +141,11 @@ impl Response {
 
 /// Why a body ended early.
 fn cut(error: BodyError) -> io::Error {
-    if error.is::<LengthLimitError>() { io::Error::other(TOO_LONG) } else { io::Error::other(error) }
+    if error.is::<LengthLimitError>() {
+        io::Error::other(TOO_LONG)
+    } else {
+        io::Error::other(error)
+    }
 }
 
 /// Whether the rest of a stream matters.
@@ -130,7 +161,10 @@ fn address(base_url: &str, path: &str) -> Result<Uri> {
         Error::new(Kind::Usage, format!("the base_url {why}"))
             .hint("it looks like https://api.example.com/v1, or http://127.0.0.1:8080/v1 for a server on this machine")
     };
-    let base: Uri = base_url.trim().parse().map_err(|error| wrong("is no address").because(error))?;
+    let base: Uri = base_url
+        .trim()
+        .parse()
+        .map_err(|error| wrong("is no address").because(error))?;
     let (Some(scheme), Some(authority)) = (base.scheme_str(), base.authority()) else {
         return Err(wrong("needs http:// or https:// and a host"));
     };
@@ -139,13 +173,21 @@ fn address(base_url: &str, path: &str) -> Result<Uri> {
     }
     // Errors name the address, so nothing secret may be in its part that is shown.
     if authority.as_str().contains('@') {
-        return Err(wrong("must not hold a user or a password").hint("name the key's variable in api_key_env"));
+        return Err(wrong("must not hold a user or a password")
+            .hint("name the key's variable in api_key_env"));
     }
-    let query = base.query().map_or_else(String::new, |query| format!("?{query}"));
+    let query = base
+        .query()
+        .map_or_else(String::new, |query| format!("?{query}"));
     // What is the whole address stays as it is.
-    let below = if path.is_empty() { base.path() } else { base.path().trim_end_matches('/') };
+    let below = if path.is_empty() {
+        base.path()
+    } else {
+        base.path().trim_end_matches('/')
+    };
     let text = format!("{scheme}://{authority}{below}{path}{query}");
-    text.parse().map_err(|error| wrong("is no address").because(error))
+    text.parse()
+        .map_err(|error| wrong("is no address").because(error))
 }
 
 #[cfg(test)]
@@ -155,17 +197,32 @@ mod tests {
     #[test]
     fn the_path_goes_between_the_base_and_its_query() {
         let ok = |base: &str| address(base, "/chat/completions").unwrap().to_string();
-        assert_eq!(ok("http://127.0.0.1:1/v1/"), "http://127.0.0.1:1/v1/chat/completions");
-        assert_eq!(ok("https://a.example"), "https://a.example/chat/completions");
-        assert_eq!(ok("https://a.example/x?api-version=2"), "https://a.example/x/chat/completions?api-version=2");
+        assert_eq!(
+            ok("http://127.0.0.1:1/v1/"),
+            "http://127.0.0.1:1/v1/chat/completions"
+        );
+        assert_eq!(
+            ok("https://a.example"),
+            "https://a.example/chat/completions"
+        );
+        assert_eq!(
+            ok("https://a.example/x?api-version=2"),
+            "https://a.example/x/chat/completions?api-version=2"
+        );
     }
 
     #[test]
     fn what_is_no_address_is_refused_without_its_secrets() {
         let wrong = |base: &str| address(base, "/x").unwrap_err().to_string();
         assert_eq!(wrong("localhost:8080/v1"), "the base_url is no address");
-        assert_eq!(wrong("/v1"), "the base_url needs http:// or https:// and a host");
+        assert_eq!(
+            wrong("/v1"),
+            "the base_url needs http:// or https:// and a host"
+        );
         assert_eq!(wrong("ftp://a/b"), "the base_url needs http:// or https://");
-        assert_eq!(wrong("https://me:pass@a.example/v1"), "the base_url must not hold a user or a password");
+        assert_eq!(
+            wrong("https://me:pass@a.example/v1"),
+            "the base_url must not hold a user or a password"
+        );
     }
 }

@@ -22,7 +22,10 @@ impl Inherited {
         let listed = std::fs::read_dir("/dev/fd")?;
         let mut descriptors = Vec::new();
         for entry in listed {
-            let number = entry?.file_name().to_str().and_then(|name| name.parse::<std::os::fd::RawFd>().ok());
+            let number = entry?
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<std::os::fd::RawFd>().ok());
             descriptors.extend(number.filter(|number| *number > 2));
         }
         // The list itself was open while it was read, and is closed now.

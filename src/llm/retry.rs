@@ -26,7 +26,13 @@ impl Default for Retry {
     /// Four times, from half a second on, within two minutes.
     fn default() -> Self {
         let (first, longest) = (Duration::from_millis(500), Duration::from_secs(30));
-        Self { retries: 4, first, longest, total: Duration::from_secs(120), seed: 0 }
+        Self {
+            retries: 4,
+            first,
+            longest,
+            total: Duration::from_secs(120),
+            seed: 0,
+        }
     }
 }
 
@@ -59,13 +65,28 @@ mod tests {
 
     #[test]
     fn waits_grow_differ_and_have_an_end() {
-        let retry = Retry { seed: 7, ..Retry::default() };
-        let waits: Vec<_> = (1..=12).map(|failures| retry.wait(failures, u64::from(failures))).collect();
+        let retry = Retry {
+            seed: 7,
+            ..Retry::default()
+        };
+        let waits: Vec<_> = (1..=12)
+            .map(|failures| retry.wait(failures, u64::from(failures)))
+            .collect();
         for (failures, wait) in (0..).zip(&waits) {
-            let full = Duration::from_millis(500).saturating_mul(1 << failures).min(retry.longest);
-            assert!(full / 2 <= *wait && *wait <= full, "{failures}: {wait:?} of {full:?}");
+            let full = Duration::from_millis(500)
+                .saturating_mul(1 << failures)
+                .min(retry.longest);
+            assert!(
+                full / 2 <= *wait && *wait <= full,
+                "{failures}: {wait:?} of {full:?}"
+            );
         }
-        assert_eq!(waits, (1..=12).map(|n| retry.wait(n, u64::from(n))).collect::<Vec<_>>());
+        assert_eq!(
+            waits,
+            (1..=12)
+                .map(|n| retry.wait(n, u64::from(n)))
+                .collect::<Vec<_>>()
+        );
         assert_ne!(retry.wait(1, 1), Retry { seed: 8, ..retry }.wait(1, 1));
         assert!(retry.wait(u32::MAX, 0) <= retry.longest);
     }
@@ -76,8 +97,15 @@ mod tests {
         assert_eq!(retry_after(" 7 ", None), seconds(7));
         assert_eq!(retry_after("0.25", None), Some(Duration::from_millis(250)));
         let now = Some("Sun, 06 Nov 1994 08:49:37 GMT");
-        assert_eq!(retry_after("Sun, 06 Nov 1994 08:50:00 GMT", now), seconds(23));
-        assert_eq!(retry_after("Sun, 06 Nov 1994 08:00:00 GMT", now), seconds(0), "a time gone by asks for no wait");
+        assert_eq!(
+            retry_after("Sun, 06 Nov 1994 08:50:00 GMT", now),
+            seconds(23)
+        );
+        assert_eq!(
+            retry_after("Sun, 06 Nov 1994 08:00:00 GMT", now),
+            seconds(0),
+            "a time gone by asks for no wait"
+        );
         for nonsense in ["soon", "-1", "NaN", "inf", ""] {
             assert_eq!(retry_after(nonsense, now), None, "{nonsense}");
         }

@@ -28,7 +28,9 @@ pub fn close_process() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        use rustix::thread::{CapabilitySet, capability_is_in_bounding_set, remove_capability_from_bounding_set};
+        use rustix::thread::{
+            CapabilitySet, capability_is_in_bounding_set, remove_capability_from_bounding_set,
+        };
 
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         // The memory of what cannot be dumped is open to whoever may trace all processes: to commands of the root user,
@@ -53,14 +55,22 @@ pub struct Secret(Option<Arc<str>>);
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Secret(..)" } else { "Secret(none)" })
+        f.write_str(if self.0.is_some() {
+            "Secret(..)"
+        } else {
+            "Secret(none)"
+        })
     }
 }
 
 impl Secret {
     /// Takes a key; blanks around it come from files and are dropped, and an empty one is none.
     pub fn new(key: Option<&str>) -> Self {
-        Self(key.map(str::trim).filter(|key| !key.is_empty()).map(Arc::from))
+        Self(
+            key.map(str::trim)
+                .filter(|key| !key.is_empty())
+                .map(Arc::from),
+        )
     }
 
     /// A pipe that holds the key and nothing more, and that stays open in a program that this process becomes.
@@ -116,10 +126,14 @@ impl Secret {
         match value {
             _ if self.searched().is_none() => value,
             Value::String(text) => Value::String(self.scrub(&text).into_owned()),
-            Value::Array(items) => items.into_iter().map(|item| self.scrub_value(item)).collect(),
+            Value::Array(items) => items
+                .into_iter()
+                .map(|item| self.scrub_value(item))
+                .collect(),
             Value::Object(map) => {
-                let scrubbed =
-                    map.into_iter().map(|(name, value)| (self.scrub(&name).into_owned(), self.scrub_value(value)));
+                let scrubbed = map
+                    .into_iter()
+                    .map(|(name, value)| (self.scrub(&name).into_owned(), self.scrub_value(value)));
                 Value::Object(scrubbed.collect())
             }
             other => other,
@@ -132,7 +146,10 @@ impl Secret {
         let longest = key.len().saturating_sub(1).min(text.len());
         (1..=longest)
             .rev()
-            .find(|many| text.as_bytes().ends_with(key.as_bytes().get(..*many).unwrap_or_default()))
+            .find(|many| {
+                text.as_bytes()
+                    .ends_with(key.as_bytes().get(..*many).unwrap_or_default())
+            })
             .unwrap_or(0)
     }
 }
@@ -146,7 +163,10 @@ pub(super) struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     pub(super) fn new(secret: &'a Secret) -> Self {
-        Self { secret, held: String::new() }
+        Self {
+            secret,
+            held: String::new(),
+        }
     }
 
     /// Passes on what cannot be part of the key.
@@ -198,11 +218,15 @@ impl<T: Tool> Tool for Scrubbed<T> {
         match self.tool.call(args, cx).await {
             Ok(output) => {
                 let output = serde_json::to_value(output);
-                let output =
-                    output.map_err(|error| ToolError::new(format!("the result cannot be written: {error}")))?;
+                let output = output.map_err(|error| {
+                    ToolError::new(format!("the result cannot be written: {error}"))
+                })?;
                 Ok(self.secret.scrub_value(output))
             }
-            Err(error) => Err(ToolError { message: self.secret.scrub(&error.message).into_owned(), ..error }),
+            Err(error) => Err(ToolError {
+                message: self.secret.scrub(&error.message).into_owned(),
+                ..error
+            }),
         }
     }
 
@@ -238,7 +262,10 @@ mod tests {
         assert!(secret.header().unwrap().unwrap().is_sensitive());
         assert_eq!(secret.scrub("bad key sk-123456789!"), "bad key [key]!");
         let value = json!({"a": ["sk-123456789", 1], "sk-123456789": "x"});
-        assert_eq!(secret.scrub_value(value), json!({"a": ["[key]", 1], "[key]": "x"}));
+        assert_eq!(
+            secret.scrub_value(value),
+            json!({"a": ["[key]", 1], "[key]": "x"})
+        );
         assert!(Secret::new(Some("a\nb")).header().is_err());
     }
 
@@ -260,7 +287,10 @@ mod tests {
             scrubber.end(&hear);
             parts.into_inner().unwrap()
         };
-        assert_eq!(heard(&["it is sk-12", "3456", "789 ok"]), ["it is ", "[key] ok"]);
+        assert_eq!(
+            heard(&["it is sk-12", "3456", "789 ok"]),
+            ["it is ", "[key] ok"]
+        );
         assert_eq!(heard(&["ask-", "no"]), ["a", "sk-no"]);
         assert_eq!(heard(&["s"]), ["s"]);
     }

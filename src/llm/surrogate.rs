@@ -13,7 +13,11 @@ pub(super) fn mended(text: &str) -> Option<String> {
         // A backslash and what it escapes, at least.
         let second = escape.chars().nth(1).map_or(0, char::len_utf8);
         let taken = match unit(escape) {
-            Some(0xd800..=0xdbff) if matches!(escape.get(6..).and_then(unit), Some(0xdc00..=0xdfff)) => 12,
+            Some(0xd800..=0xdbff)
+                if matches!(escape.get(6..).and_then(unit), Some(0xdc00..=0xdfff)) =>
+            {
+                12
+            }
             Some(0xd800..=0xdfff) => {
                 out.push_str("\\ufffd");
                 changed = true;
@@ -33,7 +37,9 @@ pub(super) fn mended(text: &str) -> Option<String> {
 /// The unit of UTF-16 that an escape at the start of `text` stands for.
 fn unit(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("\\u")?.get(..4)?;
-    u16::from_str_radix(digits, 16).ok().filter(|_| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    u16::from_str_radix(digits, 16)
+        .ok()
+        .filter(|_| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
 #[cfg(test)]
@@ -42,7 +48,13 @@ mod tests {
 
     #[test]
     fn only_halves_are_replaced() {
-        for whole in [r#"{"a": "\ud83d\ude00 \\ud83d \n é"}"#, "", r"\", r#""\u00e9""#, r#""\ud8""#] {
+        for whole in [
+            r#"{"a": "\ud83d\ude00 \\ud83d \n é"}"#,
+            "",
+            r"\",
+            r#""\u00e9""#,
+            r#""\ud8""#,
+        ] {
             assert_eq!(mended(whole), None, "{whole}");
         }
         assert_eq!(

@@ -19,7 +19,14 @@ pub(super) fn request(
 ) -> Vec<u8> {
     let mut body = Map::new();
     body.insert("model".to_owned(), model.into());
-    body.insert("messages".to_owned(), request.messages.iter().map(|it| message(it, with_fields)).collect());
+    body.insert(
+        "messages".to_owned(),
+        request
+            .messages
+            .iter()
+            .map(|it| message(it, with_fields))
+            .collect(),
+    );
     if !request.tools.is_empty() {
         body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
     }
@@ -39,7 +46,11 @@ fn message(message: &Message, with_fields: bool) -> Value {
         Role::Assistant => "assistant",
         Role::Tool => "tool",
     };
-    let calls: Vec<Value> = message.tool_calls.iter().map(|it| call(it, with_fields)).collect();
+    let calls: Vec<Value> = message
+        .tool_calls
+        .iter()
+        .map(|it| call(it, with_fields))
+        .collect();
     // Beside calls, some servers refuse an empty text and want none.
     let content = (!message.content.is_empty() || calls.is_empty()).then_some(&message.content);
     let mut written = json!({"role": role, "content": content});
@@ -58,9 +69,12 @@ fn message(message: &Message, with_fields: bool) -> Value {
 }
 
 fn call(call: &ToolCall, with_fields: bool) -> Value {
-    let mut written = if with_fields { Value::Object(call.fields.clone()) } else { json!({}) };
-    let known =
-        json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}});
+    let mut written = if with_fields {
+        Value::Object(call.fields.clone())
+    } else {
+        json!({})
+    };
+    let known = json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}});
     merge(&mut written, &known);
     written
 }
@@ -93,19 +107,36 @@ pub(super) struct Complaint {
 impl Complaint {
     /// The complaint in `body`, where there is one.
     pub(super) fn find(body: &Value) -> Option<Self> {
-        let error = body.get("error").filter(|error| !error.is_null()).or_else(|| {
-            // Without an `error`, an answer with choices is an answer.
-            (body.get("choices").is_none() && ["message", "detail"].iter().any(|key| body.get(*key).is_some()))
+        let error = body
+            .get("error")
+            .filter(|error| !error.is_null())
+            .or_else(|| {
+                // Without an `error`, an answer with choices is an answer.
+                (body.get("choices").is_none()
+                    && ["message", "detail"]
+                        .iter()
+                        .any(|key| body.get(*key).is_some()))
                 .then_some(body)
-        })?;
+            })?;
         let word = |key: &str| match error.get(key) {
             Some(Value::String(text)) => Some(text.clone()),
             Some(Value::Number(number)) => Some(number.to_string()),
             _ => None,
         };
-        let message = error.as_str().map(str::to_owned).or_else(|| word("message")).or_else(|| word("detail"));
-        let code = [word("code"), word("type")].into_iter().flatten().collect::<Vec<_>>().join(" ");
-        Some(Self { message: message.unwrap_or_else(|| error.to_string()), code })
+        let message = error
+            .as_str()
+            .map(str::to_owned)
+            .or_else(|| word("message"))
+            .or_else(|| word("detail"));
+        let code = [word("code"), word("type")]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" ");
+        Some(Self {
+            message: message.unwrap_or_else(|| error.to_string()),
+            code,
+        })
     }
 
     /// Whether it says that the request is longer than the model can take.
@@ -156,18 +187,32 @@ impl Answer {
             self.cost_usd = piece.pointer("/usage/cost").and_then(Value::as_f64);
         }
         if self.model.is_none() {
-            self.model =
-                piece.get("model").and_then(Value::as_str).filter(|model| !model.is_empty()).map(str::to_owned);
+            self.model = piece
+                .get("model")
+                .and_then(Value::as_str)
+                .filter(|model| !model.is_empty())
+                .map(str::to_owned);
         }
-        let Some(choice) = piece.get("choices").and_then(|choices| choices.get(0)) else { return String::new() };
+        let Some(choice) = piece.get("choices").and_then(|choices| choices.get(0)) else {
+            return String::new();
+        };
         if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
             self.finish_reason = Some(reason.to_owned());
         }
         let whole = choice.get("message").filter(|message| !message.is_null());
-        let Some(said) = whole.or_else(|| choice.get("delta")) else { return String::new() };
+        let Some(said) = whole.or_else(|| choice.get("delta")) else {
+            return String::new();
+        };
         let calls = said.get("tool_calls").and_then(Value::as_array);
-        calls.into_iter().flatten().for_each(|call| self.call(call, whole.is_some()));
-        keep(&mut self.fields, said, &["role", "content", "tool_calls", "refusal"]);
+        calls
+            .into_iter()
+            .flatten()
+            .for_each(|call| self.call(call, whole.is_some()));
+        keep(
+            &mut self.fields,
+            said,
+            &["role", "content", "tool_calls", "refusal"],
+        );
         self.keep_parts(said.get("content"));
         let mut text = said.get("content").map(text).unwrap_or_default();
         if text.is_empty() {
@@ -185,8 +230,12 @@ impl Answer {
         match (content, begun) {
             (Some(Value::Array(parts)), Some(begun)) => begun.extend(parts.iter().cloned()),
             (Some(Value::Array(parts)), None) if !parts.iter().all(is_text) => {
-                let before = (!self.text.is_empty()).then(|| json!({"type": "text", "text": self.text}));
-                self.fields.insert("content".to_owned(), before.into_iter().chain(parts.iter().cloned()).collect());
+                let before =
+                    (!self.text.is_empty()).then(|| json!({"type": "text", "text": self.text}));
+                self.fields.insert(
+                    "content".to_owned(),
+                    before.into_iter().chain(parts.iter().cloned()).collect(),
+                );
             }
             (Some(Value::String(text)), Some(begun)) if !text.is_empty() => {
                 begun.push(json!({"type": "text", "text": text}));
@@ -201,7 +250,10 @@ impl Answer {
         let index = piece.get("index").and_then(Value::as_u64);
         let id = piece.get("id").and_then(Value::as_str).unwrap_or_default();
         let function = piece.get("function").unwrap_or(piece);
-        let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
+        let name = function
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let arguments = match function.get("arguments") {
             Some(Value::String(text)) => text.clone(),
             None | Some(Value::Null) => String::new(),
@@ -215,7 +267,11 @@ impl Answer {
         let place = match index {
             _ if whole => None,
             Some(_) => self.calls.iter().position(same),
-            None => self.calls.len().checked_sub(1).filter(|last| self.calls.get(*last).is_some_and(same)),
+            None => self
+                .calls
+                .len()
+                .checked_sub(1)
+                .filter(|last| self.calls.get(*last).is_some_and(same)),
         };
         let mut fields = Map::new();
         if piece.get("function").is_some() {
@@ -226,7 +282,11 @@ impl Answer {
             }
             keep(&mut fields, piece, &["index", "id", "type", "function"]);
         } else {
-            keep(&mut fields, piece, &["index", "id", "type", "name", "arguments"]);
+            keep(
+                &mut fields,
+                piece,
+                &["index", "id", "type", "name", "arguments"],
+            );
         }
         match place.and_then(|place| self.calls.get_mut(place)) {
             Some(begun) => {
@@ -241,7 +301,10 @@ impl Answer {
                 begun.call.arguments.push_str(&arguments);
             }
             None => {
-                let call = ToolCall { fields, ..ToolCall::new(id, name, arguments) };
+                let call = ToolCall {
+                    fields,
+                    ..ToolCall::new(id, name, arguments)
+                };
                 self.calls.push(Begun { index, call });
             }
         }
@@ -276,16 +339,22 @@ impl Answer {
 fn text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect(),
+        Value::Array(parts) => parts
+            .iter()
+            .filter_map(|part| part.get("text").and_then(Value::as_str))
+            .collect(),
         _ => String::new(),
     }
 }
 
 /// Takes in all members of `from` but the named ones and those that say nothing.
 fn keep(fields: &mut Map<String, Value>, from: &Value, but: &[&str]) {
-    let says_nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    let says_nothing =
+        |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
     let members = from.as_object().into_iter().flatten();
-    for (key, value) in members.filter(|(key, value)| !but.contains(&key.as_str()) && !says_nothing(value)) {
+    for (key, value) in
+        members.filter(|(key, value)| !but.contains(&key.as_str()) && !says_nothing(value))
+    {
         match fields.get_mut(key) {
             Some(begun) => go_on(begun, value, true),
             None => drop(fields.insert(key.clone(), value.clone())),
@@ -296,13 +365,25 @@ fn keep(fields: &mut Map<String, Value>, from: &Value, but: &[&str]) {
 /// Adds the next piece of a value. A field's text goes on with each piece; inside of lists and objects only what is
 /// known to be long does, since kinds and ids come again in full.
 fn go_on(begun: &mut Value, piece: &Value, is_text: bool) {
-    const LONG: [&str; 7] = ["text", "thinking", "summary", "content", "reasoning", "data", "signature"];
+    const LONG: [&str; 7] = [
+        "text",
+        "thinking",
+        "summary",
+        "content",
+        "reasoning",
+        "data",
+        "signature",
+    ];
     match (begun, piece) {
         (Value::String(begun), Value::String(piece)) if is_text => begun.push_str(piece),
         (Value::Array(begun), Value::Array(pieces)) => {
             for piece in pieces {
                 let index = piece.get("index").filter(|index| index.is_u64());
-                match index.and_then(|index| begun.iter_mut().find(|item| item.get("index") == Some(index))) {
+                match index.and_then(|index| {
+                    begun
+                        .iter_mut()
+                        .find(|item| item.get("index") == Some(index))
+                }) {
                     Some(item) => go_on(item, piece, false),
                     None => begun.push(piece.clone()),
                 }
@@ -324,12 +405,25 @@ fn go_on(begun: &mut Value, piece: &Value, is_text: bool) {
 fn usage(usage: &Value) -> Option<Usage> {
     let tokens = |key: &str| usage.pointer(key).and_then(Value::as_u64);
     let (input, output) = (tokens("/prompt_tokens")?, tokens("/completion_tokens")?);
-    let cached = ["/prompt_tokens_details/cached_tokens", "/prompt_cache_hit_tokens", "/cache_read_input_tokens"];
-    let reasoning = ["/completion_tokens_details/reasoning_tokens", "/reasoning_tokens"].into_iter().find_map(tokens);
+    let cached = [
+        "/prompt_tokens_details/cached_tokens",
+        "/prompt_cache_hit_tokens",
+        "/cache_read_input_tokens",
+    ];
+    let reasoning = [
+        "/completion_tokens_details/reasoning_tokens",
+        "/reasoning_tokens",
+    ]
+    .into_iter()
+    .find_map(tokens);
     // Some count the thought beside what was written, as the total then shows.
     let beside = reasoning.filter(|thought| {
         let told = tokens("/total_tokens");
-        *thought > 0 && told == input.checked_add(output).and_then(|both| both.checked_add(*thought))
+        *thought > 0
+            && told
+                == input
+                    .checked_add(output)
+                    .and_then(|both| both.checked_add(*thought))
     });
     Some(Usage {
         cached: cached.into_iter().find_map(tokens),

@@ -45,7 +45,11 @@ impl Evicted {
 
     /// The key of the object that a file is.
     fn key(&self, file: &Path) -> Option<String> {
-        let parts = file.strip_prefix(&self.dir).ok()?.iter().map(|part| part.to_str());
+        let parts = file
+            .strip_prefix(&self.dir)
+            .ok()?
+            .iter()
+            .map(|part| part.to_str());
         Some(parts.collect::<Option<Vec<_>>>()?.join("/"))
     }
 
@@ -73,7 +77,10 @@ impl Evicted {
             *held.entry(place.clone()).or_default() += 1;
         }
         drop(held);
-        Some(Hold { evicted: Arc::clone(self), places })
+        Some(Hold {
+            evicted: Arc::clone(self),
+            places,
+        })
     }
 
     fn held(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
@@ -81,14 +88,21 @@ impl Evicted {
     }
 
     fn has_any(&self, keys: &BTreeSet<String>, files: &[PathBuf]) -> bool {
-        !keys.is_empty() && files.iter().filter_map(|file| self.key(file)).any(|key| holds(keys, &key))
+        !keys.is_empty()
+            && files
+                .iter()
+                .filter_map(|file| self.key(file))
+                .any(|key| holds(keys, &key))
     }
 
     /// Removes an object unless somebody reads it: the next listing finds it again. `remove` says whether it is evicted.
     pub(super) fn evict(&self, key: &str, remove: impl FnOnce() -> bool) {
         let held = self.held();
         if !held.keys().any(|place| is_within(key, place)) && remove() {
-            self.keys.write().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned());
+            self.keys
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(key.to_owned());
         }
     }
 
@@ -97,7 +111,12 @@ impl Evicted {
         if self.keys().is_empty() {
             return;
         }
-        if self.keys.write().unwrap_or_else(PoisonError::into_inner).remove(key) {
+        if self
+            .keys
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(key)
+        {
             self.failed().remove(key);
             self.came.send_replace(());
         }
@@ -123,18 +142,29 @@ impl Evicted {
     /// Objects that were evicted and are asked for.
     pub(super) fn awaited(&self) -> Vec<String> {
         let (asked, keys) = (self.asked(), self.keys());
-        keys.iter().filter(|key| asked.iter().any(|place| is_within(key, place))).cloned().collect()
+        keys.iter()
+            .filter(|key| asked.iter().any(|place| is_within(key, place)))
+            .cloned()
+            .collect()
     }
 
     /// What was asked for, the last one first.
     pub(super) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .cloned()
+            .collect()
     }
 
     /// The same, of what is here.
     pub(super) fn asked_and_here(&self) -> Vec<String> {
         let (asked, keys) = (self.asked(), self.keys());
-        asked.into_iter().filter(|place| !holds(&keys, place)).collect()
+        asked
+            .into_iter()
+            .filter(|place| !holds(&keys, place))
+            .collect()
     }
 
     /// An object that is asked for did not come.
@@ -148,7 +178,10 @@ impl Evicted {
     /// Why what lies in `path` did not come.
     pub(super) fn failure(&self, path: &Path) -> Option<String> {
         let key = self.key(path)?;
-        self.failed().iter().find(|(failed, _)| is_within(failed, &key)).map(|(_, why)| why.clone())
+        self.failed()
+            .iter()
+            .find(|(failed, _)| is_within(failed, &key))
+            .map(|(_, why)| why.clone())
     }
 
     fn failed(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
@@ -185,16 +218,25 @@ impl Drop for Hold {
 /// Whether an object lies in the file or directory `place`; of a run in a file that it shares, the file is a part of its
 /// path.
 pub(super) fn is_within(key: &str, place: &str) -> bool {
-    let below = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.starts_with('/'));
+    let below = |long: &str, short: &str| {
+        long.strip_prefix(short)
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
     place.is_empty() || key == place || below(key, place) || below(place, key)
 }
 
 fn holds(keys: &BTreeSet<String>, place: &str) -> bool {
     let below = format!("{place}/");
-    let mut ends = place.match_indices('/').filter_map(|(end, _)| place.get(..end)).chain([place]);
+    let mut ends = place
+        .match_indices('/')
+        .filter_map(|(end, _)| place.get(..end))
+        .chain([place]);
     (place.is_empty() && !keys.is_empty())
         || ends.any(|key| keys.contains(key))
-        || keys.range(below.clone()..).next().is_some_and(|key| key.starts_with(&below))
+        || keys
+            .range(below.clone()..)
+            .next()
+            .is_some_and(|key| key.starts_with(&below))
 }
 
 #[cfg(test)]
@@ -204,15 +246,24 @@ mod tests {
     #[test]
     fn a_run_is_evicted_where_one_of_its_files_is() {
         let dir = tempfile::tempdir().unwrap();
-        let keys = ["a/steps.jsonl", "log.eval", "talk/events/1.json"].map(str::to_owned).into();
+        let keys = ["a/steps.jsonl", "log.eval", "talk/events/1.json"]
+            .map(str::to_owned)
+            .into();
         let evicted = Arc::new(Evicted::new(dir.path(), keys));
         let real = std::fs::canonicalize(dir.path()).unwrap();
         let is = |below: &str| evicted.is_evicted(&[real.join(below)]);
         assert!(
-            is("a/steps.jsonl") && is("a") && is("log.eval") && is("log.eval/x_epoch_1") && is("talk/events") && is("")
+            is("a/steps.jsonl")
+                && is("a")
+                && is("log.eval")
+                && is("log.eval/x_epoch_1")
+                && is("talk/events")
+                && is("")
         );
         assert!(!is("a/events.jsonl") && !is("log") && !is("talk/eventful") && !is("b"));
-        assert!(evicted.hold(&[real.join("b")]).is_some() && evicted.hold(&[real.join("a")]).is_none());
+        assert!(
+            evicted.hold(&[real.join("b")]).is_some() && evicted.hold(&[real.join("a")]).is_none()
+        );
         assert!(!evicted.is_evicted(&[dir.path().join("../elsewhere")]));
     }
 
@@ -220,7 +271,9 @@ mod tests {
     fn what_is_read_stays_and_keeps_nobody_waiting() {
         let dir = tempfile::tempdir().unwrap();
         let evicted = Arc::new(Evicted::new(dir.path(), BTreeSet::new()));
-        let file = std::fs::canonicalize(dir.path()).unwrap().join("a/steps.jsonl");
+        let file = std::fs::canonicalize(dir.path())
+            .unwrap()
+            .join("a/steps.jsonl");
         let files = [file];
         let (first, second) = (evicted.hold(&files), evicted.hold(&files));
         let evict = || {
@@ -245,16 +298,24 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let evicted = Evicted::new(dir.path(), ["a/steps.jsonl".to_owned()].into());
         let real = std::fs::canonicalize(dir.path()).unwrap();
-        ["b", "a", "b"].iter().for_each(|name| evicted.ask(&real.join(name)));
+        ["b", "a", "b"]
+            .iter()
+            .for_each(|name| evicted.ask(&real.join(name)));
         assert_eq!(evicted.asked(), ["b", "a"]);
         evicted.fail("b/steps.jsonl", "no");
         evicted.fail("a/steps.jsonl", "503");
         assert_eq!(
-            (evicted.failure(&real.join("a")).as_deref(), evicted.failure(&real.join("b"))),
+            (
+                evicted.failure(&real.join("a")).as_deref(),
+                evicted.failure(&real.join("b"))
+            ),
             (Some("503"), None)
         );
         evicted.ask(&real.join("a"));
-        assert_eq!((evicted.failure(&real.join("a")), evicted.asked()), (None, vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(
+            (evicted.failure(&real.join("a")), evicted.asked()),
+            (None, vec!["a".to_owned(), "b".to_owned()])
+        );
         (0..100).for_each(|n| evicted.ask(&real.join(n.to_string())));
         assert_eq!(evicted.asked().len(), MAX_ASKED);
     }

@@ -84,17 +84,25 @@ impl Fake {
 
     /// The same, written so many hours later than others are.
     pub(crate) fn put_at(&self, key: &str, bytes: &[u8], hours: u32) {
-        self.bucket().times.insert(key.to_owned(), format!("2026-01-03T{hours:02}:00:00.000Z"));
+        self.bucket()
+            .times
+            .insert(key.to_owned(), format!("2026-01-03T{hours:02}:00:00.000Z"));
         self.put(key, bytes);
     }
 
     pub(super) fn put_tagged(&self, key: &str, bytes: &[u8], tag: &str) {
-        self.bucket().objects.insert(key.to_owned(), (bytes.to_vec(), tag.to_owned()));
+        self.bucket()
+            .objects
+            .insert(key.to_owned(), (bytes.to_vec(), tag.to_owned()));
     }
 
     pub(super) fn settings(&self) -> Settings {
         Settings {
-            credentials: Some(Credentials { id: "ID".to_owned(), secret: "secret".to_owned(), session: None }),
+            credentials: Some(Credentials {
+                id: "ID".to_owned(),
+                secret: "secret".to_owned(),
+                session: None,
+            }),
             why_none: None,
             region: "us-east-1".to_owned(),
             endpoint: Some(format!("http://{}", self.address)),
@@ -107,7 +115,12 @@ impl Fake {
         self.follow_patiently(cache, limit, Duration::from_secs(30))
     }
 
-    pub(super) fn follow_patiently(&self, cache: Option<&Path>, limit: u64, long: Duration) -> Mirror {
+    pub(super) fn follow_patiently(
+        &self,
+        cache: Option<&Path>,
+        limit: u64,
+        long: Duration,
+    ) -> Mirror {
         self.follow_with(cache, limit, long, |options| options)
     }
 
@@ -120,21 +133,45 @@ impl Fake {
     ) -> Mirror {
         let every = Duration::from_millis(10);
         let (cache, listing) = (cache.map(Path::to_owned), ListingBounds::default());
-        let options = change(Options { cache, limit, every, budget: u32::MAX, listing });
-        let patience = Patience { connect: long, head: long, piece: long };
+        let options = change(Options {
+            cache,
+            limit,
+            every,
+            budget: u32::MAX,
+            listing,
+        });
+        let patience = Patience {
+            connect: long,
+            head: long,
+            piece: long,
+        };
         let address = Address::parse("s3://bucket/runs").unwrap();
-        Mirror::follow_with(&address, self.settings(), options, patience, Duration::from_millis(1)).unwrap()
+        Mirror::follow_with(
+            &address,
+            self.settings(),
+            options,
+            patience,
+            Duration::from_millis(1),
+        )
+        .unwrap()
     }
 
     /// How many pages of listings were asked for.
     pub(super) fn listings(&self) -> usize {
-        self.bucket().asked.iter().filter(|asked| asked.contains("list-type")).count()
+        self.bucket()
+            .asked
+            .iter()
+            .filter(|asked| asked.contains("list-type"))
+            .count()
     }
 
     /// Requests for objects, and forgets them.
     pub(crate) fn gets(&self) -> Vec<String> {
         let asked = std::mem::take(&mut self.bucket().asked);
-        asked.into_iter().filter(|asked| !asked.contains("list-type")).collect()
+        asked
+            .into_iter()
+            .filter(|asked| !asked.contains("list-type"))
+            .collect()
     }
 }
 
@@ -148,7 +185,8 @@ fn serve(stream: &TcpStream, bucket: &Mutex<Bucket>) {
         }
         let is_endless = {
             let mut bucket = bucket.lock().unwrap();
-            let is_due = !path.contains("list-type=2") && matches!(bucket.odd.front(), Some(Odd::Endless));
+            let is_due =
+                !path.contains("list-type=2") && matches!(bucket.odd.front(), Some(Odd::Endless));
             is_due && bucket.odd.pop_front().is_some()
         };
         if is_endless {
@@ -166,7 +204,12 @@ fn serve(stream: &TcpStream, bucket: &Mutex<Bucket>) {
         let head = format!("{head}Content-Length: {}\r\n\r\n", body.len());
         let mut out = stream;
         let whole = sent == body.len();
-        if out.write_all(head.as_bytes()).and_then(|()| out.write_all(&body[..sent])).is_err() || !whole {
+        if out
+            .write_all(head.as_bytes())
+            .and_then(|()| out.write_all(&body[..sent]))
+            .is_err()
+            || !whole
+        {
             return;
         }
     }
@@ -184,9 +227,15 @@ fn request(reader: &mut impl std::io::BufRead) -> Option<(String, BTreeMap<Strin
 }
 
 /// The head, the body, and how much of it is sent.
-fn answer(bucket: &mut Bucket, path: &str, headers: &BTreeMap<String, String>) -> (String, Vec<u8>, usize) {
+fn answer(
+    bucket: &mut Bucket,
+    path: &str,
+    headers: &BTreeMap<String, String>,
+) -> (String, Vec<u8>, usize) {
     let range = headers.get("range").cloned().unwrap_or_default();
-    bucket.asked.push(format!("{path} {range}").trim_end().to_owned());
+    bucket
+        .asked
+        .push(format!("{path} {range}").trim_end().to_owned());
     let plain = |status: u16, more: &str, body: Vec<u8>| {
         let sent = body.len();
         (format!("HTTP/1.1 {status} x\r\n{more}"), body, sent)
@@ -198,23 +247,37 @@ fn answer(bucket: &mut Bucket, path: &str, headers: &BTreeMap<String, String>) -
     if let Some((status, code)) = bucket.down {
         return refusal(status, code);
     }
-    let signed_for =
-        |region: &str| headers.get("authorization").is_some_and(|auth| auth.contains(&format!("/{region}/s3/")));
+    let signed_for = |region: &str| {
+        headers
+            .get("authorization")
+            .is_some_and(|auth| auth.contains(&format!("/{region}/s3/")))
+    };
     if let Some(region) = bucket.region.filter(|region| !signed_for(region)) {
-        return plain(301, &format!("x-amz-bucket-region: {region}\r\n"), Vec::new());
+        return plain(
+            301,
+            &format!("x-amz-bucket-region: {region}\r\n"),
+            Vec::new(),
+        );
     }
     let is_list = path.contains("list-type=2");
     if let Some(Odd::Status(status, code)) = bucket.odd.front().cloned() {
         bucket.odd.pop_front();
         return refusal(status, code);
     }
-    if !headers.get("authorization").is_some_and(|auth| auth.contains("Credential=ID/")) {
+    if !headers
+        .get("authorization")
+        .is_some_and(|auth| auth.contains("Credential=ID/"))
+    {
         return refusal(403, "AccessDenied");
     }
     if let Some(objects) = bucket.endless_listing.filter(|_| is_list) {
         bucket.pages += 1;
         let page = bucket.pages;
-        let object = |n| format!("<Contents><Key>runs/{page}-{n}.jsonl</Key><ETag>x</ETag><Size>1</Size></Contents>");
+        let object = |n| {
+            format!(
+                "<Contents><Key>runs/{page}-{n}.jsonl</Key><ETag>x</ETag><Size>1</Size></Contents>"
+            )
+        };
         let contents: String = (0..objects).map(object).collect();
         let text = format!(
             "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>{page}</NextContinuationToken>\
@@ -228,37 +291,74 @@ fn answer(bucket: &mut Bucket, path: &str, headers: &BTreeMap<String, String>) -
     if bucket.locked {
         return refusal(403, "AccessDenied");
     }
-    let key = percent_encoding::percent_decode_str(path.strip_prefix("/bucket/").unwrap()).decode_utf8_lossy();
-    let Some((bytes, tag)) = bucket.objects.get(&*key) else { return refusal(404, "NoSuchKey") };
-    if headers.get("if-match").is_some_and(|asked| asked.trim_matches('"') != tag) {
+    let key = percent_encoding::percent_decode_str(path.strip_prefix("/bucket/").unwrap())
+        .decode_utf8_lossy();
+    let Some((bytes, tag)) = bucket.objects.get(&*key) else {
+        return refusal(404, "NoSuchKey");
+    };
+    if headers
+        .get("if-match")
+        .is_some_and(|asked| asked.trim_matches('"') != tag)
+    {
         return refusal(412, "PreconditionFailed");
     }
-    let from: usize = range.strip_prefix("bytes=").map_or(0, |range| range.trim_end_matches('-').parse().unwrap());
+    let from: usize = range
+        .strip_prefix("bytes=")
+        .map_or(0, |range| range.trim_end_matches('-').parse().unwrap());
     let mut body = bytes[from..].to_vec();
-    let more = format!("ETag: \"{tag}\"\r\nContent-Range: bytes {from}-{}/{}\r\n", bytes.len() - 1, bytes.len());
+    let more = format!(
+        "ETag: \"{tag}\"\r\nContent-Range: bytes {from}-{}/{}\r\n",
+        bytes.len() - 1,
+        bytes.len()
+    );
     let mut sent = body.len();
     match bucket.odd.pop_front() {
         Some(Odd::Cut(by)) => sent -= by,
         Some(Odd::Damaged) => body[0] ^= 1,
         _ => {}
     }
-    (format!("HTTP/1.1 {} x\r\n{more}", if range.is_empty() { 200 } else { 206 }), body, sent)
+    (
+        format!(
+            "HTTP/1.1 {} x\r\n{more}",
+            if range.is_empty() { 200 } else { 206 }
+        ),
+        body,
+        sent,
+    )
 }
 
 fn list(bucket: &Bucket, path: &str) -> String {
-    let after = path.split("continuation-token=").nth(1).and_then(|rest| rest.split('&').next());
-    let after = after.map(|after| percent_encoding::percent_decode_str(after).decode_utf8_lossy().into_owned());
-    let is_behind = |key: &str| key.starts_with("runs/") && after.as_deref().is_none_or(|after| key > after);
-    let page: Vec<_> = bucket.objects.iter().filter(|(key, _)| is_behind(key)).collect();
+    let after = path
+        .split("continuation-token=")
+        .nth(1)
+        .and_then(|rest| rest.split('&').next());
+    let after = after.map(|after| {
+        percent_encoding::percent_decode_str(after)
+            .decode_utf8_lossy()
+            .into_owned()
+    });
+    let is_behind =
+        |key: &str| key.starts_with("runs/") && after.as_deref().is_none_or(|after| key > after);
+    let page: Vec<_> = bucket
+        .objects
+        .iter()
+        .filter(|(key, _)| is_behind(key))
+        .collect();
     let entry = |(key, (bytes, tag)): (&String, &(Vec<u8>, String))| {
         let modified = bucket.times.get(key).map_or(MODIFIED, String::as_str);
-        let (key, size) = (percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC), bytes.len());
+        let (key, size) = (
+            percent_encoding::utf8_percent_encode(key, percent_encoding::NON_ALPHANUMERIC),
+            bytes.len(),
+        );
         format!(
             "<Contents><Key>{key}</Key><ETag>&quot;{tag}&quot;</ETag><Size>{size}</Size><LastModified>{modified}</LastModified></Contents>"
         )
     };
     let more = page.len() > PAGE;
-    let last = page.get(PAGE - 1).filter(|_| more).map(|(key, _)| key.as_str());
+    let last = page
+        .get(PAGE - 1)
+        .filter(|_| more)
+        .map(|(key, _)| key.as_str());
     let next = last.map_or_else(String::new, |key| {
         let token = key.replace('&', "&amp;");
         format!("<NextContinuationToken>{token}</NextContinuationToken>")
@@ -277,7 +377,10 @@ pub(crate) fn until(mirror: &Mirror, what: &str, is_so: impl Fn(&Status) -> bool
         if is_so(&status) {
             return status;
         }
-        assert!(start.elapsed() < Duration::from_secs(60), "waited in vain: {what}: {status:?}");
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "waited in vain: {what}: {status:?}"
+        );
         std::thread::yield_now();
     }
 }
@@ -286,5 +389,7 @@ pub(crate) fn until(mirror: &Mirror, what: &str, is_so: impl Fn(&Status) -> bool
 #[track_caller]
 pub(crate) fn settled(mirror: &Mirror) -> Status {
     let asked = Instant::now();
-    until(mirror, "all is here", |status| status.as_of.is_some_and(|moment| moment > asked))
+    until(mirror, "all is here", |status| {
+        status.as_of.is_some_and(|moment| moment > asked)
+    })
 }

@@ -45,8 +45,14 @@ pub(super) async fn whole(store: &Store, beside: &Path, listed: &Object) -> Resu
     store
         .patiently(async || {
             let mut answer = store.get(&listed.key, Part::default()).await?;
-            if let Some(how) = answer.header("content-encoding").filter(|how| !is_plain(how)) {
-                return Err(Fault::Wrong(format!("it is stored as {how}, which board does not unpack"), None));
+            if let Some(how) = answer
+                .header("content-encoding")
+                .filter(|how| !is_plain(how))
+            {
+                return Err(Fault::Wrong(
+                    format!("it is stored as {how}, which board does not unpack"),
+                    None,
+                ));
             }
             let object = as_answered(&answer, listed);
             if object.size > listed.size {
@@ -55,39 +61,65 @@ pub(super) async fn whole(store: &Store, beside: &Path, listed: &Object) -> Resu
             }
             let mut file = NamedTempFile::new_in(beside).map_err(|error| disk(&error))?;
             let mut sum = Md5::new();
-            let size = copy(&mut answer, file.as_file_mut(), object.size, |bytes| sum.update(bytes)).await?;
+            let size = copy(&mut answer, file.as_file_mut(), object.size, |bytes| {
+                sum.update(bytes)
+            })
+            .await?;
             if size != object.size {
                 let expected = object.size;
-                return Err(Fault::Passing(format!("the answer was cut off: {size} bytes of {expected}"), None));
+                return Err(Fault::Passing(
+                    format!("the answer was cut off: {size} bytes of {expected}"),
+                    None,
+                ));
             }
             let found: [u8; 16] = sum.clone().finalize().into();
             if is_sum(store, &answer, &object.etag) && hex(&found) != object.etag {
                 // Damage does not come twice the same way: in this store, tags are no checksums.
                 if before.replace(found) != Some(found) {
-                    return Err(Fault::Passing("the bytes that came do not have their checksum".to_owned(), None));
+                    return Err(Fault::Passing(
+                        "the bytes that came do not have their checksum".to_owned(),
+                        None,
+                    ));
                 }
                 store.tags_are_sums.store(false, Ordering::Relaxed);
             }
             let object = Object { size, ..object };
-            Ok(Got { object, file, after: None, unproven: false, sum: None })
+            Ok(Got {
+                object,
+                file,
+                after: None,
+                unproven: false,
+                sum: None,
+            })
         })
         .await
 }
 
 /// Fetches what follows after what is here. `Ok(None)` where the object is another one, which is to be had as a whole.
-pub(super) async fn rest(store: &Store, beside: &Path, listed: &Object, here: &Here) -> Result<Option<Got>, Fault> {
+pub(super) async fn rest(
+    store: &Store,
+    beside: &Path,
+    listed: &Object,
+    here: &Here,
+) -> Result<Option<Got>, Fault> {
     store
         .patiently(async || {
             // With a checksum of the whole, the rest alone proves that it belongs to what is here.
-            let by_sum = store.tags_are_sums.load(Ordering::Relaxed) && looks_like_sum(&listed.etag);
+            let by_sum =
+                store.tags_are_sums.load(Ordering::Relaxed) && looks_like_sum(&listed.etag);
             let overlap = if by_sum { 0 } else { OVERLAP.min(here.size) };
             let from = here.size - overlap;
             if from > listed.size {
                 return Ok(None);
             }
-            let part = Part { from: Some(from), tag: Some(&listed.etag) };
+            let part = Part {
+                from: Some(from),
+                tag: Some(&listed.etag),
+            };
             let mut answer = store.get(&listed.key, part).await?;
-            let range = answer.header("content-range").and_then(|range| range.strip_prefix("bytes "));
+            let range = answer
+                .header("content-range")
+                .and_then(|range| range.strip_prefix("bytes "));
             let begins = range.and_then(|range| range.split('-').next()?.trim().parse().ok());
             if answer.status.as_u16() != 206 || begins != Some(from) {
                 return Ok(None);
@@ -96,11 +128,18 @@ pub(super) async fn rest(store: &Store, beside: &Path, listed: &Object, here: &H
             let size = copy(&mut answer, file.as_file_mut(), listed.size - from, |_| {}).await?;
             if from + size != listed.size {
                 let expected = listed.size - from;
-                return Err(Fault::Passing(format!("the answer was cut off: {size} bytes of {expected}"), None));
+                return Err(Fault::Passing(
+                    format!("the answer was cut off: {size} bytes of {expected}"),
+                    None,
+                ));
             }
-            let belongs = belongs(file.as_file_mut(), here, from, overlap).map_err(|error| disk(&error))?;
+            let belongs =
+                belongs(file.as_file_mut(), here, from, overlap).map_err(|error| disk(&error))?;
             let proven = match is_sum(store, &answer, &listed.etag) {
-                true => belongs.as_ref().filter(|sum| hex(&(*sum).clone().finalize()) == listed.etag).is_some(),
+                true => belongs
+                    .as_ref()
+                    .filter(|sum| hex(&(*sum).clone().finalize()) == listed.etag)
+                    .is_some(),
                 false if by_sum => return Ok(None),
                 false => false,
             };
@@ -155,9 +194,18 @@ fn read_all(file: &mut impl io::Read, sum: &mut Md5) -> io::Result<()> {
 
 /// Writes the body to `file`; returns its length. Stops at the first byte beyond `most`: a body without an end would fill
 /// the disk.
-async fn copy(answer: &mut Response, file: &mut File, most: u64, mut each: impl FnMut(&[u8])) -> Result<u64, Fault> {
+async fn copy(
+    answer: &mut Response,
+    file: &mut File,
+    most: u64,
+    mut each: impl FnMut(&[u8]),
+) -> Result<u64, Fault> {
     let mut size = 0;
-    while let Some(piece) = answer.piece().await.map_err(|why| Fault::Passing(why, None))? {
+    while let Some(piece) = answer
+        .piece()
+        .await
+        .map_err(|why| Fault::Passing(why, None))?
+    {
         size += piece.len() as u64;
         if size > most {
             let what = format!("the store sent more than the {most} bytes that its listing says");
@@ -171,14 +219,25 @@ async fn copy(answer: &mut Response, file: &mut File, most: u64, mut each: impl 
 
 /// Returns the object whose bytes come, which may have been replaced since it was listed.
 fn as_answered(answer: &Response, listed: &Object) -> Object {
-    let etag = answer.header("etag").map(|tag| tag.trim_start_matches("W/").trim_matches('"').to_owned());
+    let etag = answer
+        .header("etag")
+        .map(|tag| tag.trim_start_matches("W/").trim_matches('"').to_owned());
     let etag = etag.unwrap_or_else(|| listed.etag.clone());
     if etag == listed.etag {
         return listed.clone();
     }
-    let written = answer.header("last-modified").and_then(|text| DateTimeParser::new().parse_timestamp(text).ok());
-    let modified = written.map_or(listed.modified, |time: jiff::Timestamp| time.as_microsecond());
-    Object { etag, modified, size: length(answer).unwrap_or(listed.size), key: listed.key.clone() }
+    let written = answer
+        .header("last-modified")
+        .and_then(|text| DateTimeParser::new().parse_timestamp(text).ok());
+    let modified = written.map_or(listed.modified, |time: jiff::Timestamp| {
+        time.as_microsecond()
+    });
+    Object {
+        etag,
+        modified,
+        size: length(answer).unwrap_or(listed.size),
+        key: listed.key.clone(),
+    }
 }
 
 fn length(answer: &Response) -> Option<u64> {
@@ -187,17 +246,27 @@ fn length(answer: &Response) -> Option<u64> {
 
 /// Whether the bytes are those of the object. `aws-chunked` is how some clients sent it, and says nothing of what is stored.
 fn is_plain(encoding: &str) -> bool {
-    encoding.split(',').all(|how| ["", "identity", "aws-chunked"].contains(&how.trim().to_ascii_lowercase().as_str()))
+    encoding.split(',').all(|how| {
+        ["", "identity", "aws-chunked"].contains(&how.trim().to_ascii_lowercase().as_str())
+    })
 }
 
 fn looks_like_sum(tag: &str) -> bool {
-    tag.len() == 32 && tag.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    tag.len() == 32
+        && tag
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 /// Whether a tag is the checksum of the object's bytes. Of one that was encrypted with a key of its own, it is not.
 fn is_sum(store: &Store, answer: &Response, tag: &str) -> bool {
-    let sealed = answer.header("x-amz-server-side-encryption").is_some_and(|by| by.starts_with("aws:"));
-    let sealed = sealed || answer.header("x-amz-server-side-encryption-customer-algorithm").is_some();
+    let sealed = answer
+        .header("x-amz-server-side-encryption")
+        .is_some_and(|by| by.starts_with("aws:"));
+    let sealed = sealed
+        || answer
+            .header("x-amz-server-side-encryption-customer-algorithm")
+            .is_some();
     !sealed && store.tags_are_sums.load(Ordering::Relaxed) && looks_like_sum(tag)
 }
 
@@ -212,7 +281,15 @@ mod tests {
 
     #[test]
     fn what_is_stored_packed_is_no_trace() {
-        assert!(["", "identity", "aws-chunked", "aws-chunked, Identity"].iter().all(|how| is_plain(how)));
-        assert!(["gzip", "aws-chunked,gzip", "br"].iter().all(|how| !is_plain(how)));
+        assert!(
+            ["", "identity", "aws-chunked", "aws-chunked, Identity"]
+                .iter()
+                .all(|how| is_plain(how))
+        );
+        assert!(
+            ["gzip", "aws-chunked,gzip", "br"]
+                .iter()
+                .all(|how| !is_plain(how))
+        );
     }
 }

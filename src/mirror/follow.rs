@@ -80,7 +80,11 @@ struct Pace(VecDeque<Instant>);
 impl Pace {
     /// Returns when another request may be sent, so that no minute has more than `budget`; `None` for now.
     fn due(&mut self, budget: u32, now: Instant) -> Option<Instant> {
-        while self.0.front().is_some_and(|sent| now.saturating_duration_since(*sent) >= BUDGET_PERIOD) {
+        while self
+            .0
+            .front()
+            .is_some_and(|sent| now.saturating_duration_since(*sent) >= BUDGET_PERIOD)
+        {
             self.0.pop_front();
         }
         let budget = usize::try_from(budget.max(1)).unwrap_or(usize::MAX);
@@ -136,15 +140,24 @@ impl Follower {
     }
 
     fn begin_listing(&mut self) {
-        let (store, shared, pace) = (Arc::clone(&self.store), Arc::clone(&self.shared), Arc::clone(&self.pace));
+        let (store, shared, pace) = (
+            Arc::clone(&self.store),
+            Arc::clone(&self.shared),
+            Arc::clone(&self.pace),
+        );
         let (bounds, budget) = (self.options.listing, self.options.budget);
-        let listing = tokio::task::spawn_local(async move { list(&store, &shared, bounds, budget, &pace).await });
+        let listing =
+            tokio::task::spawn_local(
+                async move { list(&store, &shared, bounds, budget, &pace).await },
+            );
         self.listing = Some((Instant::now(), listing));
         self.shared.change(|status| status.listing = Some(0));
     }
 
     fn take_listing(&mut self, listed: Result<Listed, Fault>) {
-        let Some((began, _)) = self.listing.take() else { return };
+        let Some((began, _)) = self.listing.take() else {
+            return;
+        };
         let asked = self.store.listings.load(Ordering::Relaxed);
         let took = asked - self.shared.listings_before.swap(asked, Ordering::Relaxed);
         let budget = u64::from(self.options.budget.max(1));
@@ -161,7 +174,9 @@ impl Follower {
                 self.work_off(listed, began);
             }
             Err(fault) => {
-                let rest = every.saturating_mul(2_u32.saturating_pow(self.failures)).min(LONGEST_REST.max(every));
+                let rest = every
+                    .saturating_mul(2_u32.saturating_pow(self.failures))
+                    .min(LONGEST_REST.max(every));
                 self.failures += 1;
                 self.next = Instant::now() + rest;
                 if matches!(fault, Fault::Refused(..)) {
@@ -180,7 +195,11 @@ impl Follower {
     fn work_off(&mut self, listed: Listed, began: Instant) {
         // What was opened and is not here takes no room before it comes.
         let asked = self.shared.evicted.asked_and_here();
-        let limits = Limits { bytes: self.options.limit, folds: self.keep.folds, asked: &asked };
+        let limits = Limits {
+            bytes: self.options.limit,
+            folds: self.keep.folds,
+            asked: &asked,
+        };
         let plan = plan(listed.objects, self.keep.objects(), limits);
         for key in plan.gone.iter().filter(|key| !self.busy.contains_key(*key)) {
             if let Err(error) = self.keep.lose(key) {
@@ -191,9 +210,13 @@ impl Follower {
         self.evict(&plan.evict);
         let now = Instant::now();
         let wanted: HashSet<&str> = plan.wanted.iter().map(|(object, _)| &*object.key).collect();
-        self.late.retain(|key, _| wanted.contains(&**key) || self.keep.is_evicted(key));
+        self.late
+            .retain(|key, _| wanted.contains(&**key) || self.keep.is_evicted(key));
         let is_due = |(object, _): &(Object, How)| {
-            let late = self.late.get(&object.key).filter(|late| late.tag == object.etag);
+            let late = self
+                .late
+                .get(&object.key)
+                .filter(|late| late.tag == object.etag);
             !self.busy.contains_key(&object.key) && late.is_none_or(|late| late.again <= now)
         };
         self.queue = plan.wanted.into_iter().filter(is_due).collect();
@@ -201,7 +224,10 @@ impl Follower {
         self.odd = plan.odd;
         if listed.unreadable > 0 {
             let reason = "the listing has entries that cannot be read".to_owned();
-            self.odd.push(Odd { key: format!("{} more", listed.unreadable), reason });
+            self.odd.push(Odd {
+                key: format!("{} more", listed.unreadable),
+                reason,
+            });
         }
         self.fetch_failures = 0;
         self.worked_off = Some(began);
@@ -213,7 +239,9 @@ impl Follower {
 
     /// Removes the files of objects, while nobody reads them.
     fn evict(&mut self, keys: &[String]) {
-        let Self { keep, busy, shared, .. } = self;
+        let Self {
+            keep, busy, shared, ..
+        } = self;
         for key in keys.iter().filter(|key| !busy.contains_key(*key)) {
             shared.evicted.evict(key, || {
                 if let Err(error) = keep.evict(key) {
@@ -227,7 +255,8 @@ impl Follower {
     /// Somebody opens what is not here any more: it is tried again, however often it failed.
     fn hear(&mut self) {
         let asked = self.shared.evicted.asked();
-        self.late.retain(|key, _| !asked.iter().any(|place| is_within(key, place)));
+        self.late
+            .retain(|key, _| !asked.iter().any(|place| is_within(key, place)));
         self.fetch_asked();
     }
 
@@ -247,13 +276,21 @@ impl Follower {
             }
         }
         for key in awaited {
-            self.shared.evicted.fail(&key, "the cache is too small for it");
+            self.shared
+                .evicted
+                .fail(&key, "the cache is too small for it");
         }
     }
 
     /// Whether an object was evicted, and somebody opened it.
     fn comes_back(&self, key: &str) -> bool {
-        self.keep.is_evicted(key) && self.shared.evicted.asked().iter().any(|place| is_within(key, place))
+        self.keep.is_evicted(key)
+            && self
+                .shared
+                .evicted
+                .asked()
+                .iter()
+                .any(|place| is_within(key, place))
     }
 
     /// What has to be done if the store holds what it held; what was opened longer ago makes room too.
@@ -266,15 +303,26 @@ impl Follower {
         };
         let known = self.keep.objects().iter().map(object).collect();
         let asked = self.shared.evicted.asked();
-        let limits = Limits { bytes: self.options.limit, folds: self.keep.folds, asked: &asked };
+        let limits = Limits {
+            bytes: self.options.limit,
+            folds: self.keep.folds,
+            asked: &asked,
+        };
         plan(known, self.keep.objects(), limits)
     }
 
     /// Others make room once what was asked for came: of a store that is away, nothing is lost by asking.
     fn make_room(&mut self) {
         // A plan looks at all objects: of a run of many files, the last one makes room, unless they are much.
-        let more_come = self.queue.front().is_some_and(|(object, _)| self.comes_back(&object.key));
-        let limit = if more_come { self.options.limit / 8 * 9 } else { self.options.limit };
+        let more_come = self
+            .queue
+            .front()
+            .is_some_and(|(object, _)| self.comes_back(&object.key));
+        let limit = if more_come {
+            self.options.limit / 8 * 9
+        } else {
+            self.options.limit
+        };
         if self.keep.bytes() > limit {
             let plan = self.plan_known();
             self.evict(&plan.evict);
@@ -306,10 +354,14 @@ impl Follower {
             if let Some(began) = self.worked_off.take() {
                 self.shared.change(|status| {
                     // Of a store that lists objects and does not hand them out, more is missing than a few.
-                    status.fetch_trouble = status.fetch_trouble.take().filter(|_| !self.late.is_empty());
+                    status.fetch_trouble = status
+                        .fetch_trouble
+                        .take()
+                        .filter(|_| !self.late.is_empty());
                     if status.fetch_trouble.is_none() {
                         // Told together: whoever sees the one sees the other.
-                        (status.as_of, status.kept_bytes, status.waiting) = (Some(began), self.keep.bytes(), 0);
+                        (status.as_of, status.kept_bytes, status.waiting) =
+                            (Some(began), self.keep.bytes(), 0);
                     }
                 });
             }
@@ -332,7 +384,10 @@ impl Follower {
             },
             // The next listing says more.
             Err(Fault::Outdated) => {
-                self.shared.evicted.fail(&object.key, "the store has another object there by now, or none");
+                self.shared.evicted.fail(
+                    &object.key,
+                    "the store has another object there by now, or none",
+                );
                 return;
             }
             Err(fault) => fault,
@@ -343,16 +398,31 @@ impl Follower {
             self.queue.clear();
             // What was not fetched is not as the listing says.
             self.worked_off = None;
-            self.shared.change(|status| status.fetch_trouble = Some(trouble(&fault, status.fetch_trouble.take())));
+            self.shared.change(|status| {
+                status.fetch_trouble = Some(trouble(&fault, status.fetch_trouble.take()))
+            });
         }
     }
 
     /// Tries an object again later, and later each time.
     fn delay(&mut self, object: &Object, reason: String) {
-        let tries = self.late.get(&object.key).filter(|late| late.tag == object.etag).map_or(0, |late| late.tries + 1);
-        let rest = self.options.every.saturating_mul(2_u32.saturating_pow(tries)).min(LONGEST_REST);
+        let tries = self
+            .late
+            .get(&object.key)
+            .filter(|late| late.tag == object.etag)
+            .map_or(0, |late| late.tries + 1);
+        let rest = self
+            .options
+            .every
+            .saturating_mul(2_u32.saturating_pow(tries))
+            .min(LONGEST_REST);
         self.shared.evicted.fail(&object.key, &reason);
-        let late = Late { tag: object.etag.clone(), tries, again: Instant::now() + rest, reason };
+        let late = Late {
+            tag: object.etag.clone(),
+            tries,
+            again: Instant::now() + rest,
+            reason,
+        };
         self.late.insert(object.key.clone(), late);
     }
 
@@ -363,8 +433,16 @@ impl Follower {
     }
 
     fn name_odd(&self) {
-        let late = self.late.iter().map(|(key, late)| Odd { key: key.clone(), reason: late.reason.clone() });
-        let mut all: Vec<Odd> = self.odd.iter().cloned().chain(late.take(MAX_NAMED)).collect();
+        let late = self.late.iter().map(|(key, late)| Odd {
+            key: key.clone(),
+            reason: late.reason.clone(),
+        });
+        let mut all: Vec<Odd> = self
+            .odd
+            .iter()
+            .cloned()
+            .chain(late.take(MAX_NAMED))
+            .collect();
         all.sort_by(|a, b| a.key.cmp(&b.key));
         all.truncate(MAX_NAMED);
         self.shared.change(|status| {
@@ -383,11 +461,16 @@ impl Follower {
     }
 }
 
-async fn ended(listing: Option<&mut (Instant, JoinHandle<Result<Listed, Fault>>)>) -> Result<Listed, Fault> {
+async fn ended(
+    listing: Option<&mut (Instant, JoinHandle<Result<Listed, Fault>>)>,
+) -> Result<Listed, Fault> {
     match listing {
-        Some((_, listing)) => listing
-            .await
-            .unwrap_or_else(|_| Err(Fault::Wrong("listing failed, which is a fault of the board".into(), None))),
+        Some((_, listing)) => listing.await.unwrap_or_else(|_| {
+            Err(Fault::Wrong(
+                "listing failed, which is a fault of the board".into(),
+                None,
+            ))
+        }),
         None => std::future::pending().await,
     }
 }
@@ -403,13 +486,20 @@ async fn list(
     budget: u32,
     pace: &Mutex<Pace>,
 ) -> Result<Listed, Fault> {
-    let mut listed = Listed { objects: Vec::new(), unreadable: 0 };
+    let mut listed = Listed {
+        objects: Vec::new(),
+        unreadable: 0,
+    };
     let mut after: Option<String> = None;
-    let (mut seen, mut bytes, mut empty, mut took) = (HashSet::new(), 0_usize, 0_usize, Duration::ZERO);
+    let (mut seen, mut bytes, mut empty, mut took) =
+        (HashSet::new(), 0_usize, 0_usize, Duration::ZERO);
     let pace = || pace.lock().unwrap_or_else(PoisonError::into_inner);
     let too_much = |what: String| {
         let hint = "a longer address, such as s3://bucket/runs/2026, lists fewer objects";
-        Fault::Wrong(format!("the listing was given up: {what}"), Some(hint.to_owned()))
+        Fault::Wrong(
+            format!("the listing was given up: {what}"),
+            Some(hint.to_owned()),
+        )
     };
     loop {
         while let Some(due) = { pace().due(budget, Instant::now()) } {
@@ -421,32 +511,62 @@ async fn list(
         let page = tokio::time::timeout(bounds.page_time, store.list(after.as_deref())).await;
         // Attempts that failed are requests too.
         pace().spend(store.listings.load(Ordering::Relaxed) - before, began);
-        let slow = |_| Fault::Passing(format!("a page took longer than {} s", bounds.page_time.as_secs()), None);
+        let slow = |_| {
+            Fault::Passing(
+                format!("a page took longer than {} s", bounds.page_time.as_secs()),
+                None,
+            )
+        };
         let page = page.map_err(slow)??;
         took += began.elapsed();
-        bytes += page.objects.iter().map(|object| object.key.len() + object.etag.len()).sum::<usize>();
-        empty = if page.objects.is_empty() { empty + 1 } else { 0 };
+        bytes += page
+            .objects
+            .iter()
+            .map(|object| object.key.len() + object.etag.len())
+            .sum::<usize>();
+        empty = if page.objects.is_empty() {
+            empty + 1
+        } else {
+            0
+        };
         listed.objects.extend(page.objects);
         listed.unreadable += page.unreadable;
         shared.change(|status| status.listing = Some(listed.objects.len()));
         if listed.objects.len() > bounds.objects {
-            return Err(too_much(format!("it has more than {} objects", count(bounds.objects))));
+            return Err(too_much(format!(
+                "it has more than {} objects",
+                count(bounds.objects)
+            )));
         }
         if bytes > bounds.bytes {
-            return Err(too_much(format!("its keys have more than {} bytes", count(bounds.bytes))));
+            return Err(too_much(format!(
+                "its keys have more than {} bytes",
+                count(bounds.bytes)
+            )));
         }
-        let Some(next) = page.next else { return Ok(listed) };
+        let Some(next) = page.next else {
+            return Ok(listed);
+        };
         if !seen.insert(next.clone()) {
-            return Err(Fault::Wrong("the listing leads in a circle".to_owned(), None));
+            return Err(Fault::Wrong(
+                "the listing leads in a circle".to_owned(),
+                None,
+            ));
         }
         if seen.len() >= bounds.pages {
-            return Err(too_much(format!("it has more than {} pages", count(bounds.pages))));
+            return Err(too_much(format!(
+                "it has more than {} pages",
+                count(bounds.pages)
+            )));
         }
         if empty >= bounds.empty_pages {
             return Err(too_much(format!("{empty} pages in a row have no object")));
         }
         if took > bounds.time {
-            return Err(too_much(format!("the store took {} s to answer", took.as_secs())));
+            return Err(too_much(format!(
+                "the store took {} s to answer",
+                took.as_secs()
+            )));
         }
         after = Some(next);
     }
@@ -465,7 +585,12 @@ fn count(number: usize) -> String {
     text
 }
 
-async fn fetch(store: &Store, beside: &std::path::Path, object: &Object, here: Option<Here>) -> Result<Got, Fault> {
+async fn fetch(
+    store: &Store,
+    beside: &std::path::Path,
+    object: &Object,
+    here: Option<Here>,
+) -> Result<Got, Fault> {
     let coming = async {
         if let Some(here) = here
             && let Some(got) = rest(store, beside, object, &here).await?
@@ -475,14 +600,25 @@ async fn fetch(store: &Store, beside: &std::path::Path, object: &Object, here: O
         whole(store, beside, object).await
     };
     let time = OBJECT_TIME + Duration::from_secs(object.size / SLOWEST_BYTES_A_SECOND);
-    let slow = |_| Err(Fault::Passing(format!("it did not come within {} s", time.as_secs()), None));
-    tokio::time::timeout(time, coming).await.unwrap_or_else(slow)
+    let slow = |_| {
+        Err(Fault::Passing(
+            format!("it did not come within {} s", time.as_secs()),
+            None,
+        ))
+    };
+    tokio::time::timeout(time, coming)
+        .await
+        .unwrap_or_else(slow)
 }
 
 /// What is wrong now; since when, if it was wrong before.
 fn trouble(fault: &Fault, before: Option<Trouble>) -> Trouble {
     let since = before.map_or_else(Instant::now, |before| before.since);
-    Trouble { what: fault.what(), hint: fault.hint().map(str::to_owned), since }
+    Trouble {
+        what: fault.what(),
+        hint: fault.hint().map(str::to_owned),
+        since,
+    }
 }
 
 #[cfg(test)]
@@ -511,6 +647,9 @@ mod tests {
 
     #[test]
     fn a_number_is_read_by_its_thousands() {
-        assert_eq!([0, 999, 1_000, 1_000_000].map(count), ["0", "999", "1,000", "1,000,000"]);
+        assert_eq!(
+            [0, 999, 1_000, 1_000_000].map(count),
+            ["0", "999", "1,000", "1,000,000"]
+        );
     }
 }

@@ -56,14 +56,23 @@ impl Http {
     ///
     /// # Errors
     /// Why there is none, in words.
-    pub(super) async fn get(&self, url: &str, headers: &[(&'static str, String)]) -> Result<Response, String> {
-        let mut request = Request::get(url).body(Full::default()).map_err(|error| error.to_string())?;
+    pub(super) async fn get(
+        &self,
+        url: &str,
+        headers: &[(&'static str, String)],
+    ) -> Result<Response, String> {
+        let mut request = Request::get(url)
+            .body(Full::default())
+            .map_err(|error| error.to_string())?;
         for (name, value) in headers {
             let value = HeaderValue::from_str(value).map_err(|error| format!("{name}: {error}"))?;
-            request.headers_mut().insert(HeaderName::from_static(name), value);
+            request
+                .headers_mut()
+                .insert(HeaderName::from_static(name), value);
         }
         let answered = timeout(self.patience.head, self.client.send(request)).await;
-        let answered = answered.map_err(|_| format!("no answer within {} s", self.patience.head.as_secs()))?;
+        let answered =
+            answered.map_err(|_| format!("no answer within {} s", self.patience.head.as_secs()))?;
         let (head, body) = answered?.into_parts();
         Ok(Response {
             status: head.status,
@@ -87,7 +96,9 @@ impl Response {
     pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, String> {
         loop {
             let frame = timeout(self.patience, self.body.frame()).await;
-            match frame.map_err(|_| format!("the answer stopped for {} s", self.patience.as_secs()))? {
+            match frame
+                .map_err(|_| format!("the answer stopped for {} s", self.patience.as_secs()))?
+            {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(format!("the answer was cut off: {error}")),
                 Some(Ok(frame)) => {

@@ -73,21 +73,39 @@ impl Keep {
     /// # Errors
     /// The directory cannot be made or written.
     pub(super) fn open(base: Option<&Path>, address: &Address, host: &str) -> Result<Self> {
-        let failed = |error| Error::new(Kind::Unreadable, format!("no cache for {address} can be kept")).because(error);
-        let passing = if base.is_none() { Some(tempfile::tempdir().map_err(failed)?) } else { None };
-        let base = passing.as_ref().map_or_else(|| base.unwrap_or(Path::new(".")), |passing| passing.path());
-        let name = hex(&Sha256::digest(format!("{host}\n{}\n{}", address.bucket, address.prefix)));
+        let failed = |error| {
+            Error::new(
+                Kind::Unreadable,
+                format!("no cache for {address} can be kept"),
+            )
+            .because(error)
+        };
+        let passing = if base.is_none() {
+            Some(tempfile::tempdir().map_err(failed)?)
+        } else {
+            None
+        };
+        let base = passing
+            .as_ref()
+            .map_or_else(|| base.unwrap_or(Path::new(".")), |passing| passing.path());
+        let name = hex(&Sha256::digest(format!(
+            "{host}\n{}\n{}",
+            address.bucket, address.prefix
+        )));
         let name = name.get(..16).unwrap_or_default();
         let (home, lock) = alone(&base.join("s3"), name).map_err(|error| {
             let error = Error::new(Kind::Unreadable, format!("no cache for {address} can be kept")).because(error);
             error.hint("XDG_CACHE_HOME says where it lies; --no-cache keeps it only as long as the board runs")
         })?;
-        let dir = home.join("objects").join(place(address.name()).unwrap_or_else(|_| "root".into()));
+        let dir = home
+            .join("objects")
+            .join(place(address.name()).unwrap_or_else(|_| "root".into()));
         private(&dir).map_err(failed)?;
         // What was under way when the last board ended.
         let _ = fs::remove_dir_all(home.join("coming"));
         private(&home.join("coming")).map_err(failed)?;
-        let folds = fs::write(home.join("coming/Probe"), "").is_ok() && home.join("coming/probe").exists();
+        let folds =
+            fs::write(home.join("coming/Probe"), "").is_ok() && home.join("coming/probe").exists();
         let objects = recalled(&home.join("notes.jsonl"), &dir);
         sweep(&dir, "", &objects);
         let bytes = objects.values().map(bytes_of).sum();
@@ -127,7 +145,11 @@ impl Keep {
 
     /// Keys of objects whose files were removed.
     pub(super) fn evicted(&self) -> BTreeSet<String> {
-        self.objects.iter().filter(|(_, kept)| kept.evicted).map(|(key, _)| key.clone()).collect()
+        self.objects
+            .iter()
+            .filter(|(_, kept)| kept.evicted)
+            .map(|(key, _)| key.clone())
+            .collect()
     }
 
     /// Whether an object is known and its file was removed.
@@ -139,7 +161,11 @@ impl Keep {
     pub(super) fn here(&self, key: &str) -> Option<Here> {
         let kept = self.objects.get(key).filter(|kept| !kept.evicted)?;
         let path = self.dir.join(place(key).ok()?);
-        Some(Here { path, size: kept.size, sum: self.sums.get(key).cloned() })
+        Some(Here {
+            path,
+            size: kept.size,
+            sum: self.sums.get(key).cloned(),
+        })
     }
 
     /// Takes in what came.
@@ -147,12 +173,28 @@ impl Keep {
     /// # Errors
     /// What the system says; what was here before then still is, or is fetched again.
     pub(super) fn take(&mut self, got: Got) -> io::Result<()> {
-        let Got { object, file, after, unproven, sum } = got;
+        let Got {
+            object,
+            file,
+            after,
+            unproven,
+            sum,
+        } = got;
         let path = self.dir.join(place(&object.key).map_err(io::Error::other)?);
-        let written = UNIX_EPOCH + Duration::from_micros(u64::try_from(object.modified).unwrap_or_default());
-        let kept =
-            CachedObject { etag: object.etag, size: object.size, modified: object.modified, unproven, evicted: false };
-        let before = self.objects.get(&object.key).filter(|before| !before.evicted).cloned();
+        let written =
+            UNIX_EPOCH + Duration::from_micros(u64::try_from(object.modified).unwrap_or_default());
+        let kept = CachedObject {
+            etag: object.etag,
+            size: object.size,
+            modified: object.modified,
+            unproven,
+            evicted: false,
+        };
+        let before = self
+            .objects
+            .get(&object.key)
+            .filter(|before| !before.evicted)
+            .cloned();
         match after {
             Some(after) => {
                 let mut whole = File::options().append(true).open(&path)?;
@@ -195,9 +237,17 @@ impl Keep {
     /// # Errors
     /// What the system says.
     pub(super) fn evict(&mut self, key: &str) -> io::Result<()> {
-        let Some(kept) = self.objects.get(key).cloned() else { return Ok(()) };
+        let Some(kept) = self.objects.get(key).cloned() else {
+            return Ok(());
+        };
         // Noted first: a file that is noted as evicted goes at the next start, if not now.
-        self.note(key.to_owned(), Some(CachedObject { evicted: true, ..kept }))?;
+        self.note(
+            key.to_owned(),
+            Some(CachedObject {
+                evicted: true,
+                ..kept
+            }),
+        )?;
         self.remove(key)
     }
 
@@ -205,13 +255,22 @@ impl Keep {
         let Ok(below) = place(key) else { return Ok(()) };
         let path = self.dir.join(below);
         match fs::remove_file(&path) {
-            Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
                 return Err(error);
             }
             _ => {}
         }
         // Directories that still hold something stay.
-        for above in path.ancestors().skip(1).take_while(|above| *above != self.dir) {
+        for above in path
+            .ancestors()
+            .skip(1)
+            .take_while(|above| *above != self.dir)
+        {
             if fs::remove_dir(above).is_err() {
                 break;
             }
@@ -224,7 +283,9 @@ impl Keep {
         // Where the disk is full, what is known stays as it was noted.
         self.notes.write_all(&line(&key, kept.as_ref())?)?;
         let before = self.objects.remove(&key);
-        self.bytes = self.bytes.saturating_sub(before.as_ref().map_or(0, bytes_of));
+        self.bytes = self
+            .bytes
+            .saturating_sub(before.as_ref().map_or(0, bytes_of));
         self.bytes += kept.as_ref().map_or(0, bytes_of);
         if let Some(kept) = kept {
             self.objects.insert(key, kept);
@@ -246,7 +307,11 @@ fn bytes_of(kept: &CachedObject) -> u64 {
 /// A directory of that name that no other board uses, and what keeps it so.
 fn alone(base: &Path, name: &str) -> io::Result<(PathBuf, File)> {
     for number in 1..=MAX_BOARDS {
-        let home = base.join(if number == 1 { name.to_owned() } else { format!("{name}-{number}") });
+        let home = base.join(if number == 1 {
+            name.to_owned()
+        } else {
+            format!("{name}-{number}")
+        });
         private(&home)?;
         let lock = own::open(&home.join("lock"), Access::Lock)?;
         match lock.try_lock() {
@@ -255,7 +320,9 @@ fn alone(base: &Path, name: &str) -> io::Result<(PathBuf, File)> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
-    Err(io::Error::other(format!("{MAX_BOARDS} boards follow it already")))
+    Err(io::Error::other(format!(
+        "{MAX_BOARDS} boards follow it already"
+    )))
 }
 
 /// Makes a directory that only its owner may look into.
@@ -269,8 +336,21 @@ fn private(dir: &Path) -> io::Result<()> {
 
 fn line(key: &str, kept: Option<&CachedObject>) -> io::Result<Vec<u8>> {
     let kept_or_none = kept.cloned().unwrap_or_default();
-    let CachedObject { etag, size, modified, unproven, evicted } = kept_or_none;
-    let note = Note { key: key.to_owned(), tag: kept.map(|_| etag), size, modified, unproven, evicted };
+    let CachedObject {
+        etag,
+        size,
+        modified,
+        unproven,
+        evicted,
+    } = kept_or_none;
+    let note = Note {
+        key: key.to_owned(),
+        tag: kept.map(|_| etag),
+        size,
+        modified,
+        unproven,
+        evicted,
+    };
     let mut line = serde_json::to_vec(&note)?;
     line.push(b'\n');
     Ok(line)
@@ -283,16 +363,37 @@ fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, CachedObject> {
         Ok(file) => file,
         Err(error) => {
             if error.kind() != io::ErrorKind::NotFound {
-                tracing::warn!("{}: {error}; the objects are fetched again", notes.display());
+                tracing::warn!(
+                    "{}: {error}; the objects are fetched again",
+                    notes.display()
+                );
             }
             return objects;
         }
     };
     for line in own::lines(file, MAX_LINE_BYTES, MAX_NOTES_BYTES) {
-        let Ok(note) = serde_json::from_slice::<Note>(&line) else { continue };
-        let Note { key, tag, size, modified, unproven, evicted } = note;
+        let Ok(note) = serde_json::from_slice::<Note>(&line) else {
+            continue;
+        };
+        let Note {
+            key,
+            tag,
+            size,
+            modified,
+            unproven,
+            evicted,
+        } = note;
         match tag {
-            Some(etag) => drop(objects.insert(key, CachedObject { etag, size, modified, unproven, evicted })),
+            Some(etag) => drop(objects.insert(
+                key,
+                CachedObject {
+                    etag,
+                    size,
+                    modified,
+                    unproven,
+                    evicted,
+                },
+            )),
             None => drop(objects.remove(&key)),
         }
     }
@@ -300,7 +401,9 @@ fn recalled(notes: &Path, dir: &Path) -> BTreeMap<String, CachedObject> {
         if kept.evicted {
             return true;
         }
-        let file = place(key).ok().and_then(|below| fs::symlink_metadata(dir.join(below)).ok());
+        let file = place(key)
+            .ok()
+            .and_then(|below| fs::symlink_metadata(dir.join(below)).ok());
         file.is_some_and(|file| file.is_file() && file.len() == kept.size)
     });
     objects
@@ -336,7 +439,9 @@ fn rewritten(home: &Path, objects: &BTreeMap<String, CachedObject>) -> io::Resul
         out.write_all(&line(key, Some(kept))?)?;
     }
     let beside = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    let mut file = beside.persist(home.join("notes.jsonl")).map_err(|error| error.error)?;
+    let mut file = beside
+        .persist(home.join("notes.jsonl"))
+        .map_err(|error| error.error)?;
     file.seek(SeekFrom::End(0))?;
     Ok(file)
 }

@@ -27,16 +27,27 @@ fn name(part: &str) -> Result<&str, &'static str> {
         _ if part.len() > MAX_NAME_BYTES => "a part of its name is longer than 255 bytes",
         _ if cfg!(windows) && !fits_windows(part) => "Windows has no such names",
         // As a path it would be another one, on this system or another.
-        _ if Path::new(part).components().count() != 1 || part.contains('\\') => "its name leads elsewhere",
+        _ if Path::new(part).components().count() != 1 || part.contains('\\') => {
+            "its name leads elsewhere"
+        }
         _ => return Ok(part),
     };
     Err(wrong)
 }
 
 fn fits_windows(part: &str) -> bool {
-    let stem = part.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
-    let numbered = |device: &str| stem.strip_prefix(device).is_some_and(|rest| rest.chars().count() == 1);
-    let is_device = matches!(&*stem, "CON" | "PRN" | "AUX" | "NUL") || numbered("COM") || numbered("LPT");
+    let stem = part
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .trim_end()
+        .to_ascii_uppercase();
+    let numbered = |device: &str| {
+        stem.strip_prefix(device)
+            .is_some_and(|rest| rest.chars().count() == 1)
+    };
+    let is_device =
+        matches!(&*stem, "CON" | "PRN" | "AUX" | "NUL") || numbered("COM") || numbered("LPT");
     !is_device && !part.contains(['<', '>', ':', '"', '|', '?', '*']) && !part.ends_with(['.', ' '])
 }
 
@@ -67,7 +78,10 @@ mod tests {
         }
         assert!(place(&"x".repeat(256)).is_err());
         assert!(place(&format!("{}/a", "x".repeat(255))).is_ok());
-        assert_eq!(place("a b/ü…/.hidden.jsonl").unwrap(), Path::new("a b/ü…/.hidden.jsonl"));
+        assert_eq!(
+            place("a b/ü…/.hidden.jsonl").unwrap(),
+            Path::new("a b/ü…/.hidden.jsonl")
+        );
         for name in ["con", "NUL.txt", "com1.jsonl", "a:b", "a.", "a "] {
             assert!(!fits_windows(name), "{name}");
         }

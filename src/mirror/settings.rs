@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Kind, Result};
 
 /// How a way around looks for keys that come from elsewhere.
-const EXPORT: &str = "`aws configure export-credentials --format env` prints keys that the board understands";
+const EXPORT: &str =
+    "`aws configure export-credentials --format env` prints keys that the board understands";
 /// Where the region is not said.
 const REGION: &str = "us-east-1";
 
@@ -27,7 +28,9 @@ pub(super) struct Credentials {
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Credentials")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -69,27 +72,72 @@ impl Settings {
         let asked = text("AWS_PROFILE").or_else(|| text("AWS_DEFAULT_PROFILE"));
         let profile = asked.as_deref().unwrap_or("default");
         let of_keys = keys.get(profile);
-        let of_config = config.get(&format!("profile {profile}")).or_else(|| config.get(profile));
+        let of_config = config
+            .get(&format!("profile {profile}"))
+            .or_else(|| config.get(profile));
         if asked.is_some() && of_keys.is_none() && of_config.is_none() {
-            let error = Error::new(Kind::Usage, format!("there is no profile {profile} in the files of AWS"));
-            return Err(error.hint("AWS_PROFILE names a section of ~/.aws/credentials or ~/.aws/config"));
+            let error = Error::new(
+                Kind::Usage,
+                format!("there is no profile {profile} in the files of AWS"),
+            );
+            return Err(
+                error.hint("AWS_PROFILE names a section of ~/.aws/credentials or ~/.aws/config")
+            );
         }
         let said = |name: &str| {
             let both = [of_keys, of_config];
-            both.into_iter().flatten().find_map(|section| section.get(name)).filter(|value| !value.is_empty()).cloned()
+            both.into_iter()
+                .flatten()
+                .find_map(|section| section.get(name))
+                .filter(|value| !value.is_empty())
+                .cloned()
         };
         // The environment counts before the files, but a profile that was asked for before keys that lie about.
-        let from_env = || pair(text("AWS_ACCESS_KEY_ID"), text("AWS_SECRET_ACCESS_KEY"), text("AWS_SESSION_TOKEN"));
-        let from_files = || pair(said("aws_access_key_id"), said("aws_secret_access_key"), said("aws_session_token"));
+        let from_env = || {
+            pair(
+                text("AWS_ACCESS_KEY_ID"),
+                text("AWS_SECRET_ACCESS_KEY"),
+                text("AWS_SESSION_TOKEN"),
+            )
+        };
+        let from_files = || {
+            pair(
+                said("aws_access_key_id"),
+                said("aws_secret_access_key"),
+                said("aws_session_token"),
+            )
+        };
         let credentials = from_env().or_else(from_files);
-        let elsewhere = ["sso_session", "sso_start_url", "credential_process", "role_arn", "login_session"];
-        let why_none = elsewhere.into_iter().find(|name| said(name).is_some()).filter(|_| credentials.is_none());
-        let why_none =
-            why_none.map(|name| format!("the profile {profile} has {name}, which the board does not follow; {EXPORT}"));
-        let ignored = text("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS").is_some_and(|said| said.eq_ignore_ascii_case("true"));
-        let service = said("services").and_then(|name| config.get(&format!("services {name}"))?.get("s3.endpoint_url"));
-        let of_files = || service.cloned().or_else(|| said("s3.endpoint_url")).or_else(|| said("endpoint_url"));
-        let endpoint = text("AWS_ENDPOINT_URL_S3").or_else(|| text("AWS_ENDPOINT_URL")).or_else(of_files);
+        let elsewhere = [
+            "sso_session",
+            "sso_start_url",
+            "credential_process",
+            "role_arn",
+            "login_session",
+        ];
+        let why_none = elsewhere
+            .into_iter()
+            .find(|name| said(name).is_some())
+            .filter(|_| credentials.is_none());
+        let why_none = why_none.map(|name| {
+            format!("the profile {profile} has {name}, which the board does not follow; {EXPORT}")
+        });
+        let ignored = text("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")
+            .is_some_and(|said| said.eq_ignore_ascii_case("true"));
+        let service = said("services").and_then(|name| {
+            config
+                .get(&format!("services {name}"))?
+                .get("s3.endpoint_url")
+        });
+        let of_files = || {
+            service
+                .cloned()
+                .or_else(|| said("s3.endpoint_url"))
+                .or_else(|| said("endpoint_url"))
+        };
+        let endpoint = text("AWS_ENDPOINT_URL_S3")
+            .or_else(|| text("AWS_ENDPOINT_URL"))
+            .or_else(of_files);
         let style = said("s3.addressing_style");
         Ok(Self {
             credentials,
@@ -98,7 +146,9 @@ impl Settings {
                 .or_else(|| text("AWS_DEFAULT_REGION"))
                 .or_else(|| said("region"))
                 .unwrap_or_else(|| REGION.to_owned()),
-            endpoint: endpoint.filter(|_| !ignored).map(|endpoint| endpoint.trim_end_matches('/').to_owned()),
+            endpoint: endpoint
+                .filter(|_| !ignored)
+                .map(|endpoint| endpoint.trim_end_matches('/').to_owned()),
             reread: true,
             path_style: style.and_then(|style| match &*style {
                 "path" => Some(true),
@@ -109,8 +159,16 @@ impl Settings {
     }
 }
 
-fn pair(id: Option<String>, secret: Option<String>, session: Option<String>) -> Option<Credentials> {
-    Some(Credentials { id: id?, secret: secret?, session })
+fn pair(
+    id: Option<String>,
+    secret: Option<String>,
+    session: Option<String>,
+) -> Option<Credentials> {
+    Some(Credentials {
+        id: id?,
+        secret: secret?,
+        session,
+    })
 }
 
 /// The sections of a file; what is nested below a name has the name before its own: `s3.addressing_style`.
@@ -137,22 +195,42 @@ fn parse(text: &str) -> Sections {
         if inner.is_empty() || inner.starts_with(['#', ';']) {
             continue;
         }
-        if let Some(head) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+        if let Some(head) = line
+            .strip_prefix('[')
+            .and_then(|rest| rest.split(']').next())
+        {
             // Names may be quoted, and any blanks stand between the two words.
-            name = head.split_whitespace().collect::<Vec<_>>().join(" ").replace(['"', '\''], "");
+            name = head
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+                .replace(['"', '\''], "");
             above.clear();
             sections.entry(name.clone()).or_default();
             continue;
         }
-        let Some((key, value)) = inner.split_once('=') else { continue };
+        let Some((key, value)) = inner.split_once('=') else {
+            continue;
+        };
         let key = key.trim().to_ascii_lowercase();
         let value = value.split(" #").next().unwrap_or_default().trim();
         let nested = line.starts_with([' ', '\t']) && !above.is_empty();
-        let key = if nested { format!("{above}.{key}") } else { key };
+        let key = if nested {
+            format!("{above}.{key}")
+        } else {
+            key
+        };
         if !nested {
-            above = if value.is_empty() { key.clone() } else { String::new() };
+            above = if value.is_empty() {
+                key.clone()
+            } else {
+                String::new()
+            };
         }
-        sections.entry(name.clone()).or_default().insert(key, value.to_owned());
+        sections
+            .entry(name.clone())
+            .or_default()
+            .insert(key, value.to_owned());
     }
     sections
 }
@@ -174,7 +252,10 @@ mod tests {
         fs::write(home.path().join(".aws/config"), CONFIG).unwrap();
         Settings::read_with(|name| match name {
             "HOME" | "USERPROFILE" => Some(home.path().into()),
-            _ => vars.iter().find(|(var, _)| *var == name).map(|(_, value)| (*value).into()),
+            _ => vars
+                .iter()
+                .find(|(var, _)| *var == name)
+                .map(|(_, value)| (*value).into()),
         })
     }
 
@@ -186,13 +267,29 @@ mod tests {
     #[test]
     fn the_files_say_who_asks_and_the_environment_counts_first() {
         let settings = read(&[]).unwrap();
-        assert_eq!(who(&settings), ("AKID".to_owned(), "secret/+=".to_owned(), None));
-        assert_eq!((&*settings.region, settings.endpoint, settings.path_style), ("eu-west-1", None, None));
+        assert_eq!(
+            who(&settings),
+            ("AKID".to_owned(), "secret/+=".to_owned(), None)
+        );
+        assert_eq!(
+            (&*settings.region, settings.endpoint, settings.path_style),
+            ("eu-west-1", None, None)
+        );
 
         let settings = read(&[("AWS_PROFILE", "ci")]).unwrap();
-        assert_eq!(who(&settings), ("CI".to_owned(), "cis".to_owned(), Some("cit".to_owned())));
-        assert_eq!((&*settings.region, settings.path_style), ("eu-central-1", Some(true)));
-        assert_eq!(settings.endpoint.as_deref(), Some("http://ceph:7480"), "its section of services counts first");
+        assert_eq!(
+            who(&settings),
+            ("CI".to_owned(), "cis".to_owned(), Some("cit".to_owned()))
+        );
+        assert_eq!(
+            (&*settings.region, settings.path_style),
+            ("eu-central-1", Some(true))
+        );
+        assert_eq!(
+            settings.endpoint.as_deref(),
+            Some("http://ceph:7480"),
+            "its section of services counts first"
+        );
 
         let vars = [
             ("AWS_ACCESS_KEY_ID", "E"),
@@ -204,8 +301,14 @@ mod tests {
             ("AWS_ENDPOINT_URL_S3", "http://two/"),
         ];
         let settings = read(&vars).unwrap();
-        assert_eq!(who(&settings), ("E".to_owned(), "es".to_owned(), Some("et".to_owned())));
-        assert_eq!((&*settings.region, settings.endpoint.as_deref()), ("a", Some("http://two")));
+        assert_eq!(
+            who(&settings),
+            ("E".to_owned(), "es".to_owned(), Some("et".to_owned()))
+        );
+        assert_eq!(
+            (&*settings.region, settings.endpoint.as_deref()),
+            ("a", Some("http://two"))
+        );
     }
 
     #[test]
@@ -214,13 +317,19 @@ mod tests {
         assert_eq!(settings.credentials, None);
         assert!(settings.why_none.unwrap().contains("sso_session"));
         let error = read(&[("AWS_PROFILE", "nobody")]).unwrap_err();
-        assert_eq!((error.kind(), error.to_string().contains("nobody")), (Kind::Usage, true));
+        assert_eq!(
+            (error.kind(), error.to_string().contains("nobody")),
+            (Kind::Usage, true)
+        );
     }
 
     #[test]
     fn a_secret_is_not_printed() {
         let settings = read(&[("AWS_PROFILE", "ci")]).unwrap();
         let shown = format!("{settings:?}");
-        assert!(shown.contains("CI") && !shown.contains("cis") && !shown.contains("cit"), "{shown}");
+        assert!(
+            shown.contains("CI") && !shown.contains("cis") && !shown.contains("cit"),
+            "{shown}"
+        );
     }
 }

@@ -95,21 +95,36 @@ impl Store {
     ///
     /// # Errors
     /// The endpoint is no address, or the system has no certificates.
-    pub(super) fn new(address: Address, settings: Settings, patience: Patience, first_wait: Duration) -> Result<Self> {
+    pub(super) fn new(
+        address: Address,
+        settings: Settings,
+        patience: Patience,
+        first_wait: Duration,
+    ) -> Result<Self> {
         let target = target(&address, &settings);
         let is_tls = match target.origin.split_once("://") {
             Some(("https", _)) => true,
             Some(("http", _)) => false,
             _ => {
-                let error = Error::new(Kind::Usage, format!("the endpoint {} is no address", target.origin));
-                return Err(error.hint("AWS_ENDPOINT_URL looks like https://s3.example.com or http://127.0.0.1:9000"));
+                let error = Error::new(
+                    Kind::Usage,
+                    format!("the endpoint {} is no address", target.origin),
+                );
+                return Err(error.hint(
+                    "AWS_ENDPOINT_URL looks like https://s3.example.com or http://127.0.0.1:9000",
+                ));
             }
         };
         // A name and a password there would be shown with every error.
         let is_host = |host: &str| !host.is_empty() && !host.contains(['@', ' ', '/', '?', '#']);
         if !is_host(&target.host) || format!("{}/", target.origin).parse::<http::Uri>().is_err() {
-            let error = Error::new(Kind::Usage, "the endpoint of the store names no host, or more than that");
-            return Err(error.hint("AWS_ENDPOINT_URL looks like https://s3.example.com or http://127.0.0.1:9000"));
+            let error = Error::new(
+                Kind::Usage,
+                "the endpoint of the store names no host, or more than that",
+            );
+            return Err(error.hint(
+                "AWS_ENDPOINT_URL looks like https://s3.example.com or http://127.0.0.1:9000",
+            ));
         }
         Ok(Self {
             http: Http::new(is_tls, patience)?,
@@ -129,37 +144,56 @@ impl Store {
 
     /// Reads again who asks: keys that end are replaced in the files of AWS.
     pub(super) fn reread(&self) {
-        let fresh = if self.settings().reread { Settings::read().ok() } else { None };
+        let fresh = if self.settings().reread {
+            Settings::read().ok()
+        } else {
+            None
+        };
         if let Some(fresh) = fresh.filter(|fresh| fresh.credentials.is_some()) {
-            self.settings.lock().unwrap_or_else(PoisonError::into_inner).credentials = fresh.credentials;
+            self.settings
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .credentials = fresh.credentials;
         }
     }
 
     fn settings(&self) -> Settings {
-        self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.settings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// One page of the listing; keys are those below the prefix.
     pub(super) async fn list(&self, after: Option<&str>) -> Result<Page, Fault> {
         let prefix = &*self.address.prefix;
-        let mut query = vec![("encoding-type", "url"), ("list-type", "2"), ("max-keys", "1000"), ("prefix", prefix)];
+        let mut query = vec![
+            ("encoding-type", "url"),
+            ("list-type", "2"),
+            ("max-keys", "1000"),
+            ("prefix", prefix),
+        ];
         query.extend(after.map(|after| ("continuation-token", after)));
         query.sort_unstable();
         self.patiently(async || {
             self.listings.fetch_add(1, Ordering::Relaxed);
             let mut answer = self.ask("", &query, &[]).await?;
-            let bytes = answer.bytes(MAX_PAGE_BYTES).await.map_err(|why| Fault::Passing(why, None))?;
+            let bytes = answer
+                .bytes(MAX_PAGE_BYTES)
+                .await
+                .map_err(|why| Fault::Passing(why, None))?;
             let text = String::from_utf8_lossy(&bytes);
             let odd = |why| Fault::Passing(format!("the listing cannot be read: {why}"), None);
             let mut page = xml::page(&text).map_err(odd)?;
             let before = page.objects.len();
-            page.objects.retain_mut(|object| match object.key.strip_prefix(prefix) {
-                Some(below) => {
-                    object.key = below.to_owned();
-                    true
-                }
-                None => false,
-            });
+            page.objects
+                .retain_mut(|object| match object.key.strip_prefix(prefix) {
+                    Some(below) => {
+                        object.key = below.to_owned();
+                        true
+                    }
+                    None => false,
+                });
             page.unreadable += before - page.objects.len();
             Ok(page)
         })
@@ -171,21 +205,30 @@ impl Store {
         let mut headers = Vec::new();
         headers.extend(part.tag.map(|tag| ("if-match", format!("\"{tag}\""))));
         headers.extend(part.from.map(|from| ("range", format!("bytes={from}-"))));
-        self.ask(&format!("{}{key}", self.address.prefix), &[], &headers).await
+        self.ask(&format!("{}{key}", self.address.prefix), &[], &headers)
+            .await
     }
 
     /// Does `attempt` until it brings something, or something that will not pass.
-    pub(super) async fn patiently<T>(&self, mut attempt: impl AsyncFnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+    pub(super) async fn patiently<T>(
+        &self,
+        mut attempt: impl AsyncFnMut() -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         let mut tries = 1;
         loop {
             match attempt().await {
-                Err(Fault::Passing(_, wait)) if tries < TRIES && wait.is_none_or(|wait| wait <= MAX_WAIT) => {
+                Err(Fault::Passing(_, wait))
+                    if tries < TRIES && wait.is_none_or(|wait| wait <= MAX_WAIT) =>
+                {
                     let ours = jittered(self.first_wait * 2_u32.pow(tries - 1));
                     tokio::time::sleep(wait.map_or(ours, |wait| wait.max(ours))).await;
                 }
                 // Told once; told again, it leads in a circle.
                 Err(Fault::Elsewhere(region)) if tries == 1 => {
-                    self.settings.lock().unwrap_or_else(PoisonError::into_inner).region = region;
+                    self.settings
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .region = region;
                 }
                 done => return done,
             }
@@ -205,14 +248,23 @@ impl Store {
         let mut sent = vec![("host", host.clone())];
         sent.extend(headers.iter().cloned());
         if let Some(who) = &settings.credentials {
-            let asked = StoreRequest { host: &host, path: &path, query, headers };
+            let asked = StoreRequest {
+                host: &host,
+                path: &path,
+                query,
+                headers,
+            };
             let now = Timestamp::try_from(SystemTime::now()).unwrap_or_default();
             sent.extend(sign::sign(&asked, who, &settings.region, now));
         }
         let mark = if query.is_empty() { "" } else { "?" };
         let url = format!("{origin}{path}{mark}{}", sign::query(query));
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let mut answer = self.http.get(&url, &sent).await.map_err(|why| unreached(&host, &why))?;
+        let mut answer = self
+            .http
+            .get(&url, &sent)
+            .await
+            .map_err(|why| unreached(&host, &why))?;
         if answer.status.is_success() {
             return Ok(answer);
         }
@@ -237,35 +289,63 @@ fn unreached(host: &str, why: &str) -> Fault {
 /// What is to be done about an answer that is none.
 fn sorted(answer: &Response, refusal: Refusal, settings: &Settings, host: &str) -> Fault {
     let status = answer.status.as_u16();
-    let Refusal { code, message, region } = refusal;
-    let said = [&*code, &*message].into_iter().filter(|said| !said.is_empty()).collect::<Vec<_>>().join(": ");
-    let what = format!("{host} answered {status}{}{}", if said.is_empty() { "" } else { " " }, first_line(&said));
-    let region = answer.header("x-amz-bucket-region").map(str::to_owned).or(Some(region).filter(|it| !it.is_empty()));
+    let Refusal {
+        code,
+        message,
+        region,
+    } = refusal;
+    let said = [&*code, &*message]
+        .into_iter()
+        .filter(|said| !said.is_empty())
+        .collect::<Vec<_>>()
+        .join(": ");
+    let what = format!(
+        "{host} answered {status}{}{}",
+        if said.is_empty() { "" } else { " " },
+        first_line(&said)
+    );
+    let region = answer
+        .header("x-amz-bucket-region")
+        .map(str::to_owned)
+        .or(Some(region).filter(|it| !it.is_empty()));
     let elsewhere = region.filter(|region| *region != settings.region && is_region(region));
     match (status, &*code) {
-        (301 | 307 | 400, _) if elsewhere.is_some() => Fault::Elsewhere(elsewhere.unwrap_or_default()),
-        (412, _) | (404, "NoSuchKey") | (416, _) => Fault::Outdated,
-        (_, "RequestTimeTooSkewed") => {
-            Fault::Wrong(what, Some("the clock of this machine is wrong by more than 15 minutes".to_owned()))
+        (301 | 307 | 400, _) if elsewhere.is_some() => {
+            Fault::Elsewhere(elsewhere.unwrap_or_default())
         }
+        (412, _) | (404, "NoSuchKey") | (416, _) => Fault::Outdated,
+        (_, "RequestTimeTooSkewed") => Fault::Wrong(
+            what,
+            Some("the clock of this machine is wrong by more than 15 minutes".to_owned()),
+        ),
         (_, "ExpiredToken" | "TokenRefreshRequired") => Fault::Refused(
             what,
-            Some("the session of these keys ended; new ones in the files of AWS are taken up".to_owned()),
+            Some(
+                "the session of these keys ended; new ones in the files of AWS are taken up"
+                    .to_owned(),
+            ),
         ),
         (401 | 403, _) => Fault::Refused(what, Some(who_may(settings))),
         (404, "NoSuchBucket") => Fault::Wrong(what, Some(bucket_hint(settings))),
-        (429 | 500..=599, _) | (_, "SlowDown" | "RequestTimeout") => Fault::Passing(what, retry_after(answer)),
+        (429 | 500..=599, _) | (_, "SlowDown" | "RequestTimeout") => {
+            Fault::Passing(what, retry_after(answer))
+        }
         _ => Fault::Wrong(what, None),
     }
 }
 
 fn who_may(settings: &Settings) -> String {
     match (&settings.credentials, &settings.why_none) {
-        (Some(who), _) => format!("the key {} needs the rights s3:ListBucket and s3:GetObject there", who.id),
+        (Some(who), _) => format!(
+            "the key {} needs the rights s3:ListBucket and s3:GetObject there",
+            who.id
+        ),
         (None, Some(why)) => format!("it was asked without a key: {why}"),
-        (None, None) => "it was asked without a key, which only public buckets answer; AWS_ACCESS_KEY_ID and \
+        (None, None) => {
+            "it was asked without a key, which only public buckets answer; AWS_ACCESS_KEY_ID and \
                          AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, say who asks"
-            .to_owned(),
+                .to_owned()
+        }
     }
 }
 
@@ -278,11 +358,19 @@ fn bucket_hint(settings: &Settings) -> String {
 
 /// Text of a store is shown to people; a page of HTML is not.
 fn first_line(said: &str) -> String {
-    said.lines().next().unwrap_or_default().chars().take(200).collect()
+    said.lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .take(200)
+        .collect()
 }
 
 fn is_region(text: &str) -> bool {
-    text.len() <= 40 && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-')
+    text.len() <= 40
+        && text
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || letter == '-')
 }
 
 fn retry_after(answer: &Response) -> Option<Duration> {
@@ -299,18 +387,39 @@ fn jittered(wait: Duration) -> Duration {
 fn target(address: &Address, settings: &Settings) -> Target {
     let bucket = &address.bucket;
     // Certificates of AWS hold for one name below the host, and older buckets have names that no host can have.
-    let fits_host =
-        bucket.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-');
+    let fits_host = bucket
+        .chars()
+        .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-');
     let in_path = settings.path_style.unwrap_or(settings.endpoint.is_some()) || !fits_host;
     let endpoint = settings.endpoint.clone().unwrap_or_else(|| {
-        let china = if settings.region.starts_with("cn-") { ".cn" } else { "" };
+        let china = if settings.region.starts_with("cn-") {
+            ".cn"
+        } else {
+            ""
+        };
         format!("https://s3.{}.amazonaws.com{china}", settings.region)
     });
     let (scheme, rest) = endpoint.split_once("://").unwrap_or(("", &endpoint));
-    let (host, below) = rest.split_once('/').map_or((rest, String::new()), |(host, below)| (host, format!("/{below}")));
-    let host = if in_path { host.to_owned() } else { format!("{bucket}.{host}") };
-    let path = if in_path { format!("{below}/{bucket}") } else { below };
-    Target { origin: format!("{scheme}://{host}"), host, path }
+    let (host, below) = rest
+        .split_once('/')
+        .map_or((rest, String::new()), |(host, below)| {
+            (host, format!("/{below}"))
+        });
+    let host = if in_path {
+        host.to_owned()
+    } else {
+        format!("{bucket}.{host}")
+    };
+    let path = if in_path {
+        format!("{below}/{bucket}")
+    } else {
+        below
+    };
+    Target {
+        origin: format!("{scheme}://{host}"),
+        host,
+        path,
+    }
 }
 
 #[cfg(test)]
@@ -319,41 +428,93 @@ mod tests {
 
     fn settings(region: &str, endpoint: Option<&str>, path_style: Option<bool>) -> Settings {
         let (region, endpoint) = (region.to_owned(), endpoint.map(str::to_owned));
-        Settings { credentials: None, why_none: None, region, endpoint, path_style, reread: false }
+        Settings {
+            credentials: None,
+            why_none: None,
+            region,
+            endpoint,
+            path_style,
+            reread: false,
+        }
     }
 
     #[test]
     fn the_bucket_stands_in_the_host_of_aws_and_in_the_path_of_others() {
         let whole = |bucket: &str, settings: &Settings| {
-            let target = target(&Address::parse(&format!("s3://{bucket}")).unwrap(), settings);
+            let target = target(
+                &Address::parse(&format!("s3://{bucket}")).unwrap(),
+                settings,
+            );
             format!("{}{}", target.origin, target.path)
         };
         let aws = settings("eu-west-1", None, None);
-        assert_eq!(whole("runs", &aws), "https://runs.s3.eu-west-1.amazonaws.com");
+        assert_eq!(
+            whole("runs", &aws),
+            "https://runs.s3.eu-west-1.amazonaws.com"
+        );
         assert_eq!(whole("a.b", &aws), "https://s3.eu-west-1.amazonaws.com/a.b");
-        assert_eq!(whole("Old_Runs", &aws), "https://s3.eu-west-1.amazonaws.com/Old_Runs");
-        assert_eq!(whole("runs", &settings("cn-north-1", None, None)), "https://runs.s3.cn-north-1.amazonaws.com.cn");
+        assert_eq!(
+            whole("Old_Runs", &aws),
+            "https://s3.eu-west-1.amazonaws.com/Old_Runs"
+        );
+        assert_eq!(
+            whole("runs", &settings("cn-north-1", None, None)),
+            "https://runs.s3.cn-north-1.amazonaws.com.cn"
+        );
         let minio = |style| settings("us-east-1", Some("http://127.0.0.1:9000"), style);
         assert_eq!(whole("runs", &minio(None)), "http://127.0.0.1:9000/runs");
-        assert_eq!(whole("runs", &minio(Some(false))), "http://runs.127.0.0.1:9000");
-        assert_eq!(whole("runs", &settings("a", Some("https://x/s3"), None)), "https://x/s3/runs");
+        assert_eq!(
+            whole("runs", &minio(Some(false))),
+            "http://runs.127.0.0.1:9000"
+        );
+        assert_eq!(
+            whole("runs", &settings("a", Some("https://x/s3"), None)),
+            "https://x/s3/runs"
+        );
     }
 
     #[test]
     fn a_certificate_of_an_unknown_authority_is_not_asked_for_again_and_what_to_do_is_said() {
         let why = "cannot connect: invalid peer certificate: UnknownIssuer";
         let fault = unreached("store.example", why);
-        assert!(fault.what().contains("store.example: cannot connect: invalid peer certificate"));
-        assert!(matches!(&fault, Fault::Wrong(..)) && fault.hint().is_some_and(|hint| hint.contains("SSL_CERT_FILE")));
-        assert!(matches!(unreached("a", "cannot connect: Connection refused (os error 111)"), Fault::Passing(_, None)));
+        assert!(
+            fault
+                .what()
+                .contains("store.example: cannot connect: invalid peer certificate")
+        );
+        assert!(
+            matches!(&fault, Fault::Wrong(..))
+                && fault
+                    .hint()
+                    .is_some_and(|hint| hint.contains("SSL_CERT_FILE"))
+        );
+        assert!(matches!(
+            unreached("a", "cannot connect: Connection refused (os error 111)"),
+            Fault::Passing(_, None)
+        ));
     }
 
     #[test]
     fn an_endpoint_that_is_none_is_refused_without_its_secrets() {
-        for wrong in ["127.0.0.1:9000", "ftp://x", "http://", "http://me:secret@x", "http://a b"] {
-            let patience = Patience { connect: MAX_WAIT, head: MAX_WAIT, piece: MAX_WAIT };
+        for wrong in [
+            "127.0.0.1:9000",
+            "ftp://x",
+            "http://",
+            "http://me:secret@x",
+            "http://a b",
+        ] {
+            let patience = Patience {
+                connect: MAX_WAIT,
+                head: MAX_WAIT,
+                piece: MAX_WAIT,
+            };
             let address = Address::parse("s3://runs").unwrap();
-            let store = Store::new(address, settings("a", Some(wrong), None), patience, MAX_WAIT);
+            let store = Store::new(
+                address,
+                settings("a", Some(wrong), None),
+                patience,
+                MAX_WAIT,
+            );
             let error = store.unwrap_err();
             assert_eq!(error.kind(), Kind::Usage, "{wrong}");
             assert!(!error.to_string().contains("secret"), "{error}");

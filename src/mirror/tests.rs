@@ -14,8 +14,15 @@ fn files(mirror: &Mirror) -> BTreeMap<String, String> {
             match entry.path() {
                 path if path.is_dir() => walk(&path, root, files),
                 path => {
-                    let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
-                    drop(files.insert(name, String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned()));
+                    let name = path
+                        .strip_prefix(root)
+                        .unwrap()
+                        .to_string_lossy()
+                        .into_owned();
+                    drop(files.insert(
+                        name,
+                        String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned(),
+                    ));
                 }
             }
         }
@@ -26,7 +33,10 @@ fn files(mirror: &Mirror) -> BTreeMap<String, String> {
 }
 
 fn held(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
+    pairs
+        .iter()
+        .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()))
+        .collect()
 }
 
 #[test]
@@ -39,19 +49,42 @@ fn objects_come_grow_are_replaced_and_go() {
     store.put("other/b.jsonl", b"x");
     let mirror = store.follow(None, 1 << 20);
     let status = settled(&mirror);
-    assert_eq!((status.objects, status.others, status.bytes, status.odd_total), (7, 1, 28, 0));
+    assert_eq!(
+        (
+            status.objects,
+            status.others,
+            status.bytes,
+            status.odd_total
+        ),
+        (7, 1, 28, 0)
+    );
     assert_eq!(files(&mirror).len(), 7);
-    let written = fs::metadata(mirror.dir().join("a/0.jsonl")).unwrap().modified().unwrap();
-    assert_eq!(jiff::Timestamp::try_from(written).unwrap(), MODIFIED.parse::<jiff::Timestamp>().unwrap());
+    let written = fs::metadata(mirror.dir().join("a/0.jsonl"))
+        .unwrap()
+        .modified()
+        .unwrap();
+    assert_eq!(
+        jiff::Timestamp::try_from(written).unwrap(),
+        MODIFIED.parse::<jiff::Timestamp>().unwrap()
+    );
 
     store.gets();
     store.put("runs/a/0.jsonl", b"one\ntwo\n");
     store.put("runs/a/1.jsonl", b"ONE\nTWO\n");
     store.put("runs/a/2.jsonl", b"o\n");
-    store.bucket().objects.retain(|key, _| !key.ends_with("3.jsonl") && !key.ends_with("4.jsonl"));
+    store
+        .bucket()
+        .objects
+        .retain(|key, _| !key.ends_with("3.jsonl") && !key.ends_with("4.jsonl"));
     settled(&mirror);
     let one = |n: u32, text: &'static str| (format!("a/{n}.jsonl"), text.to_owned());
-    let all = [one(0, "one\ntwo\n"), one(1, "ONE\nTWO\n"), one(2, "o\n"), one(5, "one\n"), one(6, "one\n")];
+    let all = [
+        one(0, "one\ntwo\n"),
+        one(1, "ONE\nTWO\n"),
+        one(2, "o\n"),
+        one(5, "one\n"),
+        one(6, "one\n"),
+    ];
     assert_eq!(files(&mirror), BTreeMap::from(all));
     let mut gets = store.gets();
     gets.sort();
@@ -71,7 +104,11 @@ fn objects_come_grow_are_replaced_and_go() {
     assert_eq!(store.gets(), [format!("{path}0.jsonl bytes=8-")]);
     store.bucket().objects.clear();
     settled(&mirror);
-    assert_eq!(fs::read_dir(mirror.dir()).unwrap().count(), 0, "empty directories go too");
+    assert_eq!(
+        fs::read_dir(mirror.dir()).unwrap().count(),
+        0,
+        "empty directories go too"
+    );
 }
 
 #[test]
@@ -82,22 +119,45 @@ fn a_store_that_is_away_or_refuses_takes_nothing_and_is_told() {
     settled(&mirror);
     for (status, code, said, hint) in [
         (503, "SlowDown", "answered 503 SlowDown: told so", false),
-        (403, "AccessDenied", "answered 403 AccessDenied: told so", true),
-        (404, "NoSuchBucket", "answered 404 NoSuchBucket: told so", true),
+        (
+            403,
+            "AccessDenied",
+            "answered 403 AccessDenied: told so",
+            true,
+        ),
+        (
+            404,
+            "NoSuchBucket",
+            "answered 404 NoSuchBucket: told so",
+            true,
+        ),
         (418, "", "answered 418", false),
     ] {
         store.bucket().down = Some((status, code));
-        let told = until(&mirror, said, |status| status.trouble.is_some()).trouble.unwrap();
-        assert_eq!((told.what.contains(said), told.hint.is_some()), (true, hint), "{told:?}");
+        let told = until(&mirror, said, |status| status.trouble.is_some())
+            .trouble
+            .unwrap();
+        assert_eq!(
+            (told.what.contains(said), told.hint.is_some()),
+            (true, hint),
+            "{told:?}"
+        );
         assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n")]));
         store.bucket().down = None;
         until(&mirror, "it is back", |status| status.trouble.is_none());
     }
     // A while is waited for, and no more is seen of it.
-    store.bucket().odd.extend([Odd::Status(503, "SlowDown"), Odd::Status(429, ""), Odd::Status(500, "InternalError")]);
+    store.bucket().odd.extend([
+        Odd::Status(503, "SlowDown"),
+        Odd::Status(429, ""),
+        Odd::Status(500, "InternalError"),
+    ]);
     store.put("runs/b.jsonl", b"two\n");
     assert_eq!(settled(&mirror).trouble, None);
-    assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n"), ("b.jsonl", "two\n")]));
+    assert_eq!(
+        files(&mirror),
+        held(&[("a.jsonl", "one\n"), ("b.jsonl", "two\n")])
+    );
 }
 
 #[test]
@@ -108,9 +168,19 @@ fn a_store_that_lists_objects_and_does_not_hand_them_out_is_not_all_well() {
     }
     store.bucket().locked = true;
     let mirror = store.follow(None, 1 << 20);
-    let status = until(&mirror, "it is told", |status| status.trouble.is_some() && status.odd_total > 0);
-    assert_eq!((status.as_of, files(&mirror).len()), (None, 0), "nothing is said to be here");
-    assert!(status.trouble.is_some_and(|trouble| trouble.what.contains("403 AccessDenied")));
+    let status = until(&mirror, "it is told", |status| {
+        status.trouble.is_some() && status.odd_total > 0
+    });
+    assert_eq!(
+        (status.as_of, files(&mirror).len()),
+        (None, 0),
+        "nothing is said to be here"
+    );
+    assert!(
+        status
+            .trouble
+            .is_some_and(|trouble| trouble.what.contains("403 AccessDenied"))
+    );
     store.bucket().locked = false;
     let status = settled(&mirror);
     assert_eq!((status.trouble, files(&mirror).len()), (None, 40));
@@ -130,10 +200,20 @@ fn bodies_that_are_cut_or_damaged_are_never_shown() {
     store.bucket().odd.extend([Odd::Cut(2), Odd::Damaged]);
     store.put("runs/a.jsonl", b"ONE TWO THREE\nFOUR\n");
     settled(&mirror);
-    assert_eq!(files(&mirror), held(&[("a.jsonl", "ONE TWO THREE\nFOUR\n")]));
+    assert_eq!(
+        files(&mirror),
+        held(&[("a.jsonl", "ONE TWO THREE\nFOUR\n")])
+    );
     // A damaged rest looks like that of another object.
     let path = "/bucket/runs/a.jsonl";
-    assert_eq!(store.gets(), [format!("{path} bytes=14-"), format!("{path} bytes=14-"), path.to_owned()]);
+    assert_eq!(
+        store.gets(),
+        [
+            format!("{path} bytes=14-"),
+            format!("{path} bytes=14-"),
+            path.to_owned()
+        ]
+    );
 }
 
 #[test]
@@ -144,24 +224,40 @@ fn without_checksums_pieces_are_compared_and_proven_once_the_object_is_quiet() {
     store.put_tagged("runs/b.jsonl", b"one\n", &"0".repeat(32));
     let mirror = store.follow(None, 1 << 20);
     settled(&mirror);
-    assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n"), ("b.jsonl", "one\n")]));
+    assert_eq!(
+        files(&mirror),
+        held(&[("a.jsonl", "one\n"), ("b.jsonl", "one\n")])
+    );
     store.gets();
     store.put_tagged("runs/a.jsonl", b"one\ntwo\n", "x-2");
     settled(&mirror);
     settled(&mirror);
     let gets = store.gets();
     let path = "/bucket/runs/a.jsonl";
-    assert_eq!(gets, [format!("{path} bytes=0-"), path.to_owned()], "what is here is compared, then proven");
+    assert_eq!(
+        gets,
+        [format!("{path} bytes=0-"), path.to_owned()],
+        "what is here is compared, then proven"
+    );
     store.put_tagged("runs/a.jsonl", b"ONE\ntwo\nthree\n", "x-3");
     store.put_tagged("runs/b.jsonl", b"ONE\ntwo\n", &"1".repeat(32));
     settled(&mirror);
-    assert_eq!(files(&mirror), held(&[("a.jsonl", "ONE\ntwo\nthree\n"), ("b.jsonl", "ONE\ntwo\n")]));
+    assert_eq!(
+        files(&mirror),
+        held(&[("a.jsonl", "ONE\ntwo\nthree\n"), ("b.jsonl", "ONE\ntwo\n")])
+    );
 }
 
 #[test]
 fn keys_that_lead_elsewhere_are_counted_and_write_nothing() {
     let store = Fake::new();
-    let hostile = ["runs/../../x.jsonl", "runs//etc/x.jsonl", "runs/a/../x.jsonl", "runs/a\n.jsonl", "runs/./b.jsonl"];
+    let hostile = [
+        "runs/../../x.jsonl",
+        "runs//etc/x.jsonl",
+        "runs/a/../x.jsonl",
+        "runs/a\n.jsonl",
+        "runs/./b.jsonl",
+    ];
     for key in hostile {
         store.put(key, b"evil\n");
     }
@@ -171,10 +267,26 @@ fn keys_that_lead_elsewhere_are_counted_and_write_nothing() {
     let cache = tempfile::tempdir().unwrap();
     let mirror = store.follow(Some(&cache.path().join("deep/er")), 1 << 20);
     let status = settled(&mirror);
-    assert_eq!(files(&mirror), held(&[("both.jsonl/under.jsonl", "under\n"), ("good.jsonl", "good\n")]));
-    assert_eq!((status.odd_total, status.odd.len()), (6, 6), "{:?}", status.odd);
+    assert_eq!(
+        files(&mirror),
+        held(&[
+            ("both.jsonl/under.jsonl", "under\n"),
+            ("good.jsonl", "good\n")
+        ])
+    );
+    assert_eq!(
+        (status.odd_total, status.odd.len()),
+        (6, 6),
+        "{:?}",
+        status.odd
+    );
     assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 1);
-    assert!(store.gets().iter().all(|get| get.contains("good") || get.contains("under")));
+    assert!(
+        store
+            .gets()
+            .iter()
+            .all(|get| get.contains("good") || get.contains("under"))
+    );
 }
 
 #[test]
@@ -201,7 +313,14 @@ fn the_next_start_fetches_only_what_changed() {
     assert_eq!(mirror.dir(), dir);
     settled(&mirror);
     assert_eq!(store.gets(), ["/bucket/runs/b.jsonl"]);
-    assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n"), ("b.jsonl", "one\n"), ("c.jsonl", "one\n")]));
+    assert_eq!(
+        files(&mirror),
+        held(&[
+            ("a.jsonl", "one\n"),
+            ("b.jsonl", "one\n"),
+            ("c.jsonl", "one\n")
+        ])
+    );
 }
 
 #[test]
@@ -212,15 +331,28 @@ fn the_cache_keeps_within_its_limit_and_says_what_is_left_out() {
     }
     let mirror = store.follow(None, 1_000);
     let status = settled(&mirror);
-    assert_eq!((files(&mirror).len(), status.kept_bytes, status.odd_total, status.evicted), (2, 800, 1, 0));
+    assert_eq!(
+        (
+            files(&mirror).len(),
+            status.kept_bytes,
+            status.odd_total,
+            status.evicted
+        ),
+        (2, 800, 1, 0)
+    );
     let reason = &status.odd[0].reason;
-    assert!(reason.contains("not on this machine: it has 400 bytes") && reason.contains("newer"), "{reason}");
+    assert!(
+        reason.contains("not on this machine: it has 400 bytes") && reason.contains("newer"),
+        "{reason}"
+    );
 }
 
 /// Asks for a file, and waits until it is here or why it is not is known.
 fn asked(mirror: &Mirror, path: &Path) -> Option<String> {
     mirror.ask(path);
-    until(mirror, "it came or failed", |_| !mirror.is_evicted(&[path.to_owned()]) || mirror.failure(path).is_some());
+    until(mirror, "it came or failed", |_| {
+        !mirror.is_evicted(&[path.to_owned()]) || mirror.failure(path).is_some()
+    });
     mirror.failure(path)
 }
 
@@ -237,8 +369,15 @@ fn what_was_evicted_comes_again_where_somebody_asks_and_the_cache_keeps_within_i
     let file = |name: &str| dir.join(name).join("x.jsonl");
     store.put_at("runs/d/x.jsonl", &[b'd'; 400], 9);
     let status = settled(&mirror);
-    assert_eq!((status.kept_bytes, status.evicted, status.odd_total), (1_200, 1, 0));
-    assert!(mirror.is_evicted(&[file("a")]) && !file("a").exists() && mirror.hold(&[file("a")]).is_none());
+    assert_eq!(
+        (status.kept_bytes, status.evicted, status.odd_total),
+        (1_200, 1, 0)
+    );
+    assert!(
+        mirror.is_evicted(&[file("a")])
+            && !file("a").exists()
+            && mirror.hold(&[file("a")]).is_none()
+    );
 
     // The oldest of the others makes room; what was opened stays, however old it is.
     store.gets();
@@ -262,7 +401,11 @@ fn what_was_evicted_comes_again_where_somebody_asks_and_the_cache_keeps_within_i
     // Where the store is away, that is said, and it may be asked for again.
     store.bucket().locked = true;
     assert!(asked(&mirror, &file(evicted)).is_some_and(|why| why.contains("403 AccessDenied")));
-    assert_eq!(names.iter().filter(|name| file(name).exists()).count(), 3, "nothing made room for what did not come");
+    assert_eq!(
+        names.iter().filter(|name| file(name).exists()).count(),
+        3,
+        "nothing made room for what did not come"
+    );
     store.bucket().locked = false;
     assert_eq!(asked(&mirror, &file(evicted)), None);
 
@@ -272,16 +415,27 @@ fn what_was_evicted_comes_again_where_somebody_asks_and_the_cache_keeps_within_i
     assert_ne!(mirror.status().evicted, 0);
     settled(&mirror);
     let gone = names.iter().find(|name| !file(name).exists()).unwrap();
-    assert_eq!(*gone, "a", "it is the oldest, and nobody opened it in this start");
-    store.bucket().objects.remove(&format!("runs/{gone}/x.jsonl"));
+    assert_eq!(
+        *gone, "a",
+        "it is the oldest, and nobody opened it in this start"
+    );
+    store
+        .bucket()
+        .objects
+        .remove(&format!("runs/{gone}/x.jsonl"));
     assert_eq!(settled(&mirror).evicted, 0);
 }
 
 #[test]
 fn keys_of_any_letters_come_as_files_of_the_same_names_page_by_page() {
     let store = Fake::new();
-    let odd =
-        ["a b/100% x.jsonl", "a+b/%41%2F.jsonl", "a&b;c/ü…日本.jsonl", "q?x=1#y/~'()*!.jsonl", "ä/e\u{301}.jsonl"];
+    let odd = [
+        "a b/100% x.jsonl",
+        "a+b/%41%2F.jsonl",
+        "a&b;c/ü…日本.jsonl",
+        "q?x=1#y/~'()*!.jsonl",
+        "ä/e\u{301}.jsonl",
+    ];
     for key in odd {
         store.put(&format!("runs/{key}"), key.as_bytes());
     }
@@ -308,11 +462,15 @@ fn a_store_that_does_not_answer_is_told_and_asked_again() {
     let mirror = store.follow_patiently(None, 1 << 20, Duration::from_secs(1));
     settled(&mirror);
     store.bucket().hangs = true;
-    let told = until(&mirror, "it is told", |status| status.trouble.is_some()).trouble.unwrap();
+    let told = until(&mirror, "it is told", |status| status.trouble.is_some())
+        .trouble
+        .unwrap();
     assert!(told.what.contains("no answer within 1 s"), "{told:?}");
     assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n")]));
     store.bucket().hangs = false;
-    until(&mirror, "it answers again", |status| status.trouble.is_none());
+    until(&mirror, "it answers again", |status| {
+        status.trouble.is_none()
+    });
 }
 
 #[test]
@@ -328,7 +486,11 @@ fn a_body_without_an_end_is_cut_off_at_the_listed_size() {
     until(&mirror, "it is tried again", |status| status.odd_total == 0);
     assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n")]));
     // Beside what was under way in the sockets.
-    assert!(store.bucket().endless_bytes < 64 << 20, "{}", store.bucket().endless_bytes);
+    assert!(
+        store.bucket().endless_bytes < 64 << 20,
+        "{}",
+        store.bucket().endless_bytes
+    );
 }
 
 #[test]
@@ -342,21 +504,48 @@ fn the_rest_of_an_object_ends_at_the_listed_size_too() {
     settled(&mirror);
     settled(&mirror);
     assert_eq!(files(&mirror), held(&[("a.jsonl", "one\ntwo\n")]));
-    assert!(store.bucket().endless_bytes < 64 << 20, "{}", store.bucket().endless_bytes);
+    assert!(
+        store.bucket().endless_bytes < 64 << 20,
+        "{}",
+        store.bucket().endless_bytes
+    );
 }
 
 #[test]
 fn a_listing_without_an_end_is_given_up_and_what_was_here_stays() {
     let store = Fake::new();
     store.put("runs/a.jsonl", b"one\n");
-    let bounds = super::ListingBounds { objects: 50, pages: 30, empty_pages: 10, ..super::ListingBounds::default() };
+    let bounds = super::ListingBounds {
+        objects: 50,
+        pages: 30,
+        empty_pages: 10,
+        ..super::ListingBounds::default()
+    };
     let long = Duration::from_secs(30);
-    let mirror = store.follow_with(None, 1 << 20, long, |options| super::Options { listing: bounds, ..options });
+    let mirror = store.follow_with(None, 1 << 20, long, |options| super::Options {
+        listing: bounds,
+        ..options
+    });
     settled(&mirror);
-    for (objects, why) in [(2, "more than 50 objects"), (1, "more than 30 pages"), (0, "10 pages in a row have no")] {
+    for (objects, why) in [
+        (2, "more than 50 objects"),
+        (1, "more than 30 pages"),
+        (0, "10 pages in a row have no"),
+    ] {
         store.bucket().endless_listing = Some(objects);
-        let told = until(&mirror, why, |status| status.trouble.as_ref().is_some_and(|told| told.what.contains(why)));
-        assert!(told.trouble.unwrap().hint.unwrap().contains("lists fewer objects"));
+        let told = until(&mirror, why, |status| {
+            status
+                .trouble
+                .as_ref()
+                .is_some_and(|told| told.what.contains(why))
+        });
+        assert!(
+            told.trouble
+                .unwrap()
+                .hint
+                .unwrap()
+                .contains("lists fewer objects")
+        );
         assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n")]));
         store.bucket().endless_listing = None;
         until(&mirror, "it is back", |status| status.trouble.is_none());
@@ -367,11 +556,21 @@ fn a_listing_without_an_end_is_given_up_and_what_was_here_stays() {
 fn a_long_listing_keeps_to_the_budget_while_it_runs() {
     let store = Fake::new();
     store.bucket().endless_listing = Some(1);
-    let mirror =
-        store.follow_with(None, 1 << 20, Duration::from_secs(30), |options| super::Options { budget: 7, ..options });
+    let mirror = store.follow_with(None, 1 << 20, Duration::from_secs(30), |options| {
+        super::Options {
+            budget: 7,
+            ..options
+        }
+    });
     // Those that the budget allows are sent at once, and no other one for the rest of the minute.
-    let waiting = until(&mirror, "it waits", |status| status.listing == Some(7) && status.paused_until.is_some());
-    assert_eq!((store.listings(), waiting.listings, waiting.requests), (7, 7, 7), "they count while the listing runs");
+    let waiting = until(&mirror, "it waits", |status| {
+        status.listing == Some(7) && status.paused_until.is_some()
+    });
+    assert_eq!(
+        (store.listings(), waiting.listings, waiting.requests),
+        (7, 7, 7),
+        "they count while the listing runs"
+    );
 }
 
 #[cfg(unix)]
@@ -388,14 +587,26 @@ fn notes_and_locks_that_are_pipes_or_devices_stop_nothing() {
         fs::remove_file(&notes).unwrap();
         match device {
             Some(device) => std::os::unix::fs::symlink(device, &notes).unwrap(),
-            None => assert!(std::process::Command::new("mkfifo").arg(&notes).status().unwrap().success()),
+            None => assert!(
+                std::process::Command::new("mkfifo")
+                    .arg(&notes)
+                    .status()
+                    .unwrap()
+                    .success()
+            ),
         }
         let mirror = store.follow(Some(cache.path()), 1 << 20);
         settled(&mirror);
         assert_eq!(files(&mirror), held(&[("a.jsonl", "one\n")]));
     }
     fs::remove_file(home.join("lock")).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(home.join("lock")).status().unwrap().success());
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(home.join("lock"))
+            .status()
+            .unwrap()
+            .success()
+    );
     let address = super::Address::parse("s3://bucket/runs").unwrap();
     let options = super::Options {
         cache: Some(cache.path().to_owned()),
@@ -405,5 +616,8 @@ fn notes_and_locks_that_are_pipes_or_devices_stop_nothing() {
         listing: super::ListingBounds::default(),
     };
     let error = Mirror::follow(&address, store.settings(), options).unwrap_err();
-    assert!(format!("{error:?}").contains("not a regular file"), "{error:?}");
+    assert!(
+        format!("{error:?}").contains("not a regular file"),
+        "{error:?}"
+    );
 }

@@ -18,8 +18,11 @@ use super::{Address, Options, Settings, Status, Trouble};
 use crate::error::{Error, Kind, Result};
 
 /// How long a store may take for what.
-const PATIENCE: Patience =
-    Patience { connect: Duration::from_secs(10), head: Duration::from_secs(30), piece: Duration::from_secs(30) };
+const PATIENCE: Patience = Patience {
+    connect: Duration::from_secs(10),
+    head: Duration::from_secs(30),
+    piece: Duration::from_secs(30),
+};
 /// The first wait after a failure; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
@@ -68,7 +71,9 @@ impl std::ops::DerefMut for State {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
     }
 }
 
@@ -88,17 +93,31 @@ impl Mirror {
         patience: Patience,
         first_wait: Duration,
     ) -> Result<Self> {
-        let failed = |error| Error::new(Kind::Unreadable, format!("{address} cannot be followed")).because(error);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let failed = |error| {
+            Error::new(Kind::Unreadable, format!("{address} cannot be followed")).because(error)
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(failed)?;
         let store = Store::new(address.clone(), settings, patience, first_wait)?;
         let keep = Keep::open(options.cache.as_deref(), address, &store.host())?;
         let dir = keep.dir().to_owned();
         let shared = Arc::new(Shared::new(address, &store, &keep, &options));
         let (stop, stopped) = watch::channel(false);
         let follower = Follower::new(store, keep, Arc::clone(&shared), options);
-        let follow = move || tokio::task::LocalSet::new().block_on(&runtime, follower.follow(stopped));
-        let thread = std::thread::Builder::new().name("board-mirror".to_owned()).spawn(follow).map_err(failed)?;
-        Ok(Self { dir, shared, stop, thread: Some(thread) })
+        let follow =
+            move || tokio::task::LocalSet::new().block_on(&runtime, follower.follow(stopped));
+        let thread = std::thread::Builder::new()
+            .name("board-mirror".to_owned())
+            .spawn(follow)
+            .map_err(failed)?;
+        Ok(Self {
+            dir,
+            shared,
+            stop,
+            thread: Some(thread),
+        })
     }
 
     /// Where the objects lie as files.
@@ -114,7 +133,10 @@ impl Mirror {
     /// How it stands.
     pub fn status(&self) -> Status {
         self.shared.read(|state| {
-            let trouble = state.listing_trouble.clone().or_else(|| state.fetch_trouble.clone());
+            let trouble = state
+                .listing_trouble
+                .clone()
+                .or_else(|| state.fetch_trouble.clone());
             Status {
                 trouble,
                 evicted: self.shared.evicted.count(),
@@ -157,7 +179,11 @@ impl Mirror {
 
     /// Has `listener` called when something about the store itself changed that people see.
     pub fn listen(&self, listener: impl Fn() + Send + 'static) {
-        *self.shared.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(listener));
+        *self
+            .shared
+            .listener
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(Box::new(listener));
     }
 }
 
@@ -194,7 +220,12 @@ impl Shared {
             odd: Arc::default(),
             odd_total: 0,
         };
-        let state = State { status, listing_trouble: None, fetch_trouble: None, told: (false, false, 0) };
+        let state = State {
+            status,
+            listing_trouble: None,
+            fetch_trouble: None,
+            told: (false, false, 0),
+        };
         Self {
             address: address.to_string(),
             state: Mutex::new(state),
@@ -218,12 +249,18 @@ impl Shared {
     pub(super) fn tell(&self) {
         let mut news = false;
         self.change(|state| {
-            let trouble = state.listing_trouble.as_ref().or(state.fetch_trouble.as_ref());
+            let trouble = state
+                .listing_trouble
+                .as_ref()
+                .or(state.fetch_trouble.as_ref());
             let now = (trouble.is_some(), state.as_of.is_some(), state.odd_total);
             news = now != state.told;
             match trouble {
                 Some(trouble) if !state.told.0 => {
-                    let hint = trouble.hint.as_ref().map_or_else(String::new, |hint| format!("; {hint}"));
+                    let hint = trouble
+                        .hint
+                        .as_ref()
+                        .map_or_else(String::new, |hint| format!("; {hint}"));
                     tracing::warn!("{}: {}{hint}", self.address, trouble.what);
                 }
                 None if state.told.0 => tracing::info!("{} answers again", self.address),
@@ -231,7 +268,9 @@ impl Shared {
             }
             state.told = now;
         });
-        if news && let Some(listener) = &*self.listener.lock().unwrap_or_else(PoisonError::into_inner) {
+        if news
+            && let Some(listener) = &*self.listener.lock().unwrap_or_else(PoisonError::into_inner)
+        {
             listener();
         }
     }

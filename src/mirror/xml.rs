@@ -60,20 +60,42 @@ pub(super) fn page(text: &str) -> Result<Page, String> {
     walk(text, |path, seen| match (path, seen) {
         (["ListBucketResult"], Seen::End) => whole = true,
         (["ListBucketResult", "EncodingType"], Seen::Text(text)) => encoded = text.trim() == "url",
-        (["ListBucketResult", "IsTruncated"], Seen::Text(text)) => truncated = Some(text.trim() == "true"),
-        (["ListBucketResult", "NextContinuationToken"], Seen::Text(text)) => page.next = Some(text.trim().to_owned()),
-        (["ListBucketResult", "EncodingType" | "IsTruncated" | "NextContinuationToken"], Seen::Strange) => {
+        (["ListBucketResult", "IsTruncated"], Seen::Text(text)) => {
+            truncated = Some(text.trim() == "true")
+        }
+        (["ListBucketResult", "NextContinuationToken"], Seen::Text(text)) => {
+            page.next = Some(text.trim().to_owned())
+        }
+        (
+            [
+                "ListBucketResult",
+                "EncodingType" | "IsTruncated" | "NextContinuationToken",
+            ],
+            Seen::Strange,
+        ) => {
             strange = true;
         }
         (["ListBucketResult", "Contents", "Key"], Seen::Text(text)) => object.key = text,
         (["ListBucketResult", "Contents", "ETag"], Seen::Text(text)) => {
-            object.etag = text.trim().trim_start_matches("W/").trim_matches('"').to_owned();
+            object.etag = text
+                .trim()
+                .trim_start_matches("W/")
+                .trim_matches('"')
+                .to_owned();
         }
-        (["ListBucketResult", "Contents", "Size"], Seen::Text(text)) => size = text.trim().parse().ok(),
+        (["ListBucketResult", "Contents", "Size"], Seen::Text(text)) => {
+            size = text.trim().parse().ok()
+        }
         (["ListBucketResult", "Contents", "LastModified"], Seen::Text(text)) => {
-            object.modified = text.trim().parse::<Timestamp>().map(Timestamp::as_microsecond).unwrap_or_default();
+            object.modified = text
+                .trim()
+                .parse::<Timestamp>()
+                .map(Timestamp::as_microsecond)
+                .unwrap_or_default();
         }
-        (["ListBucketResult", "Contents", "Key" | "ETag" | "Size"], Seen::Strange) => is_garbled = true,
+        (["ListBucketResult", "Contents", "Key" | "ETag" | "Size"], Seen::Strange) => {
+            is_garbled = true
+        }
         (["ListBucketResult", "Contents"], Seen::End) => {
             let done = std::mem::take(&mut object);
             let is_readable = !std::mem::take(&mut is_garbled);
@@ -93,13 +115,14 @@ pub(super) fn page(text: &str) -> Result<Page, String> {
     }
     if encoded {
         let before = page.objects.len();
-        page.objects.retain_mut(|object| match decoded(&object.key) {
-            Some(key) => {
-                object.key = key;
-                true
-            }
-            None => false,
-        });
+        page.objects
+            .retain_mut(|object| match decoded(&object.key) {
+                Some(key) => {
+                    object.key = key;
+                    true
+                }
+                None => false,
+            });
         page.unreadable += before - page.objects.len();
     }
     match (truncated, &page.next) {
@@ -126,7 +149,11 @@ pub(super) fn refusal(text: &str) -> Refusal {
 /// Decodes a key as forms do: a blank may be a plus. Returns `None` where the bytes aren't UTF-8, since two such keys
 /// could become one.
 fn decoded(key: &str) -> Option<String> {
-    let spaced = if key.contains('+') { Cow::Owned(key.replace('+', " ")) } else { Cow::Borrowed(key) };
+    let spaced = if key.contains('+') {
+        Cow::Owned(key.replace('+', " "))
+    } else {
+        Cow::Borrowed(key)
+    };
     Some(percent_decode_str(&spaced).decode_utf8().ok()?.into_owned())
 }
 
@@ -153,7 +180,10 @@ fn walk(text: &str, mut report: impl FnMut(&[&str], Seen)) -> Result<(), String>
         report(&names, seen);
     };
     loop {
-        match reader.read_event().map_err(|error| format!("it is no XML: {error}"))? {
+        match reader
+            .read_event()
+            .map_err(|error| format!("it is no XML: {error}"))?
+        {
             Event::Start(start) => {
                 if path.len() >= MAX_DEPTH {
                     return Err("it is nested too deeply".to_owned());
@@ -205,9 +235,24 @@ mod tests {
              <Contents><Key>odd</Key><Size>-1</Size></Contents></ListBucketResult>"
         );
         let page = page(&text).unwrap();
-        let modified = "2026-01-02T03:04:05Z".parse::<Timestamp>().unwrap().as_microsecond();
-        let object = Object { key: "a b/c\n+.jsonl".to_owned(), etag: "abc".to_owned(), size: 12, modified };
-        assert_eq!(page, Page { objects: vec![object], next: Some("1/x==".to_owned()), unreadable: 1 });
+        let modified = "2026-01-02T03:04:05Z"
+            .parse::<Timestamp>()
+            .unwrap()
+            .as_microsecond();
+        let object = Object {
+            key: "a b/c\n+.jsonl".to_owned(),
+            etag: "abc".to_owned(),
+            size: 12,
+            modified,
+        };
+        assert_eq!(
+            page,
+            Page {
+                objects: vec![object],
+                next: Some("1/x==".to_owned()),
+                unreadable: 1
+            }
+        );
     }
 
     #[test]
@@ -220,23 +265,56 @@ mod tests {
 
     #[test]
     fn an_entry_with_an_impossible_size_or_a_strange_key_is_unreadable_and_the_others_stay() {
-        let entry = |key: &str, size: &str| format!("<Contents><Key>{key}</Key><Size>{size}</Size></Contents>");
+        let entry = |key: &str, size: &str| {
+            format!("<Contents><Key>{key}</Key><Size>{size}</Size></Contents>")
+        };
         let page_of = |encoding: &str, entries: &[String]| {
             let entries = entries.concat();
             let end = "<IsTruncated>false</IsTruncated></ListBucketResult>";
-            page(&format!("{HEAD}<EncodingType>{encoding}</EncodingType>{entries}{end}")).unwrap()
+            page(&format!(
+                "{HEAD}<EncodingType>{encoding}</EncodingType>{entries}{end}"
+            ))
+            .unwrap()
         };
-        let keys = |page: &Page| page.objects.iter().map(|object| object.key.clone()).collect::<Vec<_>>();
-        let sizes = ["5497558138880", "5497558138881", "9223372036854775808", "10000000000000000000", "99e9"];
+        let keys = |page: &Page| {
+            page.objects
+                .iter()
+                .map(|object| object.key.clone())
+                .collect::<Vec<_>>()
+        };
+        let sizes = [
+            "5497558138880",
+            "5497558138881",
+            "9223372036854775808",
+            "10000000000000000000",
+            "99e9",
+        ];
         let found = page_of("", &sizes.map(|size| entry(size, size)));
-        assert_eq!((keys(&found), found.unreadable), (vec![sizes[0].to_owned()], 4));
-        let strange = [entry("r/&b;&c;steps.jsonl", "1"), entry("a&lt;b", "1"), entry("c", "&one;")];
+        assert_eq!(
+            (keys(&found), found.unreadable),
+            (vec![sizes[0].to_owned()], 4)
+        );
+        let strange = [
+            entry("r/&b;&c;steps.jsonl", "1"),
+            entry("a&lt;b", "1"),
+            entry("c", "&one;"),
+        ];
         let found = page_of("", &strange);
-        assert_eq!((keys(&found), found.unreadable), (vec!["a<b".to_owned()], 2));
+        assert_eq!(
+            (keys(&found), found.unreadable),
+            (vec!["a<b".to_owned()], 2)
+        );
         // Two keys that aren't UTF-8 could become one.
-        let found = page_of("url", &[entry("a%FF", "1"), entry("a%FE", "1"), entry("%C3%A4", "1")]);
-        assert_eq!((keys(&found), found.unreadable), (vec!["\u{e4}".to_owned()], 2));
-        let token = "<IsTruncated>true</IsTruncated><NextContinuationToken>1&x;</NextContinuationToken>";
+        let found = page_of(
+            "url",
+            &[entry("a%FF", "1"), entry("a%FE", "1"), entry("%C3%A4", "1")],
+        );
+        assert_eq!(
+            (keys(&found), found.unreadable),
+            (vec!["\u{e4}".to_owned()], 2)
+        );
+        let token =
+            "<IsTruncated>true</IsTruncated><NextContinuationToken>1&x;</NextContinuationToken>";
         assert!(page(&format!("{HEAD}{token}</ListBucketResult>")).is_err());
     }
 
@@ -250,7 +328,13 @@ mod tests {
             assert!(page(&whole[..end]).is_err(), "{}", &whole[..end]);
         }
         let more = whole.replace("false", "true");
-        for text in [&*more, "<html><p>hello</p></html>", "", "<Error><Code>x</Code></Error>", &"<a>".repeat(100_000)] {
+        for text in [
+            &*more,
+            "<html><p>hello</p></html>",
+            "",
+            "<Error><Code>x</Code></Error>",
+            &"<a>".repeat(100_000),
+        ] {
             assert!(page(text).is_err(), "{}", &text[..text.len().min(80)]);
         }
     }

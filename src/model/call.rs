@@ -34,10 +34,21 @@ impl CallMark {
     pub(super) fn all(step: &Step<'_>, names: &mut Names) -> impl Iterator<Item = Self> {
         step.calls.iter().enumerate().map(|(at, call)| {
             let (result, invocation) = told(step, at);
-            let efforts = [result.map(|result| &result.effort), invocation.map(|invocation| &invocation.effort)];
-            let ms = efforts.into_iter().flatten().find_map(|effort| effort.latency_ms).filter(|ms| *ms >= 0.0);
+            let efforts = [
+                result.map(|result| &result.effort),
+                invocation.map(|invocation| &invocation.effort),
+            ];
+            let ms = efforts
+                .into_iter()
+                .flatten()
+                .find_map(|effort| effort.latency_ms)
+                .filter(|ms| *ms >= 0.0);
             Self {
-                name: call.name.as_deref().map(|name| names.intern(name)).unwrap_or_default(),
+                name: call
+                    .name
+                    .as_deref()
+                    .map(|name| names.intern(name))
+                    .unwrap_or_default(),
                 end: CallEnd::of(result, invocation),
                 ms: ms.map_or(f32::INFINITY, |ms| ms as f32),
             }
@@ -58,7 +69,8 @@ impl CallMark {
 impl StepHead {
     /// How many of its calls failed; `None` where it is not known of each how it went.
     pub fn tool_errors(&self) -> Option<u32> {
-        let is_told = self.fate.is_readable() && self.calls.iter().all(|call| call.is_ok().is_some());
+        let is_told =
+            self.fate.is_readable() && self.calls.iter().all(|call| call.is_ok().is_some());
         is_told.then_some(self.failed_calls)
     }
 }
@@ -76,7 +88,9 @@ impl CallEnd {
     /// How many calls of a step failed, also of those that it does not name.
     pub(super) fn count_failed(step: &Step<'_>) -> u32 {
         let places = 0..step.results.len().max(step.invocations.len());
-        let ends = places.map(|at| told(step, at)).map(|(result, invocation)| Self::of(result, invocation));
+        let ends = places
+            .map(|at| told(step, at))
+            .map(|(result, invocation)| Self::of(result, invocation));
         u32::try_from(ends.filter(|end| *end == CallEnd::Failed).count()).unwrap_or(u32::MAX)
     }
 
@@ -89,7 +103,10 @@ impl CallEnd {
             return CallEnd::Stopped;
         }
         let failed = result.is_some_and(|result| result.has_failed() || result.exit.is_some());
-        match (failed || invocation.is_some_and(Invocation::has_failed), result_word) {
+        match (
+            failed || invocation.is_some_and(Invocation::has_failed),
+            result_word,
+        ) {
             (true, _) => CallEnd::Failed,
             (false, Some(NO_ANSWER)) => CallEnd::Open,
             (false, Some(NOT_RECORDED)) => CallEnd::Untold,
@@ -100,6 +117,9 @@ impl CallEnd {
 }
 
 /// What is told of the call at a place.
-fn told<'s, 'a>(step: &'s Step<'a>, at: usize) -> (Option<&'s Outcome<'a>>, Option<&'s Invocation<'a>>) {
+fn told<'s, 'a>(
+    step: &'s Step<'a>,
+    at: usize,
+) -> (Option<&'s Outcome<'a>>, Option<&'s Invocation<'a>>) {
     (step.results.get(at), step.invocations.get(at))
 }

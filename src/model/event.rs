@@ -171,7 +171,13 @@ pub fn critics_hash(outputs: impl Iterator<Item = (CriticAction, Option<f64>)>) 
 /// A hash of the tools that were called, how each call went and how long it took, in order.
 pub fn invocations_hash<'a>(invocations: impl Iterator<Item = &'a Invocation<'a>>) -> u64 {
     let took = |invocation: &Invocation<'_>| invocation.effort.latency_ms.map(f64::to_bits);
-    hashed(invocations.map(|invocation| (invocation.tool.as_deref(), invocation.status.as_deref(), took(invocation))))
+    hashed(invocations.map(|invocation| {
+        (
+            invocation.tool.as_deref(),
+            invocation.status.as_deref(),
+            took(invocation),
+        )
+    }))
 }
 
 fn hashed<T: Hash>(items: impl Iterator<Item = T>) -> u64 {

@@ -14,7 +14,14 @@ use super::json::{self, Json, walk};
 use super::step::{Outcome, Value};
 
 /// Members of an output that say how long it took.
-const TIMES: [&str; 6] = ["elapsed_ms", "elapsed", "elapsed_s", "latency_ms", "duration_ms", "duration"];
+const TIMES: [&str; 6] = [
+    "elapsed_ms",
+    "elapsed",
+    "elapsed_s",
+    "latency_ms",
+    "duration_ms",
+    "duration",
+];
 
 /// What a hash is made of.
 #[derive(Default)]
@@ -39,7 +46,11 @@ impl Stable {
 impl Hasher for Stable {
     fn write(&mut self, bytes: &[u8]) {
         let (pairs, rest) = bytes.as_chunks::<16>();
-        let word = |half: &[u8]| half.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let word = |half: &[u8]| {
+            half.iter()
+                .rev()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte))
+        };
         for pair in pairs {
             let (a, b) = pair.split_at(8);
             self.fold(word(a), word(b));
@@ -99,10 +110,16 @@ impl Print {
                 && members.next().is_some_and(|(key, _)| key == "\"error\"")
                 && members.next().is_none()
         };
-        let output = result.output.map(|output| output.text).filter(|text| *text != "null");
+        let output = result
+            .output
+            .map(|output| output.text)
+            .filter(|text| *text != "null");
         let output = output.filter(|text| result.error.is_none() || !only_error(text));
-        let text = output.or(result.error.map(|error| error.text)).unwrap_or("null");
-        self.0.write_u64(json::hash_of_text(text, |key| TIMES.contains(&key)));
+        let text = output
+            .or(result.error.map(|error| error.text))
+            .unwrap_or("null");
+        self.0
+            .write_u64(json::hash_of_text(text, |key| TIMES.contains(&key)));
     }
 
     /// The hash.
@@ -137,28 +154,74 @@ mod tests {
     fn of(word: &str, args: &str) -> u64 {
         let mut print = Print::default();
         print.word(word);
-        print.value(Some(Value { text: args, ..Value::default() }));
+        print.value(Some(Value {
+            text: args,
+            ..Value::default()
+        }));
         print.done()
     }
 
     /// Tables that were written before are compared with it.
     #[test]
     fn a_call_has_the_same_hash_for_ever() {
-        let hash = of("read_file", r#"{"path": "src/main.rs", "lines": [1, 20.5, null, true]}"#);
+        let hash = of(
+            "read_file",
+            r#"{"path": "src/main.rs", "lines": [1, 20.5, null, true]}"#,
+        );
         assert_eq!(format!("{hash:016x}"), "cd6261da964afde6");
-        assert_eq!(hash, of("read_file", r#"{"lines":[1,20.50,null,true],"path":"src/\u006dain.rs"}"#), "spelling");
+        assert_eq!(
+            hash,
+            of(
+                "read_file",
+                r#"{"lines":[1,20.50,null,true],"path":"src/\u006dain.rs"}"#
+            ),
+            "spelling"
+        );
     }
 
     #[test]
     fn like_calls_and_no_others_have_one_hash() {
-        let words = ["", "a", "b", "ab", "read_file", "0123456789abcdef", "0123456789abcdef0", "0123456789abcdee"];
-        let args =
-            ["{}", "[]", "null", "0", "1", "[0]", "[[0]]", "[0,0]", r#"{"a":0}"#, r#"{"a":1}"#, r#"{"b":0}"#, r#""a""#];
-        let hashes: HashSet<u64> = words.iter().flat_map(|word| args.iter().map(|args| of(word, args))).collect();
+        let words = [
+            "",
+            "a",
+            "b",
+            "ab",
+            "read_file",
+            "0123456789abcdef",
+            "0123456789abcdef0",
+            "0123456789abcdee",
+        ];
+        let args = [
+            "{}",
+            "[]",
+            "null",
+            "0",
+            "1",
+            "[0]",
+            "[[0]]",
+            "[0,0]",
+            r#"{"a":0}"#,
+            r#"{"a":1}"#,
+            r#"{"b":0}"#,
+            r#""a""#,
+        ];
+        let hashes: HashSet<u64> = words
+            .iter()
+            .flat_map(|word| args.iter().map(|args| of(word, args)))
+            .collect();
         assert_eq!(hashes.len(), words.len() * args.len());
         // All bits tell: numbers that count up spread over any few of them.
-        let low: HashSet<u64> = (0..4096).map(|n| of("read", &n.to_string()) & 0xffff).collect();
-        let high: HashSet<u64> = (0..4096).map(|n| of("read", &n.to_string()) >> 48).collect();
-        assert!(low.len() > 3_800 && high.len() > 3_800, "{} {}", low.len(), high.len());
+        let low: HashSet<u64> = (0..4096)
+            .map(|n| of("read", &n.to_string()) & 0xffff)
+            .collect();
+        let high: HashSet<u64> = (0..4096)
+            .map(|n| of("read", &n.to_string()) >> 48)
+            .collect();
+        assert!(
+            low.len() > 3_800 && high.len() > 3_800,
+            "{} {}",
+            low.len(),
+            high.len()
+        );
     }
 }

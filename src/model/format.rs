@@ -62,7 +62,11 @@ impl Format {
 
     /// What people call the file that an event or a step stands in.
     pub fn file_name(&self, file: TraceFile) -> &'static str {
-        if self.is_one_file() { self.file } else { file.name() }
+        if self.is_one_file() {
+            self.file
+        } else {
+            file.name()
+        }
     }
 
     /// That of a run which does not say who wrote it.

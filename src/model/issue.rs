@@ -86,10 +86,15 @@ impl IssueKind {
     /// Whether the oddity costs data (a problem) or is only worth knowing (a note).
     pub fn is_problem(self) -> bool {
         use IssueKind::{
-            Away, Count, Field, Foreign, Gap, Missing, NotJson, Repaired, Skipped, State, TooLong, Torn, Unreadable,
+            Away, Count, Field, Foreign, Gap, Missing, NotJson, Repaired, Skipped, State, TooLong,
+            Torn, Unreadable,
         };
         let of_a_file = matches!(self, Missing | Unreadable | Away | Torn | NotJson | TooLong);
-        of_a_file || matches!(self, Foreign | Field | Repaired | Count | State | Gap | Skipped)
+        of_a_file
+            || matches!(
+                self,
+                Foreign | Field | Repaired | Count | State | Gap | Skipped
+            )
     }
 
     /// A word or two for tables.
@@ -149,7 +154,11 @@ impl Issues {
 
     /// How many cost data.
     pub fn problems(&self) -> usize {
-        self.counts.iter().filter(|(kind, _)| kind.is_problem()).map(|(_, count)| count).sum()
+        self.counts
+            .iter()
+            .filter(|(kind, _)| kind.is_problem())
+            .map(|(_, count)| count)
+            .sum()
     }
 
     /// The listed ones, in order of discovery.

@@ -89,7 +89,9 @@ impl Scalar<'_> {
     pub(crate) fn int(&self) -> Option<i64> {
         match self {
             Scalar::Int(value) => Some(*value),
-            Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => Some(*value as i64),
+            Scalar::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => {
+                Some(*value as i64)
+            }
             _ => None,
         }
     }
@@ -245,13 +247,19 @@ pub(crate) struct Many<'a, T> {
 
 impl<T> Default for Many<'_, T> {
     fn default() -> Self {
-        Many { items: Vec::new(), instead: None }
+        Many {
+            items: Vec::new(),
+            instead: None,
+        }
     }
 }
 
 impl<'a, T> Many<'a, T> {
     fn other(scalar: Scalar<'a>) -> Self {
-        Many { items: Vec::new(), instead: Some(scalar) }
+        Many {
+            items: Vec::new(),
+            instead: Some(scalar),
+        }
     }
 }
 
@@ -270,11 +278,19 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for Many<'a, T> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut items = Vec::new();
                 while items.len() < MAX_ITEMS {
-                    let Some(item) = seq.next_element()? else { return Ok(Many { items, instead: None }) };
+                    let Some(item) = seq.next_element()? else {
+                        return Ok(Many {
+                            items,
+                            instead: None,
+                        });
+                    };
                     items.push(item);
                 }
                 while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Many { items, instead: None })
+                Ok(Many {
+                    items,
+                    instead: None,
+                })
             }
         }
         deserializer.deserialize_any(ManyVisitor(PhantomData))
@@ -307,11 +323,28 @@ mod tests {
 
     #[test]
     fn every_type_is_accepted_everywhere() {
-        for value in ["null", "true", "3", "-1.5", "1e300", "\"s\"", "[1,[2]]", "{\"x\":{\"y\":1}}"] {
-            let text = format!("{{\"id\":{value},\"inner\":{value},\"list\":{value},\"else\":{value}}}");
+        for value in [
+            "null",
+            "true",
+            "3",
+            "-1.5",
+            "1e300",
+            "\"s\"",
+            "[1,[2]]",
+            "{\"x\":{\"y\":1}}",
+        ] {
+            let text =
+                format!("{{\"id\":{value},\"inner\":{value},\"list\":{value},\"else\":{value}}}");
             serde_json::from_str::<Wire<'_>>(&text).unwrap();
             let text = format!("{{\"list\":[{value},{value}]}}");
-            assert_eq!(serde_json::from_str::<Wire<'_>>(&text).unwrap().list.items.len(), 2);
+            assert_eq!(
+                serde_json::from_str::<Wire<'_>>(&text)
+                    .unwrap()
+                    .list
+                    .items
+                    .len(),
+                2
+            );
         }
     }
 

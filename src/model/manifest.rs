@@ -197,7 +197,11 @@ pub struct RunScore {
 impl RunScore {
     /// A score that is a number, without a reason.
     pub fn number(name: impl Into<Box<str>>, score: f64) -> Self {
-        Self { name: name.into(), score: Some(score), ..Self::default() }
+        Self {
+            name: name.into(),
+            score: Some(score),
+            ..Self::default()
+        }
     }
 }
 
@@ -317,8 +321,13 @@ impl Manifest {
     /// How many steps ran: by the count of the lines that were written, or where there is none, by the summary, which of a run
     /// that was gone on with counts those before it too.
     pub fn steps_counted(&self) -> usize {
-        let counted = self.step_count.filter(|steps| *steps > 0).or(self.steps_summed);
-        counted.and_then(|steps| usize::try_from(steps).ok()).unwrap_or_default()
+        let counted = self
+            .step_count
+            .filter(|steps| *steps > 0)
+            .or(self.steps_summed);
+        counted
+            .and_then(|steps| usize::try_from(steps).ok())
+            .unwrap_or_default()
     }
 
     /// The model of a step that does not name its own; `None` where it may have been another one.
@@ -328,12 +337,18 @@ impl Manifest {
 
     /// The failure that ended the run: the newest one, unless the engine went on after it.
     pub fn fatal(&self) -> Option<&Failure> {
-        self.failures.last().filter(|failure| &*failure.decision != "continue")
+        self.failures
+            .last()
+            .filter(|failure| &*failure.decision != "continue")
     }
 
     /// Whether it says that the run is over.
     pub fn is_final(&self) -> bool {
-        self.ended.is_some() || self.status.as_deref().is_some_and(|status| status != "running")
+        self.ended.is_some()
+            || self
+                .status
+                .as_deref()
+                .is_some_and(|status| status != "running")
     }
 }
 

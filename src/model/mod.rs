@@ -30,15 +30,17 @@ use std::fmt;
 
 pub use call::{CallEnd, CallMark};
 pub use end::{
-    Bound, Budget, Candidate, Certainty, Code, EndKind, Ended, Evidence, Gate, Limit, Op, Origin, Outcome, Phase,
-    Reached, Reading, Source, StopReason, StopVerdict,
+    Bound, Budget, Candidate, Certainty, Code, EndKind, Ended, Evidence, Gate, Limit, Op, Origin,
+    Outcome, Phase, Reached, Reading, Source, StopReason, StopVerdict,
 };
 pub use event::{EventHead, EventKind, EventNote};
 pub use format::{CAPTURED, Can, Capabilities, Format, StateRecord};
 pub use head::{CANCELLED, CriticMark, Fate, NO_REPLY, StepHead};
 pub use index::{Delta, Index};
 pub use issue::{Issue, IssueKind, Issues};
-pub use manifest::{Compaction, Copied, Manifest, ManifestState, RunScore, ToolLimit, Total, Trial};
+pub use manifest::{
+    Compaction, Copied, Manifest, ManifestState, RunScore, ToolLimit, Total, Trial,
+};
 pub use names::{Names, Symbol};
 pub use recorded::RecordedFacts;
 pub use repair::Record;
@@ -100,7 +102,10 @@ pub trait Lines {
     /// As [`Lines::line`], and where the line is longer than [`MAX_LINE_BYTES`].
     fn short_line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
         if span.len > MAX_LINE_BYTES {
-            return Err(format!("it has {} bytes, more than the board parses", span.len));
+            return Err(format!(
+                "it has {} bytes, more than the board parses",
+                span.len
+            ));
         }
         self.line(file, span)
     }
@@ -127,7 +132,9 @@ pub trait Lines {
 }
 
 /// One of the three files of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema,
+)]
 pub enum TraceFile {
     /// `manifest.json`
     #[serde(rename = "manifest.json")]

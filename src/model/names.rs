@@ -103,7 +103,11 @@ pub(crate) const MAX_ANSWER_BYTES: usize = 2_000;
 
 /// `text`, cut to `max` bytes with an ellipsis where it is longer.
 pub(crate) fn capped(text: &str, max: usize) -> Box<str> {
-    if text.len() <= max { text.into() } else { format!("{}…", cut_at(text, max)).into_boxed_str() }
+    if text.len() <= max {
+        text.into()
+    } else {
+        format!("{}…", cut_at(text, max)).into_boxed_str()
+    }
 }
 
 impl PartialEq for Names {

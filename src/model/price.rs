@@ -31,7 +31,11 @@ impl TryFrom<f64> for Usd {
     type Error = &'static str;
 
     fn try_from(usd: f64) -> Result<Self, &'static str> {
-        if usd.is_finite() && usd >= 0.0 { Ok(Self(usd)) } else { Err("a price is a number from 0 on") }
+        if usd.is_finite() && usd >= 0.0 {
+            Ok(Self(usd))
+        } else {
+            Err("a price is a number from 0 on")
+        }
     }
 }
 
@@ -77,11 +81,18 @@ impl Prices {
         if let Some(odd) = table.keys().find(is_odd) {
             return Err(OddName(odd.clone()));
         }
-        let (beginnings, exact): (Vec<_>, Vec<_>) = table.into_iter().partition(|(name, _)| name.ends_with('*'));
-        let mut beginnings: Vec<_> =
-            beginnings.into_iter().map(|(name, price)| (name.trim_end_matches('*').to_owned(), price)).collect();
+        let (beginnings, exact): (Vec<_>, Vec<_>) =
+            table.into_iter().partition(|(name, _)| name.ends_with('*'));
+        let mut beginnings: Vec<_> = beginnings
+            .into_iter()
+            .map(|(name, price)| (name.trim_end_matches('*').to_owned(), price))
+            .collect();
         beginnings.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        Ok(Self { exact: exact.into_iter().collect(), beginnings, source })
+        Ok(Self {
+            exact: exact.into_iter().collect(),
+            beginnings,
+            source,
+        })
     }
 
     /// The file that they stand in, as the person typed it.
@@ -97,7 +108,12 @@ impl Prices {
     /// What `model` takes; `None` where the table does not say, and where it has no name.
     pub fn of(&self, model: &str) -> Option<Price> {
         let is_begun = |name: &str| !model.is_empty() && model.starts_with(name);
-        let begun = || self.beginnings.iter().find(|(name, _)| is_begun(name)).map(|(_, price)| price);
+        let begun = || {
+            self.beginnings
+                .iter()
+                .find(|(name, _)| is_begun(name))
+                .map(|(_, price)| price)
+        };
         self.exact.get(model).or_else(begun).copied()
     }
 
@@ -106,8 +122,14 @@ impl Prices {
         let price = self.of(model)?;
         let (input, output) = (usage.input?, usage.output?);
         let cached = usage.cached.unwrap_or(0).min(input);
-        let held = if cached == 0 { 0.0 } else { cached as f64 * price.cached? };
-        Some(((input - cached) as f64 * price.input + held + output as f64 * price.output) / MILLION)
+        let held = if cached == 0 {
+            0.0
+        } else {
+            cached as f64 * price.cached?
+        };
+        Some(
+            ((input - cached) as f64 * price.input + held + output as f64 * price.output) / MILLION,
+        )
     }
 }
 
@@ -116,14 +138,22 @@ mod tests {
     use super::*;
 
     fn prices() -> Prices {
-        let price = |input, cached, output| Price { input, cached, output };
+        let price = |input, cached, output| Price {
+            input,
+            cached,
+            output,
+        };
         let table = [
             ("opus-4", price(10.0, Some(1.0), 50.0)),
             ("opus-4-*", price(20.0, None, 60.0)),
             ("opus-*", price(1.0, Some(0.1), 2.0)),
             ("other*", price(7.0, None, 7.0)),
         ];
-        Prices::new(table.map(|(name, price)| (name.to_owned(), price)).into(), "prices.toml".to_owned()).unwrap()
+        Prices::new(
+            table.map(|(name, price)| (name.to_owned(), price)).into(),
+            "prices.toml".to_owned(),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -137,7 +167,18 @@ mod tests {
             assert_eq!(input(model), None, "{model}");
         }
         let named = |name: &str| {
-            Prices::new([(name.to_owned(), Price { input: 1.0, cached: None, output: 1.0 })].into(), String::new())
+            Prices::new(
+                [(
+                    name.to_owned(),
+                    Price {
+                        input: 1.0,
+                        cached: None,
+                        output: 1.0,
+                    },
+                )]
+                .into(),
+                String::new(),
+            )
         };
         let any = named("*").unwrap();
         for odd in ["a*b", "*a", "a**", "a*b*"] {
@@ -150,15 +191,40 @@ mod tests {
     #[test]
     fn tokens_cost_by_what_they_are_and_what_is_not_told_makes_no_cost() {
         let prices = prices();
-        let usage = |input, cached, output| Usage { input, cached, output, reasoning: None };
+        let usage = |input, cached, output| Usage {
+            input,
+            cached,
+            output,
+            reasoning: None,
+        };
         let cost = |model, of| prices.cost(model, of);
-        assert_eq!(cost("opus-4", usage(Some(1_000_000), Some(400_000), Some(100_000))), Some(11.4));
-        assert_eq!(cost("opus-4", usage(Some(1_000_000), None, Some(0))), Some(10.0));
+        assert_eq!(
+            cost(
+                "opus-4",
+                usage(Some(1_000_000), Some(400_000), Some(100_000))
+            ),
+            Some(11.4)
+        );
+        assert_eq!(
+            cost("opus-4", usage(Some(1_000_000), None, Some(0))),
+            Some(10.0)
+        );
         assert_eq!(cost("opus-4", usage(Some(1), None, None)), None);
         assert_eq!(cost("opus-4", usage(None, None, Some(1))), None);
-        assert_eq!(cost("opus-4-x", usage(Some(10), Some(5), Some(1))), None, "what its cache holds has no price");
-        assert_eq!(cost("opus-4-x", usage(Some(1_000_000), Some(0), Some(0))), Some(20.0));
+        assert_eq!(
+            cost("opus-4-x", usage(Some(10), Some(5), Some(1))),
+            None,
+            "what its cache holds has no price"
+        );
+        assert_eq!(
+            cost("opus-4-x", usage(Some(1_000_000), Some(0), Some(0))),
+            Some(20.0)
+        );
         assert_eq!(cost("else", usage(Some(1), None, Some(1))), None);
-        assert_eq!(cost("opus-4", usage(Some(5), Some(9), Some(0))), Some(5e-6), "more from the cache than was read");
+        assert_eq!(
+            cost("opus-4", usage(Some(5), Some(9), Some(0))),
+            Some(5e-6),
+            "more from the cache than was read"
+        );
     }
 }

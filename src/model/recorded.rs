@@ -32,14 +32,21 @@ impl RecordedFacts {
         let error = error.filter(|error| error.starts_with('{')).map(Into::into);
         let json = (facts.len() <= MAX_FACTS_BYTES).then(|| facts.into());
         let (text, tokens) = ((text_hash(text), text.len() as u64), tokens(facts));
-        Self { json, error, text, tokens, is_estimated: is_estimated(facts) }
+        Self {
+            json,
+            error,
+            text,
+            tokens,
+            is_estimated: is_estimated(facts),
+        }
     }
 }
 
 /// Input and output of the `usage` key.
 fn tokens(facts: &str) -> Option<u64> {
     let member = |text: &str, name: &str| -> Option<String> {
-        let mut members = walk::members(text).filter(|(key, _)| walk::string(key).as_deref() == Some(name));
+        let mut members =
+            walk::members(text).filter(|(key, _)| walk::string(key).as_deref() == Some(name));
         members.next().map(|(_, value)| value.to_owned())
     };
     let usage = member(facts, "usage")?;
@@ -51,8 +58,16 @@ fn tokens(facts: &str) -> Option<u64> {
 fn is_estimated(facts: &str) -> bool {
     // Most say so of nothing, and need not be parsed.
     let facts = facts.contains("true").then(|| Json::parse(facts)).flatten();
-    let of = |key: &str| facts.as_ref()?.get(key)?.get("estimated").map(|told| matches!(told, Json::Bool(true)));
-    ["usage", "late_usage"].into_iter().any(|key| of(key) == Some(true))
+    let of = |key: &str| {
+        facts
+            .as_ref()?
+            .get(key)?
+            .get("estimated")
+            .map(|told| matches!(told, Json::Bool(true)))
+    };
+    ["usage", "late_usage"]
+        .into_iter()
+        .any(|key| of(key) == Some(true))
 }
 
 #[cfg(test)]
@@ -62,11 +77,18 @@ mod tests {
     #[test]
     fn tokens_are_estimated_where_one_of_both_usages_says_so() {
         let facts = |usage: bool, late: bool| {
-            format!(r#"{{"cost_estimated":true,"usage":{{"estimated":{usage}}},"late_usage":{{"estimated": {late}}}}}"#)
+            format!(
+                r#"{{"cost_estimated":true,"usage":{{"estimated":{usage}}},"late_usage":{{"estimated": {late}}}}}"#
+            )
         };
-        assert!(!is_estimated(&facts(false, false)), "a cost by prices of counted tokens");
+        assert!(
+            !is_estimated(&facts(false, false)),
+            "a cost by prices of counted tokens"
+        );
         assert!(is_estimated(&facts(true, false)) && is_estimated(&facts(false, true)));
-        assert!(!is_estimated(r#"{"final_answer":"\"usage\":{\"estimated\":true}"}"#));
+        assert!(!is_estimated(
+            r#"{"final_answer":"\"usage\":{\"estimated\":true}"}"#
+        ));
     }
 
     #[test]

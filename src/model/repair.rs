@@ -59,50 +59,95 @@ impl<'a> Record<'a> {
             return whole;
         }
         let mut pieces = split(line, |_| false);
-        let Some(last) = pieces.pop() else { return whole };
+        let Some(last) = pieces.pop() else {
+            return whole;
+        };
         let read = Self::whole(line.get(last.from..last.to).unwrap_or_default());
-        let remarks = pieces.into_iter().flat_map(|piece| piece.remarks).chain(last.remarks).chain(read.remarks);
+        let remarks = pieces
+            .into_iter()
+            .flat_map(|piece| piece.remarks)
+            .chain(last.remarks)
+            .chain(read.remarks);
         // What is borrowed is the whole line.
-        Self { text: Cow::Owned(read.text.into_owned()), fate: read.fate, remarks: remarks.collect() }
+        Self {
+            text: Cow::Owned(read.text.into_owned()),
+            fate: read.fate,
+            remarks: remarks.collect(),
+        }
     }
 
     /// Reads a line as one record; never fails. A line that holds more or less than one record is unreadable.
     pub fn whole(line: &'a [u8]) -> Self {
-        let text = std::str::from_utf8(line).ok().filter(|text| !has_half_pair(text) && Json::is_json(text));
+        let text = std::str::from_utf8(line)
+            .ok()
+            .filter(|text| !has_half_pair(text) && Json::is_json(text));
         let object = |text: &str| text.trim_ascii_start().starts_with('{');
         if let Some(text) = text.filter(|text| object(text)) {
-            return Self { text: Cow::Borrowed(text), fate: Fate::Good, remarks: Vec::new() };
+            return Self {
+                text: Cow::Borrowed(text),
+                fate: Fate::Good,
+                remarks: Vec::new(),
+            };
         }
         let (fate, remarks) = match retreat(line, |text| Json::is_json(text) && object(text)) {
             Retreat::Repaired { text, repairs } => {
-                let remarks = repairs.iter().map(|what| (IssueKind::Repaired, (*what).to_owned())).collect();
-                return Self { text: Cow::Owned(text), fate: Fate::Repaired, remarks };
+                let remarks = repairs
+                    .iter()
+                    .map(|what| (IssueKind::Repaired, (*what).to_owned()))
+                    .collect();
+                return Self {
+                    text: Cow::Owned(text),
+                    fate: Fate::Repaired,
+                    remarks,
+                };
             }
             // Members are read one by one, whatever they hold.
             Retreat::Salvaged { .. } => (Fate::Good, Vec::new()),
-            Retreat::Foreign(what) => {
-                (Fate::Foreign, vec![(IssueKind::Foreign, format!("{what} where an object is expected"))])
-            }
-            Retreat::NotJson(why) => (Fate::Unreadable, vec![(IssueKind::NotJson, format!("not JSON: {why}"))]),
+            Retreat::Foreign(what) => (
+                Fate::Foreign,
+                vec![(
+                    IssueKind::Foreign,
+                    format!("{what} where an object is expected"),
+                )],
+            ),
+            Retreat::NotJson(why) => (
+                Fate::Unreadable,
+                vec![(IssueKind::NotJson, format!("not JSON: {why}"))],
+            ),
         };
-        Self { text: String::from_utf8_lossy(line), fate, remarks }
+        Self {
+            text: String::from_utf8_lossy(line),
+            fate,
+            remarks,
+        }
     }
 
     /// Reads a line and keeps its text.
     pub fn read(line: Vec<u8>) -> Record<'static> {
-        let Record { text, fate, remarks } = Record::of(&line);
+        let Record {
+            text,
+            fate,
+            remarks,
+        } = Record::of(&line);
         let text = match text {
             Cow::Owned(text) => text,
             // A borrowed text is the whole line.
             Cow::Borrowed(_) => String::from_utf8(line).unwrap_or_default(),
         };
-        Record { text: Cow::Owned(text), fate, remarks }
+        Record {
+            text: Cow::Owned(text),
+            fate,
+            remarks,
+        }
     }
 
     /// What was done to the line, in words; nothing where it is as written.
     pub fn repairs(&self) -> impl Iterator<Item = &str> {
         let repaired = |remark: &&Remark| remark.0 == IssueKind::Repaired;
-        self.remarks.iter().filter(repaired).map(|(_, what)| what.as_str())
+        self.remarks
+            .iter()
+            .filter(repaired)
+            .map(|(_, what)| what.as_str())
     }
 }
 
@@ -114,16 +159,27 @@ pub(crate) fn has_half_pair(text: &str) -> bool {
         u16::from_str_radix(digits, 16).ok()
     };
     let mut at = 0;
-    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memmem::find(rest, b"\\u")).map(|found| at + found)
+    while let Some(found) = bytes
+        .get(at..)
+        .and_then(|rest| memchr::memmem::find(rest, b"\\u"))
+        .map(|found| at + found)
     {
         at = found + 2;
         // Behind an odd number of backslashes it is text.
-        let before = bytes.get(..found).unwrap_or_default().iter().rev().take_while(|byte| **byte == b'\\').count();
+        let before = bytes
+            .get(..found)
+            .unwrap_or_default()
+            .iter()
+            .rev()
+            .take_while(|byte| **byte == b'\\')
+            .count();
         if before % 2 == 1 {
             continue;
         }
         match unit(found) {
-            Some(0xD800..=0xDBFF) if matches!(unit(found + 6), Some(0xDC00..=0xDFFF)) => at = found + 12,
+            Some(0xD800..=0xDBFF) if matches!(unit(found + 6), Some(0xDC00..=0xDFFF)) => {
+                at = found + 12
+            }
             Some(0xD800..=0xDFFF) => return true,
             _ => {}
         }
@@ -134,22 +190,43 @@ pub(crate) fn has_half_pair(text: &str) -> bool {
 /// Reads one object by `parse`, strictly first and then in retreat; never fails.
 ///
 /// The result is `None` where nothing of it can be used. The remarks say what was done.
-pub(crate) fn read_object<T>(line: &[u8], mut parse: impl FnMut(&str) -> Option<T>) -> (Option<T>, Fate, Vec<Remark>) {
+pub(crate) fn read_object<T>(
+    line: &[u8],
+    mut parse: impl FnMut(&str) -> Option<T>,
+) -> (Option<T>, Fate, Vec<Remark>) {
     if let Some(read) = std::str::from_utf8(line).ok().and_then(&mut parse) {
         return (Some(read), Fate::Good, Vec::new());
     }
     let (text, remarks): (String, Vec<Remark>) = match retreat(line, |text| parse(text).is_some()) {
-        Retreat::Repaired { text, repairs } => {
-            (text, repairs.iter().map(|what| (IssueKind::Repaired, (*what).to_owned())).collect())
-        }
-        Retreat::Salvaged { text, lost } => {
-            (text, lost.iter().map(|name| (IssueKind::Field, format!("field {name} cannot be read"))).collect())
-        }
+        Retreat::Repaired { text, repairs } => (
+            text,
+            repairs
+                .iter()
+                .map(|what| (IssueKind::Repaired, (*what).to_owned()))
+                .collect(),
+        ),
+        Retreat::Salvaged { text, lost } => (
+            text,
+            lost.iter()
+                .map(|name| (IssueKind::Field, format!("field {name} cannot be read")))
+                .collect(),
+        ),
         Retreat::Foreign(what) => {
-            return (None, Fate::Foreign, vec![(IssueKind::Foreign, format!("{what} where an object is expected"))]);
+            return (
+                None,
+                Fate::Foreign,
+                vec![(
+                    IssueKind::Foreign,
+                    format!("{what} where an object is expected"),
+                )],
+            );
         }
         Retreat::NotJson(why) => {
-            return (None, Fate::Unreadable, vec![(IssueKind::NotJson, format!("not JSON: {why}"))]);
+            return (
+                None,
+                Fate::Unreadable,
+                vec![(IssueKind::NotJson, format!("not JSON: {why}"))],
+            );
         }
     };
     (parse(&text), Fate::Repaired, remarks)
@@ -186,7 +263,9 @@ pub fn retreat(line: &[u8], mut accepts: impl FnMut(&str) -> bool) -> Retreat {
 /// The parser's words, with the place inside the text rather than the line number of a text that is one line.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    let words = text.rsplit_once(" at line ").map_or(text.as_str(), |(words, _)| words);
+    let words = text
+        .rsplit_once(" at line ")
+        .map_or(text.as_str(), |(words, _)| words);
     match error.line() {
         0 | 1 => format!("{words} at byte {} of the line", error.column()),
         line => format!("{words} at line {line}, byte {}", error.column()),
@@ -202,7 +281,9 @@ fn salvage(text: &str, mut accepts: impl FnMut(&str) -> bool) -> Retreat {
     let mut kept: BTreeMap<String, &str> = BTreeMap::new();
     let mut lost = Vec::new();
     for (key, value) in members {
-        let Ok(name) = serde_json::to_string(&key.0) else { continue };
+        let Ok(name) = serde_json::to_string(&key.0) else {
+            continue;
+        };
         if !accepts(&format!("{{{name}:{}}}", value.get())) {
             lost.push(key.0.into_owned());
             continue;
@@ -211,8 +292,14 @@ fn salvage(text: &str, mut accepts: impl FnMut(&str) -> bool) -> Retreat {
             lost.push(format!("{} (repeated; the last one counts)", key.0));
         }
     }
-    let body: Vec<String> = kept.iter().map(|(name, value)| format!("{name}:{value}")).collect();
-    Retreat::Salvaged { text: format!("{{{}}}", body.join(",")), lost }
+    let body: Vec<String> = kept
+        .iter()
+        .map(|(name, value)| format!("{name}:{value}"))
+        .collect();
+    Retreat::Salvaged {
+        text: format!("{{{}}}", body.join(",")),
+        lost,
+    }
 }
 
 /// A copy of `line` in which what Python and accidents leave behind is valid JSON.
@@ -224,7 +311,10 @@ pub fn repair(line: &[u8]) -> (String, Vec<&'static str>) {
     if matches!(text, std::borrow::Cow::Owned(_)) {
         repairs.push("bytes that are not UTF-8 shown as U+FFFD");
     }
-    let text = text.strip_prefix('\u{feff}').inspect(|_| repairs.push("a byte order mark left out")).unwrap_or(&text);
+    let text = text
+        .strip_prefix('\u{feff}')
+        .inspect(|_| repairs.push("a byte order mark left out"))
+        .unwrap_or(&text);
     let mut note = |what| {
         if !repairs.contains(&what) {
             repairs.push(what);
@@ -233,12 +323,20 @@ pub fn repair(line: &[u8]) -> (String, Vec<&'static str>) {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
     let mut in_string = false;
-    while let Some(at) = rest
-        .find(|c: char| if in_string { c == '"' || c == '\\' || c < ' ' } else { matches!(c, '"' | 'N' | 'I' | '-') })
-    {
+    while let Some(at) = rest.find(|c: char| {
+        if in_string {
+            c == '"' || c == '\\' || c < ' '
+        } else {
+            matches!(c, '"' | 'N' | 'I' | '-')
+        }
+    }) {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
-        let taken = if in_string { inside(from, &mut out, &mut note) } else { outside(from, &mut out, &mut note) };
+        let taken = if in_string {
+            inside(from, &mut out, &mut note)
+        } else {
+            outside(from, &mut out, &mut note)
+        };
         if from.starts_with('"') {
             in_string = !in_string;
         }
@@ -320,15 +418,22 @@ mod tests {
 
     #[test]
     fn python_numbers_become_text_and_strings_stay() {
-        let (text, repairs) = repair(br#"{"a": NaN, "b": [-Infinity, Infinity, -1], "NaN": "NaN \" Infinity"}"#);
-        assert_eq!(text, r#"{"a": "NaN", "b": ["-Infinity", "Infinity", -1], "NaN": "NaN \" Infinity"}"#);
+        let (text, repairs) =
+            repair(br#"{"a": NaN, "b": [-Infinity, Infinity, -1], "NaN": "NaN \" Infinity"}"#);
+        assert_eq!(
+            text,
+            r#"{"a": "NaN", "b": ["-Infinity", "Infinity", -1], "NaN": "NaN \" Infinity"}"#
+        );
         assert_eq!(repairs.len(), 1);
     }
 
     #[test]
     fn half_pairs_controls_and_bad_bytes() {
         let (text, repairs) = repair(b"{\"a\": \"\\ud83d x \\ud83d\\ude00 \t \xff\"}");
-        assert_eq!(text, "{\"a\": \"\\ufffd x \\ud83d\\ude00 \\u0009 \u{fffd}\"}");
+        assert_eq!(
+            text,
+            "{\"a\": \"\\ufffd x \\ud83d\\ude00 \\u0009 \u{fffd}\"}"
+        );
         assert_eq!(repairs.len(), 3);
         assert!(valid(&text));
     }
@@ -337,16 +442,27 @@ mod tests {
     fn each_retreat_is_named() {
         assert_eq!(retreat(b"[1, 2]", valid), Retreat::Foreign("an array"));
         assert!(matches!(retreat(b"{\"a\": ", valid), Retreat::NotJson(_)));
-        assert!(matches!(retreat(b"{\"a\": NaN}", valid), Retreat::Repaired { .. }));
+        assert!(matches!(
+            retreat(b"{\"a\": NaN}", valid),
+            Retreat::Repaired { .. }
+        ));
         let out_of_range = retreat(b"{\"a\": 1e999, \"b\": 2}", valid);
-        assert_eq!(out_of_range, Retreat::Salvaged { text: "{\"b\":2}".to_owned(), lost: vec!["a".to_owned()] });
+        assert_eq!(
+            out_of_range,
+            Retreat::Salvaged {
+                text: "{\"b\":2}".to_owned(),
+                lost: vec!["a".to_owned()]
+            }
+        );
     }
 
     #[test]
     fn of_a_repeated_field_the_last_counts_however_many_there_are() {
         let many: String = (0..100_000).map(|n| format!("\"k{n}\":0,")).collect();
         let line = format!("{{{many}\"a\":1e999,\"b\":1,\"b\":2}}");
-        let Retreat::Salvaged { text, lost } = retreat(line.as_bytes(), valid) else { panic!("not salvaged") };
+        let Retreat::Salvaged { text, lost } = retreat(line.as_bytes(), valid) else {
+            panic!("not salvaged")
+        };
         assert!(text.contains("\"b\":2") && !text.contains("\"b\":1"));
         assert_eq!(lost, ["a", "b (repeated; the last one counts)"]);
     }

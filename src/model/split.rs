@@ -32,7 +32,11 @@ pub struct Piece {
 /// `is_record` tells by its members whether an object that stands where a value is expected is a record.
 pub fn split(line: &[u8], is_record: impl Fn(&str) -> bool) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
-    let mut search = Search { line, budget: line.len().saturating_mul(BUDGET).max(MIN_BUDGET), is_record };
+    let mut search = Search {
+        line,
+        budget: line.len().saturating_mul(BUDGET).max(MIN_BUDGET),
+        is_record,
+    };
     let mut at = 0;
     while let Some((from, to)) = search.next_from(at) {
         let mut remarks = Vec::new();
@@ -53,7 +57,10 @@ pub fn split(line: &[u8], is_record: impl Fn(&str) -> bool) -> Vec<Piece> {
         } else {
             ""
         };
-        first.remarks.push((IssueKind::Joined, format!("this line holds {count} complete records{how}")));
+        first.remarks.push((
+            IssueKind::Joined,
+            format!("this line holds {count} complete records{how}"),
+        ));
     }
     if let (Some(last), Some(torn)) = (pieces.last_mut(), Torn::of(line.get(at..))) {
         last.remarks.push((IssueKind::Torn, torn.behind()));
@@ -72,23 +79,37 @@ impl Torn {
     fn of(bytes: Option<&[u8]>) -> Option<Self> {
         let bytes = bytes?;
         let rest = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
-        let are_nul = rest.iter().all(|byte| *byte == 0 || byte.is_ascii_whitespace());
-        (!rest.trim_ascii().is_empty()).then_some(Self { bytes: bytes.len(), are_nul })
+        let are_nul = rest
+            .iter()
+            .all(|byte| *byte == 0 || byte.is_ascii_whitespace());
+        (!rest.trim_ascii().is_empty()).then_some(Self {
+            bytes: bytes.len(),
+            are_nul,
+        })
     }
 
     fn before(&self) -> String {
         match (self.are_nul, self.bytes) {
             (true, bytes) => format!("{bytes} NUL bytes come before this record on the same line"),
-            (false, 1) => "1 byte of a torn record comes before this one on the same line".to_owned(),
-            (false, bytes) => format!("{bytes} bytes of a torn record come before this one on the same line"),
+            (false, 1) => {
+                "1 byte of a torn record comes before this one on the same line".to_owned()
+            }
+            (false, bytes) => {
+                format!("{bytes} bytes of a torn record come before this one on the same line")
+            }
         }
     }
 
     fn behind(&self) -> String {
         match (self.are_nul, self.bytes) {
             (true, bytes) => format!("{bytes} NUL bytes follow this record on the same line"),
-            (false, 1) => "1 byte that forms no complete record follows this record on the same line".to_owned(),
-            (false, bytes) => format!("{bytes} bytes that form no complete record follow this record on the same line"),
+            (false, 1) => {
+                "1 byte that forms no complete record follows this record on the same line"
+                    .to_owned()
+            }
+            (false, bytes) => format!(
+                "{bytes} bytes that form no complete record follow this record on the same line"
+            ),
         }
     }
 }
@@ -103,9 +124,15 @@ struct Search<'a, F> {
 impl<F: Fn(&str) -> bool> Search<'_, F> {
     /// The first complete record that begins at `start` or behind it, and where it ends.
     fn next_from(&mut self, start: usize) -> Option<(usize, usize)> {
-        let (line, blank) = (self.line, |byte: &u8| *byte == 0 || byte.is_ascii_whitespace());
+        let (line, blank) = (self.line, |byte: &u8| {
+            *byte == 0 || byte.is_ascii_whitespace()
+        });
         let mark = "\u{feff}".as_bytes();
-        let start = if line.get(start..)?.starts_with(mark) { start + mark.len() } else { start };
+        let start = if line.get(start..)?.starts_with(mark) {
+            start + mark.len()
+        } else {
+            start
+        };
         let start = start + line.get(start..)?.iter().position(|byte| !blank(byte))?;
         if line.get(start) == Some(&b'{')
             && let Some((end, _)) = self.object_at(start)
@@ -137,11 +164,15 @@ impl<F: Fn(&str) -> bool> Search<'_, F> {
         let end = self.end_of(start)?;
         let bytes = self.line.get(start..end)?;
         self.budget = self.budget.checked_sub(bytes.len())?;
-        match std::str::from_utf8(bytes).ok().filter(|text| Json::is_json(text)) {
+        match std::str::from_utf8(bytes)
+            .ok()
+            .filter(|text| Json::is_json(text))
+        {
             Some(text) => Some((end, (self.is_record)(text))),
             None => {
                 let (text, repairs) = repair(bytes);
-                (!repairs.is_empty() && Json::is_json(&text)).then(|| (end, (self.is_record)(&text)))
+                (!repairs.is_empty() && Json::is_json(&text))
+                    .then(|| (end, (self.is_record)(&text)))
             }
         }
     }
@@ -172,7 +203,9 @@ impl<F: Fn(&str) -> bool> Search<'_, F> {
     /// Whether a record behind a stub may end there. What closes or goes on with something else makes it a part of that.
     fn may_end_at(&self, end: usize) -> bool {
         let rest = self.line.get(end..).unwrap_or_default();
-        rest.iter().find(|byte| !byte.is_ascii_whitespace()).is_none_or(|byte| matches!(byte, b'{' | 0))
+        rest.iter()
+            .find(|byte| !byte.is_ascii_whitespace())
+            .is_none_or(|byte| matches!(byte, b'{' | 0))
     }
 }
 
@@ -225,12 +258,16 @@ mod tests {
 
     fn texts(line: &str) -> Vec<&str> {
         let is_record = |text: &str| text.starts_with("{\"type\"") && text.contains("\"uuid\"");
-        split(line.as_bytes(), is_record).iter().map(|piece| &line[piece.from..piece.to]).collect()
+        split(line.as_bytes(), is_record)
+            .iter()
+            .map(|piece| &line[piece.from..piece.to])
+            .collect()
     }
 
     #[test]
     fn the_complete_record_is_found_wherever_the_one_before_it_is_torn() {
-        let whole = r#"{"type":"assistant","message":{"content":[{"text":"a {\"b\":1}"}]},"uuid":"1"}"#;
+        let whole =
+            r#"{"type":"assistant","message":{"content":[{"text":"a {\"b\":1}"}]},"uuid":"1"}"#;
         let stubs = [
             r#"{"type":"assi"#,
             r#"{"type":"pr-link","sessionId":"x","prNu"#,
@@ -250,7 +287,11 @@ mod tests {
         ];
         for stub in stubs {
             assert_eq!(texts(&format!("{stub}{whole}")), [whole], "{stub}");
-            assert_eq!(texts(&format!("{whole}{stub}{whole}")), [whole, whole], "{stub}");
+            assert_eq!(
+                texts(&format!("{whole}{stub}{whole}")),
+                [whole, whole],
+                "{stub}"
+            );
         }
     }
 
@@ -281,8 +322,14 @@ mod tests {
         assert_eq!(
             remarks,
             [
-                (IssueKind::Joined, "this line holds 3 complete records".to_owned()),
-                (IssueKind::Torn, "2 NUL bytes follow this record on the same line".to_owned()),
+                (
+                    IssueKind::Joined,
+                    "this line holds 3 complete records".to_owned()
+                ),
+                (
+                    IssueKind::Torn,
+                    "2 NUL bytes follow this record on the same line".to_owned()
+                ),
             ]
         );
     }
@@ -290,7 +337,11 @@ mod tests {
     #[test]
     fn garbage_behind_a_complete_record_leaves_it_complete() {
         for garbage in ["}", ",", "xy", "{\"b\":", "\0", "null"] {
-            assert_eq!(texts(&format!("{{\"a\":1}}{garbage}")), ["{\"a\":1}"], "{garbage}");
+            assert_eq!(
+                texts(&format!("{{\"a\":1}}{garbage}")),
+                ["{\"a\":1}"],
+                "{garbage}"
+            );
         }
     }
 

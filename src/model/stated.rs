@@ -48,7 +48,12 @@ pub struct Source {
 impl Source {
     /// A field of `manifest.json`.
     pub fn manifest(field: &'static str) -> Self {
-        Self { who: "the manifest", file: "manifest.json", line: None, field: field.into() }
+        Self {
+            who: "the manifest",
+            file: "manifest.json",
+            line: None,
+            field: field.into(),
+        }
     }
 }
 
@@ -59,7 +64,11 @@ impl fmt::Display for Source {
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
-        let gap = if self.file.is_empty() || self.field.is_empty() { "" } else { " " };
+        let gap = if self.file.is_empty() || self.field.is_empty() {
+            ""
+        } else {
+            " "
+        };
         write!(f, "{gap}{}", self.field)
     }
 }
@@ -78,12 +87,20 @@ pub struct Statement {
 impl Statement {
     /// A statement of a number.
     pub fn number(fact: Fact, number: f64, source: Source) -> Self {
-        Self { fact, said: Said::Number(number), source }
+        Self {
+            fact,
+            said: Said::Number(number),
+            source,
+        }
     }
 
     /// A statement of a text.
     pub fn text(fact: Fact, text: impl Into<Box<str>>, source: Source) -> Self {
-        Self { fact, said: Said::Text(text.into()), source }
+        Self {
+            fact,
+            said: Said::Text(text.into()),
+            source,
+        }
     }
 }
 
@@ -112,12 +129,19 @@ impl<T> Agreement<T> {
     pub fn of(stated: Vec<Stated<T>>, is_same: impl Fn(&T, &T) -> bool) -> Self {
         let mut rest = stated.as_slice();
         while let Some((first, others)) = rest.split_first() {
-            if others.iter().any(|other| !is_same(&first.value, &other.value)) {
+            if others
+                .iter()
+                .any(|other| !is_same(&first.value, &other.value))
+            {
                 return Self::Disputed(stated);
             }
             rest = others;
         }
-        if stated.is_empty() { Self::Unknown } else { Self::Agreed(stated) }
+        if stated.is_empty() {
+            Self::Unknown
+        } else {
+            Self::Agreed(stated)
+        }
     }
 
     /// The value that all records agree on.
@@ -143,7 +167,10 @@ impl<T> Agreement<T> {
 }
 
 /// The statements with the values that differ, in order of appearance, each with all who state it.
-pub fn by_value<T>(stated: &[Stated<T>], is_same: impl Fn(&T, &T) -> bool) -> Vec<(&T, Vec<&Source>)> {
+pub fn by_value<T>(
+    stated: &[Stated<T>],
+    is_same: impl Fn(&T, &T) -> bool,
+) -> Vec<(&T, Vec<&Source>)> {
     let mut found: Vec<(&T, Vec<&Source>)> = Vec::new();
     for Stated { value, source } in stated {
         match found.iter_mut().find(|(known, _)| is_same(known, value)) {
@@ -159,7 +186,13 @@ mod tests {
     use super::*;
 
     fn stated(values: &[i64]) -> Vec<Stated<i64>> {
-        values.iter().map(|value| Stated { value: *value, source: Source::manifest("/x") }).collect()
+        values
+            .iter()
+            .map(|value| Stated {
+                value: *value,
+                source: Source::manifest("/x"),
+            })
+            .collect()
     }
 
     #[test]
@@ -168,17 +201,32 @@ mod tests {
         assert_eq!(of(&[]), Agreement::Unknown);
         assert_eq!(of(&[6, 6]).agreed(), Some(&6));
         let disputed = of(&[6, 6, 60]);
-        assert_eq!((disputed.agreed(), disputed.disputed().map(<[_]>::len)), (None, Some(3)));
+        assert_eq!(
+            (disputed.agreed(), disputed.disputed().map(<[_]>::len)),
+            (None, Some(3))
+        );
         let near = Agreement::of(stated(&[1, 2, 3]), |a: &i64, b: &i64| (a - b).abs() <= 1);
-        assert!(near.disputed().is_some(), "1 and 3 are too far apart, whatever lies between");
+        assert!(
+            near.disputed().is_some(),
+            "1 and 3 are too far apart, whatever lies between"
+        );
     }
 
     #[test]
     fn a_place_names_file_line_and_field() {
-        let source =
-            Source { who: "the END event", file: "events.jsonl", line: Some(38), field: "/payload/stop".into() };
+        let source = Source {
+            who: "the END event",
+            file: "events.jsonl",
+            line: Some(38),
+            field: "/payload/stop".into(),
+        };
         assert_eq!(source.to_string(), "events.jsonl:38 /payload/stop");
-        let only = Source { who: "the log", file: "", line: None, field: "limit.reason".into() };
+        let only = Source {
+            who: "the log",
+            file: "",
+            line: None,
+            field: "limit.reason".into(),
+        };
         assert_eq!(only.to_string(), "limit.reason");
     }
 }

@@ -108,7 +108,12 @@ impl Usage {
 
     /// What nothing took.
     pub fn of_nothing() -> Self {
-        Self { input: Some(0), cached: Some(0), output: Some(0), reasoning: Some(0) }
+        Self {
+            input: Some(0),
+            cached: Some(0),
+            output: Some(0),
+            reasoning: Some(0),
+        }
     }
 
     /// These and those of a reply of which only the sums are known.
@@ -124,7 +129,8 @@ impl Usage {
     /// What is left without `part`, as far as both are known.
     #[must_use]
     pub fn less(self, part: Self) -> Self {
-        let less = |all: Option<u64>, part: Option<u64>| Some(all?.saturating_sub(part.unwrap_or(0)));
+        let less =
+            |all: Option<u64>, part: Option<u64>| Some(all?.saturating_sub(part.unwrap_or(0)));
         Self {
             input: less(self.input, part.input),
             cached: less(self.cached, part.cached),
@@ -235,14 +241,20 @@ impl Outcome<'_> {
 
     /// Whether a result with this status is that of a call that failed.
     pub fn is_failure(status: &str) -> bool {
-        matches!(status, "error" | "failed" | "denied" | "timed_out" | "cancelled")
+        matches!(
+            status,
+            "error" | "failed" | "denied" | "timed_out" | "cancelled"
+        )
     }
 }
 
 impl Invocation<'_> {
     /// Whether it says that the call failed or was not made.
     pub fn has_failed(&self) -> bool {
-        matches!(self.status.as_deref(), Some("error" | "timed_out" | "cancelled" | "skipped"))
+        matches!(
+            self.status.as_deref(),
+            Some("error" | "timed_out" | "cancelled" | "skipped")
+        )
     }
 }
 
@@ -391,7 +403,8 @@ impl<'a> Value<'a> {
 
     /// A string as its text, anything else as JSON.
     pub fn plain(self) -> Cow<'a, str> {
-        self.string().unwrap_or_else(|| Cow::Owned(self.json().to_string()))
+        self.string()
+            .unwrap_or_else(|| Cow::Owned(self.json().to_string()))
     }
 
     /// Whether it is an object.
@@ -412,7 +425,10 @@ impl<'a> Value<'a> {
     /// The value of a member of an object; the last one where the key repeats.
     pub(crate) fn get(self, key: &str) -> Option<&'a str> {
         let named = |(name, _): &(&str, &str)| walk::string(name).is_some_and(|name| name == key);
-        walk::members(self.text).filter(named).last().map(|(_, value)| value)
+        walk::members(self.text)
+            .filter(named)
+            .last()
+            .map(|(_, value)| value)
     }
 }
 
@@ -430,13 +446,20 @@ pub struct Pointer {
 impl Pointer {
     /// A place outside of lists.
     pub fn new(list: &'static str) -> Self {
-        Self { list, index: None, member: "" }
+        Self {
+            list,
+            index: None,
+            member: "",
+        }
     }
 
     /// The item of this list at `index`.
     #[must_use]
     pub fn item(self, index: usize) -> Self {
-        Self { index: Some(index), ..self }
+        Self {
+            index: Some(index),
+            ..self
+        }
     }
 
     /// A member of this item.
@@ -472,7 +495,10 @@ impl<T> List<T> {
 
 impl<T> Default for List<T> {
     fn default() -> Self {
-        Self { items: Vec::new(), total: 0 }
+        Self {
+            items: Vec::new(),
+            total: 0,
+        }
     }
 }
 
@@ -488,7 +514,10 @@ impl<T> FromIterator<T> for List<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let mut items = items.into_iter();
         let kept: Vec<T> = items.by_ref().take(MAX_ITEMS).collect();
-        Self { total: kept.len() + items.count(), items: kept }
+        Self {
+            total: kept.len() + items.count(),
+            items: kept,
+        }
     }
 }
 
@@ -509,7 +538,10 @@ impl<'a> Changes<'a> {
     /// The changed keys, in the order of the record.
     pub fn iter(self) -> impl Iterator<Item = Change<'a>> {
         let key = |key| walk::string(key).unwrap_or(Cow::Borrowed(key));
-        walk::members(self.0.text).map(move |(name, text)| Change { key: key(name), text })
+        walk::members(self.0.text).map(move |(name, text)| Change {
+            key: key(name),
+            text,
+        })
     }
 }
 
@@ -530,6 +562,10 @@ impl<'a> Change<'a> {
     }
 
     fn side(&self, name: &str) -> Option<&'a str> {
-        Value { text: self.text, at: Pointer::default() }.get(name)
+        Value {
+            text: self.text,
+            at: Pointer::default(),
+        }
+        .get(name)
     }
 }

@@ -38,7 +38,28 @@ pub fn parse_ts(text: &str) -> Option<Stamp> {
 /// Reads `YYYY-MM-DDTHH:MM:SS`, an optional fraction, and `Z`, `±HH:MM` or nothing. `None` means "ask the other".
 fn common(bytes: &[u8]) -> Option<Stamp> {
     let (head, tail) = bytes.split_first_chunk::<19>()?;
-    let &[y1, y2, y3, y4, b'-', o1, o2, b'-', d1, d2, b'T' | b' ', h1, h2, b':', m1, m2, b':', s1, s2] = head else {
+    let &[
+        y1,
+        y2,
+        y3,
+        y4,
+        b'-',
+        o1,
+        o2,
+        b'-',
+        d1,
+        d2,
+        b'T' | b' ',
+        h1,
+        h2,
+        b':',
+        m1,
+        m2,
+        b':',
+        s1,
+        s2,
+    ] = head
+    else {
         return None;
     };
     let year = two(y1, y2)? * 100 + two(y3, y4)?;
@@ -61,16 +82,26 @@ fn common(bytes: &[u8]) -> Option<Stamp> {
         }
         _ => return None,
     };
-    let seconds = days_since_epoch(year, month, day)? * 86_400 + hour * 3600 + minute * 60 + second - offset;
-    Some(Stamp { micros: seconds * MICROS + fraction, zoned })
+    let seconds =
+        days_since_epoch(year, month, day)? * 86_400 + hour * 3600 + minute * 60 + second - offset;
+    Some(Stamp {
+        micros: seconds * MICROS + fraction,
+        zoned,
+    })
 }
 
 /// A moment in microseconds since the epoch as RFC 3339 in UTC; `None` outside the years from 0 to 9999.
 pub fn rfc3339(micros: i64) -> Option<String> {
     let (seconds, fraction) = (micros.div_euclid(MICROS), micros.rem_euclid(MICROS));
-    let (hour, minute, second) =
-        (seconds.rem_euclid(86_400) / 3600, seconds.rem_euclid(3600) / 60, seconds.rem_euclid(60));
-    Some(format!("{}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z", day(micros)?))
+    let (hour, minute, second) = (
+        seconds.rem_euclid(86_400) / 3600,
+        seconds.rem_euclid(3600) / 60,
+        seconds.rem_euclid(60),
+    );
+    Some(format!(
+        "{}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z",
+        day(micros)?
+    ))
 }
 
 /// The day of a moment in UTC: `2026-02-22`; `None` outside the years from 0 to 9999.
@@ -82,9 +113,15 @@ pub fn day(micros: i64) -> Option<String> {
     let of_year = of_century - (365 * year + year / 4 - year / 100);
     let month = (5 * of_year + 2) / 153;
     let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let (month, next) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
     let year = century * 400 + year + next;
-    (0..=9999).contains(&year).then(|| format!("{year:04}-{month:02}-{day:02}"))
+    (0..=9999)
+        .contains(&year)
+        .then(|| format!("{year:04}-{month:02}-{day:02}"))
 }
 
 /// Reads `.ffffff` of one to nine digits as microseconds, and gives back what follows it.
@@ -97,12 +134,20 @@ fn fraction(bytes: &[u8]) -> Option<(i64, &[u8])> {
         return None;
     }
     let (digits, tail) = rest.split_at_checked(len)?;
-    let padded = digits.iter().copied().chain(std::iter::repeat(b'0')).take(6);
-    Some((padded.fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0')), tail))
+    let padded = digits
+        .iter()
+        .copied()
+        .chain(std::iter::repeat(b'0'))
+        .take(6);
+    Some((
+        padded.fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0')),
+        tail,
+    ))
 }
 
 fn two(tens: u8, ones: u8) -> Option<i64> {
-    (tens.is_ascii_digit() && ones.is_ascii_digit()).then(|| i64::from(tens - b'0') * 10 + i64::from(ones - b'0'))
+    (tens.is_ascii_digit() && ones.is_ascii_digit())
+        .then(|| i64::from(tens - b'0') * 10 + i64::from(ones - b'0'))
 }
 
 /// Days from 1970-01-01 in the proleptic Gregorian calendar; `None` where the month has no such day.
@@ -141,14 +186,26 @@ fn spelled(text: &str) -> Option<Stamp> {
         Ok(at) => (at, true),
         // A civil time would swallow a zone that the first reading refused, so a text that names one ends here.
         Err(_) if names_zone(text) => return None,
-        Err(_) => (text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp(), false),
+        Err(_) => (
+            text.parse::<DateTime>()
+                .ok()?
+                .to_zoned(TimeZone::UTC)
+                .ok()?
+                .timestamp(),
+            false,
+        ),
     };
     let micros = at.as_nanosecond().div_euclid(1000);
-    Some(Stamp { micros: i64::try_from(micros).ok()?, zoned })
+    Some(Stamp {
+        micros: i64::try_from(micros).ok()?,
+        zoned,
+    })
 }
 
 fn names_zone(text: &str) -> bool {
-    let clock = text.split_once(['T', 't', ' ']).map_or("", |(_, clock)| clock);
+    let clock = text
+        .split_once(['T', 't', ' '])
+        .map_or("", |(_, clock)| clock);
     clock.contains(['Z', 'z', '+', '-', '['])
 }
 
@@ -159,22 +216,45 @@ mod tests {
     use super::*;
 
     fn zoned(micros: i64) -> Option<Stamp> {
-        Some(Stamp { micros, zoned: true })
+        Some(Stamp {
+            micros,
+            zoned: true,
+        })
     }
 
     #[test]
     fn what_python_writes() {
         assert_eq!(parse_ts("1970-01-01T00:00:00+00:00"), zoned(0));
-        assert_eq!(parse_ts("2026-02-22T04:41:38.940343+00:00"), zoned(1_771_735_298_940_343));
-        assert_eq!(parse_ts("2026-02-22T04:41:38.940343Z"), zoned(1_771_735_298_940_343));
-        assert_eq!(parse_ts("2026-02-22T05:41:38.940343+01:00"), zoned(1_771_735_298_940_343));
-        assert_eq!(parse_ts("2026-02-21T23:11:38.940343-05:30"), zoned(1_771_735_298_940_343));
-        assert_eq!(parse_ts(" 2026-02-22T04:41:38Z\n"), zoned(1_771_735_298_000_000));
+        assert_eq!(
+            parse_ts("2026-02-22T04:41:38.940343+00:00"),
+            zoned(1_771_735_298_940_343)
+        );
+        assert_eq!(
+            parse_ts("2026-02-22T04:41:38.940343Z"),
+            zoned(1_771_735_298_940_343)
+        );
+        assert_eq!(
+            parse_ts("2026-02-22T05:41:38.940343+01:00"),
+            zoned(1_771_735_298_940_343)
+        );
+        assert_eq!(
+            parse_ts("2026-02-21T23:11:38.940343-05:30"),
+            zoned(1_771_735_298_940_343)
+        );
+        assert_eq!(
+            parse_ts(" 2026-02-22T04:41:38Z\n"),
+            zoned(1_771_735_298_000_000)
+        );
     }
 
     #[test]
     fn a_time_without_offset_is_flagged() {
-        let stamp = |micros| Some(Stamp { micros, zoned: false });
+        let stamp = |micros| {
+            Some(Stamp {
+                micros,
+                zoned: false,
+            })
+        };
         assert_eq!(parse_ts("1970-01-01T00:00:01"), stamp(1_000_000));
         assert_eq!(parse_ts("1970-01-01 00:00:00.5"), stamp(500_000));
         assert_eq!(parse_ts("1970-01-02"), stamp(86_400_000_000));
@@ -196,7 +276,10 @@ mod tests {
         assert!(parse_ts("2000-02-29T00:00:00Z").is_some());
         assert_eq!(parse_ts("1900-02-29T00:00:00Z"), None);
         assert_eq!(parse_ts("2023-02-29T00:00:00Z"), None);
-        assert_eq!(parse_ts("2016-12-31T23:59:60Z"), parse_ts("2016-12-31T23:59:59Z"));
+        assert_eq!(
+            parse_ts("2016-12-31T23:59:60Z"),
+            parse_ts("2016-12-31T23:59:59Z")
+        );
     }
 
     #[test]
@@ -228,9 +311,18 @@ mod tests {
 
     #[test]
     fn other_spellings_go_through_jiff() {
-        assert_eq!(parse_ts("20260222T044138.940343Z"), zoned(1_771_735_298_940_343));
-        assert_eq!(parse_ts("2026-02-22t04:41:38.940343z"), zoned(1_771_735_298_940_343));
-        assert_eq!(parse_ts("2026-02-22T04:41:38.940343+0000"), zoned(1_771_735_298_940_343));
+        assert_eq!(
+            parse_ts("20260222T044138.940343Z"),
+            zoned(1_771_735_298_940_343)
+        );
+        assert_eq!(
+            parse_ts("2026-02-22t04:41:38.940343z"),
+            zoned(1_771_735_298_940_343)
+        );
+        assert_eq!(
+            parse_ts("2026-02-22T04:41:38.940343+0000"),
+            zoned(1_771_735_298_940_343)
+        );
     }
 
     proptest! {

@@ -44,7 +44,9 @@ impl AppState {
     /// State for a library served under the name `host`; `stopping` ends all streams when it turns true.
     pub fn new(library: Arc<Library>, host: &str, stopping: watch::Receiver<bool>) -> Self {
         // A start is told apart by its time; nobody has to guess or keep it secret.
-        let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let started = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
         let boot = format!("{:x}", started.as_nanos());
         let sweeps = Arc::new(jobs::Jobs::new(stopping.clone()));
         let searches = Arc::new(jobs::Jobs::new(stopping.clone()));
@@ -54,7 +56,20 @@ impl AppState {
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
         let lists = Arc::default();
-        Self { library, boot, host, zone, sweeps, searches, downloads, wakes, walks, streams, lists, stopping }
+        Self {
+            library,
+            boot,
+            host,
+            zone,
+            sweeps,
+            searches,
+            downloads,
+            wakes,
+            walks,
+            streams,
+            lists,
+            stopping,
+        }
     }
 
     /// Waits until all lines of a run may be read for an answer; what is returned is kept until they are.

@@ -64,7 +64,9 @@ pub(crate) static ASSETS: &[Asset] = &[
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     // One version for the set, because the files belong together.
     let mut hash = DefaultHasher::new();
-    ASSETS.iter().for_each(|asset| hash.write(asset.text.as_bytes()));
+    ASSETS
+        .iter()
+        .for_each(|asset| hash.write(asset.text.as_bytes()));
     format!("{:016x}", hash.finish())
 });
 

@@ -27,7 +27,12 @@ pub(crate) async fn body(
     let (sender, receiver) = mpsc::channel(PIECES);
     tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        let mut out = io::BufWriter::with_capacity(PIECE_BYTES, Pieces { sender: sender.clone() });
+        let mut out = io::BufWriter::with_capacity(
+            PIECE_BYTES,
+            Pieces {
+                sender: sender.clone(),
+            },
+        );
         if let Err(error) = write(&mut out).and_then(|()| out.flush()) {
             // Whoever left needs not be told.
             let _ = sender.blocking_send(Err(error));
@@ -46,7 +51,8 @@ impl Write for Pieces {
         // A long line comes past the buffer in one write; sent as one piece, each that waits would hold all of it.
         let piece = bytes.get(..PIECE_BYTES).unwrap_or(bytes);
         let sent = self.sender.blocking_send(Ok(Bytes::copy_from_slice(piece)));
-        sent.map(|()| piece.len()).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
+        sent.map(|()| piece.len())
+            .map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))
     }
 
     fn flush(&mut self) -> io::Result<()> {

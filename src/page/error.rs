@@ -83,7 +83,12 @@ impl ErrorPage<'_> {
 impl WebError {
     pub(crate) fn new(status: StatusCode, title: &str, detail: &str) -> Self {
         let (title, detail) = (title.to_owned(), detail.to_owned());
-        Self(Box::new(Refusal { status, title, detail, ..Refusal::default() }))
+        Self(Box::new(Refusal {
+            status,
+            title,
+            detail,
+            ..Refusal::default()
+        }))
     }
 
     pub(crate) fn not_found(title: &str, detail: &str) -> Self {
@@ -97,7 +102,11 @@ impl WebError {
     /// A fault of ours: the log has `cause`, the reader an id to find it by.
     pub(crate) fn fault(cause: &dyn std::fmt::Display) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(1);
-        let incident = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let incident = format!(
+            "{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
         tracing::error!(%incident, "{cause}");
         let mut error = Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -142,7 +151,11 @@ impl WebError {
 
     /// The answer: a problem document for the API, else a page.
     pub(crate) fn respond(self, state: &AppState, api: bool) -> Response {
-        let mut response = if api { self.0.problem() } else { self.0.page(state) };
+        let mut response = if api {
+            self.0.problem()
+        } else {
+            self.0.page(state)
+        };
         *response.status_mut() = self.0.status;
         let more = match self.0.status {
             StatusCode::METHOD_NOT_ALLOWED => Some((ALLOW, "GET, HEAD")),
@@ -151,7 +164,9 @@ impl WebError {
             _ => None,
         };
         if let Some((name, value)) = more {
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
+            response
+                .headers_mut()
+                .insert(name, HeaderValue::from_static(value));
         }
         response
     }
@@ -207,13 +222,23 @@ impl Refusal {
         });
         let shell = Shell {
             title: format!("{} {}", self.status.as_u16(), self.named_title()),
-            root: if self.outside { String::new() } else { crate::page::runs::handler::shown_roots(state) },
+            root: if self.outside {
+                String::new()
+            } else {
+                crate::page::runs::handler::shown_roots(state)
+            },
             stream: pulse.as_ref().map(|_| "/events".to_owned()),
             revision,
             boot: state.boot.to_string(),
             ..Shell::default()
         };
-        match (ErrorPage { shell, pulse, error: self }).render() {
+        match (ErrorPage {
+            shell,
+            pulse,
+            error: self,
+        })
+        .render()
+        {
             Ok(html) => Html(html).into_response(),
             Err(error) => format!("{} {}: {error}", self.status, self.title).into_response(),
         }
@@ -221,10 +246,15 @@ impl Refusal {
 }
 
 /// What a panic in a handler becomes. A panic is a bug of ours; the server goes on.
-#[expect(clippy::needless_pass_by_value, reason = "the signature that CatchPanicLayer asks for")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the signature that CatchPanicLayer asks for"
+)]
 pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> HttpResponse<axum::body::Body> {
-    let words =
-        cause.downcast_ref::<String>().cloned().or_else(|| cause.downcast_ref::<&str>().map(ToString::to_string));
+    let words = cause
+        .downcast_ref::<String>()
+        .cloned()
+        .or_else(|| cause.downcast_ref::<&str>().map(ToString::to_string));
     let error = WebError::fault(&words.unwrap_or_else(|| "panic without words".to_owned()));
     let mut response = error.0.problem();
     *response.status_mut() = error.0.status;
@@ -237,27 +267,65 @@ mod tests {
     use crate::page::tests::{HOSTILE, check_page};
 
     fn render(error: &WebError, shell: Shell, pulse: Option<Pulse>) -> String {
-        ErrorPage { shell, pulse, error: &error.0 }.render().unwrap()
+        ErrorPage {
+            shell,
+            pulse,
+            error: &error.0,
+        }
+        .render()
+        .unwrap()
     }
 
     #[test]
     fn an_error_page_leads_on() {
-        let error =
-            WebError::not_found("There is no run called", "").named("retri").link("Search", href::runs("retri"));
+        let error = WebError::not_found("There is no run called", "")
+            .named("retri")
+            .link("Search", href::runs("retri"));
         let tags = check_page(&render(&error, Shell::default(), None));
-        assert!(tags.iter().any(|tag| tag.get("class") == Some("btn main") && tag.get("href") == Some("/?q=retri")));
-        assert!(tags.iter().any(|tag| tag.get("class") == Some("btn") && tag.get("href") == Some("/")));
-        assert!(tags.iter().all(|tag| tag.get("data-live").is_none() && tag.get("data-stream").is_none()));
+        assert!(tags.iter().any(
+            |tag| tag.get("class") == Some("btn main") && tag.get("href") == Some("/?q=retri")
+        ));
+        assert!(
+            tags.iter()
+                .any(|tag| tag.get("class") == Some("btn") && tag.get("href") == Some("/"))
+        );
+        assert!(
+            tags.iter()
+                .all(|tag| tag.get("data-live").is_none() && tag.get("data-stream").is_none())
+        );
     }
 
     #[test]
     fn hostile_text_stays_text() {
         let text = || HOSTILE.to_owned();
-        let error = WebError::new(StatusCode::UNAUTHORIZED, HOSTILE, HOSTILE).named(HOSTILE).hint(HOSTILE);
+        let error = WebError::new(StatusCode::UNAUTHORIZED, HOSTILE, HOSTILE)
+            .named(HOSTILE)
+            .hint(HOSTILE);
         let error = error.link(HOSTILE, href::runs(HOSTILE));
-        let shell = Shell { title: text(), root: text(), stream: Some(text()), boot: text(), ..Shell::default() };
-        let html = render(&error, shell, Some(Pulse { url: text(), say: Some(text()), ..Pulse::default() }));
-        assert!(check_page(&html).iter().any(|tag| tag.get("id") == Some("token")));
-        assert!(!html.contains("alert(1)</script>") && !html.contains("<hx-partial"), "{html}");
+        let shell = Shell {
+            title: text(),
+            root: text(),
+            stream: Some(text()),
+            boot: text(),
+            ..Shell::default()
+        };
+        let html = render(
+            &error,
+            shell,
+            Some(Pulse {
+                url: text(),
+                say: Some(text()),
+                ..Pulse::default()
+            }),
+        );
+        assert!(
+            check_page(&html)
+                .iter()
+                .any(|tag| tag.get("id") == Some("token"))
+        );
+        assert!(
+            !html.contains("alert(1)</script>") && !html.contains("<hx-partial"),
+            "{html}"
+        );
     }
 }

@@ -53,24 +53,36 @@ pub(crate) struct LastPart(pub(crate) String);
 async fn path_parts(parts: &mut Parts) -> Vec<(String, String)> {
     let params = RawPathParams::from_request_parts(parts, &()).await.ok();
     let params = params.iter().flatten();
-    params.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    params
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
 }
 
 async fn path_part(parts: &mut Parts, name: &str) -> Option<String> {
-    path_parts(parts).await.into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    path_parts(parts)
+        .await
+        .into_iter()
+        .find(|(known, _)| known == name)
+        .map(|(_, value)| value)
 }
 
 /// Whether an address is for programs rather than for people.
 pub(crate) fn is_api_path(path: &str) -> bool {
-    path.strip_prefix("/api").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix("/api")
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 impl FromRequestParts<AppState> for RunParam {
     type Rejection = WebError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, WebError> {
-        let key = path_part(parts, "key").await.unwrap_or_else(|| "\u{fffd}".to_owned());
-        let run = state.library.run(&key).ok_or_else(|| no_such_run(state, &key))?;
+        let key = path_part(parts, "key")
+            .await
+            .unwrap_or_else(|| "\u{fffd}".to_owned());
+        let run = state
+            .library
+            .run(&key)
+            .ok_or_else(|| no_such_run(state, &key))?;
         Ok(Self(run))
     }
 }
@@ -83,7 +95,10 @@ pub(crate) async fn awake(State(state): State<AppState>, request: Request, next:
     let Ok(params) = Params::from_request_parts(&mut parts, &()).await;
     let named = params.pairs().filter(|(name, _)| RUN_PARAMS.contains(name));
     keys.extend(named.take(MAX_RUNS).map(|(_, key)| key.to_owned()));
-    let runs: Vec<_> = keys.iter().filter_map(|key| state.library.run(key)).collect();
+    let runs: Vec<_> = keys
+        .iter()
+        .filter_map(|key| state.library.run(key))
+        .collect();
     // All are asked for before one is waited for.
     runs.iter().for_each(|run| run.ask());
     let until = Instant::now() + FETCH_PATIENCE;
@@ -95,9 +110,15 @@ pub(crate) async fn awake(State(state): State<AppState>, request: Request, next:
         }
         read_again(&state, run).await;
     }
-    let (parts, body) = next.run(Request::from_parts(parts, body)).await.into_parts();
+    let (parts, body) = next
+        .run(Request::from_parts(parts, body))
+        .await
+        .into_parts();
     // What is told of a run as long as somebody looks at it is not read from its files.
-    let is_stream = parts.headers.get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
+    let is_stream = parts
+        .headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind == "text/event-stream");
     if files.is_empty() || is_stream || body.size_hint().exact().is_some() {
         return Response::from_parts(parts, body);
     }
@@ -123,10 +144,20 @@ async fn held(run: &Run, until: Instant) -> Result<Option<impl Sized + Send + us
 
 /// What is said of a run whose files were evicted from the cache of its store, and do not come back.
 fn not_here(run: &Run, why: &str) -> WebError {
-    let detail = format!("Its files were removed from the cache of the store so that newer ones have room, and {why}.");
-    let error = WebError::new(StatusCode::SERVICE_UNAVAILABLE, "Not on this machine now:", &detail);
-    let error = error.named(run.key().as_str()).hint("--s3-cache lets the cache hold more");
-    error.link("Try again", href::run(run.key().as_str())).link("All runs", "/".to_owned())
+    let detail = format!(
+        "Its files were removed from the cache of the store so that newer ones have room, and {why}."
+    );
+    let error = WebError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Not on this machine now:",
+        &detail,
+    );
+    let error = error
+        .named(run.key().as_str())
+        .hint("--s3-cache lets the cache hold more");
+    error
+        .link("Try again", href::run(run.key().as_str()))
+        .link("All runs", "/".to_owned())
 }
 
 /// Has a run read again where it was let go of. One thread reads it, however many wait, and few are read at once.
@@ -139,7 +170,9 @@ async fn read_again(state: &AppState, run: Arc<Run>) {
         return;
     }
     // It is never closed.
-    let Ok(place) = Arc::clone(&state.wakes).acquire_owned().await else { return };
+    let Ok(place) = Arc::clone(&state.wakes).acquire_owned().await else {
+        return;
+    };
     // Whoever leaves meanwhile leaves it being read.
     let read = move || drop((run.index(), turn, place));
     let _ = blocking(read).await;
@@ -166,7 +199,8 @@ impl FromRequestParts<AppState> for StepParam {
 
 /// What is said where the run, which has `total` steps, has no step `n`.
 pub(crate) fn no_such_step(run: &Run, total: usize, n: usize) -> WebError {
-    let error = WebError::not_found("This run has no step", &has_steps(run, total)).named(&n.to_string());
+    let error =
+        WebError::not_found("This run has no step", &has_steps(run, total)).named(&n.to_string());
     error.link("The run", href::run(run.key().as_str()))
 }
 
@@ -200,7 +234,13 @@ impl<S: Sync> FromRequestParts<S> for LastPart {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self(path_parts(parts).await.pop().map(|(_, value)| value).unwrap_or_default()))
+        Ok(Self(
+            path_parts(parts)
+                .await
+                .pop()
+                .map(|(_, value)| value)
+                .unwrap_or_default(),
+        ))
     }
 }
 
@@ -211,7 +251,9 @@ pub(crate) struct Params(Vec<(String, String)>);
 impl Params {
     /// The value of a parameter, empty where it is not given.
     pub(crate) fn text(&self, name: &str) -> &str {
-        self.pairs().rfind(|(known, _)| *known == name).map_or("", |(_, value)| value)
+        self.pairs()
+            .rfind(|(known, _)| *known == name)
+            .map_or("", |(_, value)| value)
     }
 
     /// Whether a parameter is given, with or without a value.
@@ -221,13 +263,18 @@ impl Params {
 
     /// All parameters as they came.
     pub(crate) fn pairs(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> + Clone {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// All values of a parameter that may be repeated, without empty ones; `None` where it is not given at all.
     pub(crate) fn all(&self, name: &str) -> Option<Vec<String>> {
-        let given = self.pairs().filter(|(known, value)| *known == name && !value.is_empty());
-        self.has(name).then(|| given.map(|(_, value)| value.to_owned()).collect())
+        let given = self
+            .pairs()
+            .filter(|(known, value)| *known == name && !value.is_empty());
+        self.has(name)
+            .then(|| given.map(|(_, value)| value.to_owned()).collect())
     }
 
     /// How many things are asked for, at most [`MAX_LIMIT`].
@@ -236,7 +283,11 @@ impl Params {
     /// As [`Params::number`]; nothing at all cannot be asked for.
     pub(crate) fn limit(&self, default: usize) -> Result<usize, WebError> {
         match self.number("limit")?.unwrap_or(default) {
-            0 => Err(WebError::bad_request("Too small a limit:", "limit takes a whole number from 1 on.").named("0")),
+            0 => Err(WebError::bad_request(
+                "Too small a limit:",
+                "limit takes a whole number from 1 on.",
+            )
+            .named("0")),
             limit => Ok(limit.min(MAX_LIMIT)),
         }
     }
@@ -251,7 +302,11 @@ impl Params {
             let detail = format!("The parameter {name} takes a whole number from 0 on.");
             WebError::bad_request("Not a number:", &detail).named(text)
         };
-        if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(wrong) }
+        if text.is_empty() {
+            Ok(None)
+        } else {
+            text.parse().map(Some).map_err(wrong)
+        }
     }
 }
 
@@ -261,10 +316,21 @@ impl<S: Sync> FromRequestParts<S> for Params {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let decode = |text: &str| {
             let spaced = text.replace('+', " ");
-            percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+            percent_encoding::percent_decode_str(&spaced)
+                .decode_utf8_lossy()
+                .into_owned()
         };
-        let pairs = parts.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        let pairs = parts
+            .uri
+            .query()
+            .unwrap_or_default()
+            .split('&')
+            .filter(|pair| !pair.is_empty());
         let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        Ok(Self(pairs.map(|(name, value)| (decode(name), decode(value))).collect()))
+        Ok(Self(
+            pairs
+                .map(|(name, value)| (decode(name), decode(value)))
+                .collect(),
+        ))
     }
 }

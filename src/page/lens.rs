@@ -49,7 +49,9 @@ pub(crate) enum Kin {
 
 impl std::fmt::Debug for Lens<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lens").field("run", &self.summary.key).finish_non_exhaustive()
+        f.debug_struct("Lens")
+            .field("run", &self.summary.key)
+            .finish_non_exhaustive()
     }
 }
 
@@ -85,12 +87,19 @@ impl Lens<'_> {
         children.sort_by_key(|child| child.started);
         let begins = Begins::of(self.index);
         let step = |child: &Summary| begins.calling_at(self.index, child.started?);
-        children.into_iter().map(|child| (Arc::clone(&child), step(&child))).collect()
+        children
+            .into_iter()
+            .map(|child| (Arc::clone(&child), step(&child)))
+            .collect()
     }
 
     /// The title of a page: the run, what of it is shown where that was chosen, and the verdict.
     pub(crate) fn title(&self, part: &str) -> String {
-        let part = if part.is_empty() { String::new() } else { format!("{part} · ") };
+        let part = if part.is_empty() {
+            String::new()
+        } else {
+            format!("{part} · ")
+        };
         format!("{}: {part}{}", self.key(), self.summary.verdict.sentence)
     }
 
@@ -111,8 +120,13 @@ impl Lens<'_> {
 
     /// The address of event `n` in the table of events, where it stands open.
     pub(crate) fn at_event(&self, n: usize) -> String {
-        let after = (n / crate::page::run::events::PER_PAGE * crate::page::run::events::PER_PAGE).to_string();
-        let query = [("tab", "events"), ("after", after.as_str()), ("open", &n.to_string())];
+        let after = (n / crate::page::run::events::PER_PAGE * crate::page::run::events::PER_PAGE)
+            .to_string();
+        let query = [
+            ("tab", "events"),
+            ("after", after.as_str()),
+            ("open", &n.to_string()),
+        ];
         let query = href::with_query(&href::run(self.key()), &query);
         format!("{query}#event-{n}")
     }
@@ -125,12 +139,20 @@ impl Lens<'_> {
     /// A time as an offset from the run's beginning; empty for a time before its first event, which the clock cannot mean.
     pub(crate) fn offset(&self, micros: Option<i64>) -> Line {
         let at = micros.filter(|at| self.index.first_ts().is_some_and(|first| *at >= first));
-        at.zip(self.zero()).map_or_else(Line::default, |(at, zero)| format::offset(at - zero).into())
+        at.zip(self.zero())
+            .map_or_else(Line::default, |(at, zero)| format::offset(at - zero).into())
     }
 
     /// A moment in RFC 3339 for `datetime`.
     pub(crate) fn iso(&self, micros: i64) -> String {
-        format::clock(Stamp { micros, zoned: true }, self.zone).map_or_else(String::new, |clock| clock.iso)
+        format::clock(
+            Stamp {
+                micros,
+                zoned: true,
+            },
+            self.zone,
+        )
+        .map_or_else(String::new, |clock| clock.iso)
     }
 }
 
@@ -148,9 +170,18 @@ pub(crate) fn phase(name: &str) -> (PhaseClass, String) {
         "" => ("plain", "(no phase)"),
         other => ("plain", other),
     };
-    (class, if shown == "RECOVER" { "Recover".to_owned() } else { shown.to_owned() })
+    (
+        class,
+        if shown == "RECOVER" {
+            "Recover".to_owned()
+        } else {
+            shown.to_owned()
+        },
+    )
 }
 
 pub(crate) fn micros(micros: i64) -> String {
-    format::duration(Duration::from_micros(u64::try_from(micros).unwrap_or_default()))
+    format::duration(Duration::from_micros(
+        u64::try_from(micros).unwrap_or_default(),
+    ))
 }

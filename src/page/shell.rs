@@ -177,8 +177,18 @@ impl HtmlSafe for When {}
 impl When {
     /// A moment in microseconds since the epoch, as an age; `None` outside the years that have dates.
     pub(crate) fn of(micros: i64, now: i64, zone: &TimeZone) -> Option<Self> {
-        let clock = format::clock(Stamp { micros, zoned: true }, zone)?;
-        Some(When { iso: clock.iso, words: format::age(micros, now, zone), title: clock.title })
+        let clock = format::clock(
+            Stamp {
+                micros,
+                zoned: true,
+            },
+            zone,
+        )?;
+        Some(When {
+            iso: clock.iso,
+            words: format::age(micros, now, zone),
+            title: clock.title,
+        })
     }
 }
 

@@ -16,7 +16,8 @@ use crate::page::lens::Lens;
 use crate::page::shell::Status;
 
 /// A text that ends an attribute, an element and a comment, and that htmx would take for one of its own tags.
-pub(crate) const HOSTILE: &str = r#"a"'><script>alert(1)</script><hx-partial hx-target="body">--></title><head>"#;
+pub(crate) const HOSTILE: &str =
+    r#"a"'><script>alert(1)</script><hx-partial hx-target="body">--></title><head>"#;
 
 /// A run read from its files, as pages see it.
 pub(crate) struct Recorded {
@@ -40,7 +41,10 @@ impl Recorded {
             std::fs::write(dir.path().join(name), text).unwrap();
         }
         let run = Self::read(dir.path());
-        Self { _dir: Some(dir), ..run }
+        Self {
+            _dir: Some(dir),
+            ..run
+        }
     }
 
     /// A recorded run of the project.
@@ -50,8 +54,18 @@ impl Recorded {
 
     fn read(path: &Path) -> Self {
         let files = Files::open(path);
-        let summary = summary(&RunKey::new("a/b"), String::new(), &files.index, Outside::default());
-        Self { files, summary, zone: TimeZone::UTC, _dir: None }
+        let summary = summary(
+            &RunKey::new("a/b"),
+            String::new(),
+            &files.index,
+            Outside::default(),
+        );
+        Self {
+            files,
+            summary,
+            zone: TimeZone::UTC,
+            _dir: None,
+        }
     }
 
     pub(crate) fn lens(&self) -> Lens<'_> {
@@ -75,7 +89,10 @@ pub(crate) struct Tag {
 
 impl Tag {
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.attributes.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        self.attributes
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
     }
 }
 
@@ -86,7 +103,10 @@ pub(crate) fn tags(html: &str) -> Vec<Tag> {
     let mut rest = html;
     while let Some(at) = rest.find('<') {
         rest = &rest[at + 1..];
-        let name: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+        let name: String = rest
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || *c == '-')
+            .collect();
         if name.is_empty() {
             continue;
         }
@@ -103,7 +123,10 @@ pub(crate) fn tags(html: &str) -> Vec<Tag> {
             let mut value = String::new();
             if let Some(quoted) = rest.strip_prefix('=') {
                 let quote = quoted.chars().next().unwrap();
-                assert!(matches!(quote, '"' | '\''), "an attribute without quotes: {key}");
+                assert!(
+                    matches!(quote, '"' | '\''),
+                    "an attribute without quotes: {key}"
+                );
                 let (inside, after) = quoted[1..].split_once(quote).unwrap();
                 value = unescape(inside);
                 rest = after;
@@ -116,11 +139,17 @@ pub(crate) fn tags(html: &str) -> Vec<Tag> {
 }
 
 fn unescape(text: &str) -> String {
-    text.replace("&#60;", "<").replace("&#62;", ">").replace("&#34;", "\"").replace("&#39;", "'").replace("&#38;", "&")
+    text.replace("&#60;", "<")
+        .replace("&#62;", ">")
+        .replace("&#34;", "\"")
+        .replace("&#39;", "'")
+        .replace("&#38;", "&")
 }
 
 pub(crate) fn by_id<'a>(tags: &'a [Tag], id: &str) -> &'a Tag {
-    tags.iter().find(|tag| tag.get("id") == Some(id)).unwrap_or_else(|| panic!("no element #{id}"))
+    tags.iter()
+        .find(|tag| tag.get("id") == Some(id))
+        .unwrap_or_else(|| panic!("no element #{id}"))
 }
 
 /// What holds for every page: ids once, nothing inline, references that resolve, one heading, one main.
@@ -131,41 +160,88 @@ pub(crate) fn check_page(html: &str) -> Vec<Tag> {
         assert!(ids.insert(id), "the id {id} occurs twice");
     }
     for tag in &tags {
-        assert!(tag.name != "style" && tag.get("style").is_none(), "inline style on {}", tag.name);
-        assert!(!tag.attributes.iter().any(|(key, _)| key.starts_with("on") || key.starts_with("hx-on")));
-        assert!(tag.name != "script" || tag.get("src").is_some(), "an inline script");
+        assert!(
+            tag.name != "style" && tag.get("style").is_none(),
+            "inline style on {}",
+            tag.name
+        );
+        assert!(
+            !tag.attributes
+                .iter()
+                .any(|(key, _)| key.starts_with("on") || key.starts_with("hx-on"))
+        );
+        assert!(
+            tag.name != "script" || tag.get("src").is_some(),
+            "an inline script"
+        );
         if tag.name == "use" {
-            assert!(ids.contains(&tag.get("href").unwrap()[1..]), "no symbol {:?}", tag.get("href"));
+            assert!(
+                ids.contains(&tag.get("href").unwrap()[1..]),
+                "no symbol {:?}",
+                tag.get("href")
+            );
         }
-        for key in ["aria-labelledby", "aria-describedby", "for", "popovertarget"] {
-            assert!(tag.get(key).is_none_or(|id| ids.contains(id)), "{key} points nowhere: {:?}", tag.get(key));
+        for key in [
+            "aria-labelledby",
+            "aria-describedby",
+            "for",
+            "popovertarget",
+        ] {
+            assert!(
+                tag.get(key).is_none_or(|id| ids.contains(id)),
+                "{key} points nowhere: {:?}",
+                tag.get(key)
+            );
         }
     }
     for name in ["h1", "main"] {
-        assert_eq!(tags.iter().filter(|tag| tag.name == name).count(), 1, "one {name} in a page");
+        assert_eq!(
+            tags.iter().filter(|tag| tag.name == name).count(),
+            1,
+            "one {name} in a page"
+        );
     }
     tags
 }
 
 #[test]
 fn every_status_has_a_shape_and_a_word() {
-    let all = RunStatus::ALL.map(Status::Of).into_iter().chain([Status::Contradicted, Status::Indexing]);
+    let all = RunStatus::ALL
+        .map(Status::Of)
+        .into_iter()
+        .chain([Status::Contradicted, Status::Indexing]);
     let sprite = include_str!("../../templates/part/sprite.html");
     let mut seen = HashSet::new();
     for status in all {
         assert!(sprite.contains(&format!("id=\"{}\"", status.icon())));
-        assert!(seen.insert(status.word()) && seen.insert(status.icon()), "{status:?} looks like another one");
+        assert!(
+            seen.insert(status.word()) && seen.insert(status.icon()),
+            "{status:?} looks like another one"
+        );
         assert!(status.render().unwrap().contains(status.word()));
-        assert!(!status.mark().render().unwrap().contains(&format!("{}</span>", status.word())));
+        assert!(
+            !status
+                .mark()
+                .render()
+                .unwrap()
+                .contains(&format!("{}</span>", status.word()))
+        );
     }
 }
 
 #[test]
 fn scripts_are_small_and_make_no_markup() {
     // The script of a saved run is one file, because the export is one.
-    let sources = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/static")).unwrap().flatten();
-    let paths = sources.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|kind| kind == "js"));
-    let joined = crate::page::assets::find("head.js").unwrap().text.to_owned()
+    let sources = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/static"))
+        .unwrap()
+        .flatten();
+    let paths = sources
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "js"));
+    let joined = crate::page::assets::find("head.js")
+        .unwrap()
+        .text
+        .to_owned()
         + crate::page::assets::find("board.js").unwrap().text;
     for path in paths.filter(|path| !path.ends_with("export.js")) {
         let (name, text) = (path.display(), std::fs::read_to_string(&path).unwrap());
@@ -173,7 +249,14 @@ fn scripts_are_small_and_make_no_markup() {
         assert!(text.lines().count() < 100, "{name} is too long");
         // A custom property says where something is; how it then looks, the style sheet says.
         let text = text.replace(".style.setProperty(\"--", "");
-        for forbidden in [".innerHTML", ".outerHTML", ".insertAdjacentHTML", "document.write", "eval(", ".style"] {
+        for forbidden in [
+            ".innerHTML",
+            ".outerHTML",
+            ".insertAdjacentHTML",
+            "document.write",
+            "eval(",
+            ".style",
+        ] {
             assert!(!text.contains(forbidden), "{name} uses {forbidden}");
         }
     }

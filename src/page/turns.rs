@@ -31,7 +31,10 @@ pub(crate) struct Turn {
 impl Turns {
     /// So many are at work at a time.
     pub(crate) fn new(at_a_time: usize) -> Self {
-        Self { turns: Arc::new(Semaphore::new(at_a_time)), open: Arc::new(Semaphore::new(at_a_time + MAX_WAITING)) }
+        Self {
+            turns: Arc::new(Semaphore::new(at_a_time)),
+            open: Arc::new(Semaphore::new(at_a_time + MAX_WAITING)),
+        }
     }
 
     /// Waits for a turn.
@@ -41,10 +44,17 @@ impl Turns {
     pub(crate) async fn take(&self) -> Result<Turn, WebError> {
         let busy = |_| {
             let detail = "Too many answers of this kind are being made or wait for their turn.";
-            WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail).hint("Ask again in a moment.")
+            WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
+                .hint("Ask again in a moment.")
         };
         let open = Arc::clone(&self.open).try_acquire_owned().map_err(busy)?;
-        let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|error| WebError::fault(&error))?;
-        Ok(Turn { _turn: turn, _open: open })
+        let turn = Arc::clone(&self.turns)
+            .acquire_owned()
+            .await
+            .map_err(|error| WebError::fault(&error))?;
+        Ok(Turn {
+            _turn: turn,
+            _open: open,
+        })
     }
 }

@@ -16,11 +16,19 @@ pub(crate) struct Lines {
 impl Lines {
     /// Takes lines of at most `max` bytes.
     pub(crate) fn new(max: usize) -> Self {
-        Self { begun: Vec::new(), max, skips: false }
+        Self {
+            begun: Vec::new(),
+            max,
+            skips: false,
+        }
     }
 
     /// Hands each line that `bytes` bring to an end to `take`; empty ones are none.
-    pub(crate) fn push(&mut self, mut bytes: &[u8], mut take: impl FnMut(Result<Vec<u8>, TooLong>)) {
+    pub(crate) fn push(
+        &mut self,
+        mut bytes: &[u8],
+        mut take: impl FnMut(Result<Vec<u8>, TooLong>),
+    ) {
         while let Some(at) = memchr::memchr(b'\n', bytes) {
             let (line, rest) = bytes.split_at(at);
             self.keep(line);

@@ -4,7 +4,8 @@
 //! 2026-07-28 every request says in `_meta` which version it is of, and `server/discover` tells what a server takes.
 
 /// Versions that begin with a handshake, the newest last.
-pub(crate) const HANDSHAKE_VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+pub(crate) const HANDSHAKE_VERSIONS: [&str; 4] =
+    ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 /// The newest of them, which is offered to whoever names another one.
 pub(crate) const HANDSHAKE_VERSION: &str = "2025-11-25";
 /// The version whose requests stand for themselves.

@@ -27,11 +27,18 @@ pub(crate) const INTERNAL_ERROR: i64 = -32603;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Message {
     /// Asks for something; the answer carries the same id, a text or a number.
-    Request { id: Value, method: String, params: Value },
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
     /// Tells something that nobody answers.
     Notice { method: String, params: Value },
     /// Answers a request.
-    Reply { id: Value, result: Result<Value, Fault> },
+    Reply {
+        id: Value,
+        result: Result<Value, Fault>,
+    },
 }
 
 /// Why a request has no result.
@@ -44,11 +51,18 @@ pub(crate) struct Fault {
 
 impl Fault {
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None }
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+        }
     }
 
     pub(crate) fn with(self, data: Value) -> Self {
-        Self { data: Some(data), ..self }
+        Self {
+            data: Some(data),
+            ..self
+        }
     }
 }
 
@@ -59,14 +73,22 @@ impl Message {
     /// It is none. With the id where there is one to answer to, else `null`.
     pub(crate) fn read(value: Value) -> Result<Self, (Value, Fault)> {
         let wrong = |id: &Value, what: &str| Err((id.clone(), Fault::new(INVALID_REQUEST, what)));
-        let Value::Object(mut fields) = value else { return wrong(&Value::Null, "a message is an object") };
+        let Value::Object(mut fields) = value else {
+            return wrong(&Value::Null, "a message is an object");
+        };
         let id = fields.remove("id");
         // Only an answer to what could not be read has no id; whoever asks with one that is null waits for an answer.
         if id.as_ref().is_some_and(Value::is_null) && fields.contains_key("method") {
-            return wrong(&Value::Null, "an id is a text or a number, not null; a message without an id is a notice");
+            return wrong(
+                &Value::Null,
+                "an id is a text or a number, not null; a message without an id is a notice",
+            );
         }
         let id = id.filter(|id| !id.is_null());
-        if id.as_ref().is_some_and(|id| !id.is_string() && !id.is_number()) {
+        if id
+            .as_ref()
+            .is_some_and(|id| !id.is_string() && !id.is_number())
+        {
             return wrong(&Value::Null, "an id is a text or a number");
         }
         let told = id.clone().unwrap_or_default();
@@ -89,7 +111,10 @@ impl Message {
                     _ => return wrong(&told, "neither method, nor result, nor error"),
                 };
                 // An answer to a message whose id could not be read has none either.
-                Self::Reply { id: id.unwrap_or_default(), result }
+                Self::Reply {
+                    id: id.unwrap_or_default(),
+                    result,
+                }
             }
         })
     }
@@ -113,11 +138,22 @@ impl Message {
                     put("params", params);
                 }
             }
-            Self::Reply { id, result: Ok(result) } => {
+            Self::Reply {
+                id,
+                result: Ok(result),
+            } => {
                 put("id", id);
                 put("result", result);
             }
-            Self::Reply { id, result: Err(Fault { code, message, data }) } => {
+            Self::Reply {
+                id,
+                result:
+                    Err(Fault {
+                        code,
+                        message,
+                        data,
+                    }),
+            } => {
                 put("id", id);
                 let mut error = json!({ "code": code, "message": message });
                 if let (Some(data), Some(error)) = (data, error.as_object_mut()) {
@@ -132,8 +168,18 @@ impl Message {
 
 /// An error as it came; one without words says what it is.
 fn fault(error: &Value) -> Fault {
-    let code = error.get("code").and_then(Value::as_i64).unwrap_or(INTERNAL_ERROR);
-    let message = error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned);
+    let code = error
+        .get("code")
+        .and_then(Value::as_i64)
+        .unwrap_or(INTERNAL_ERROR);
+    let message = error
+        .get("message")
+        .and_then(Value::as_str)
+        .map_or_else(|| error.to_string(), str::to_owned);
     let data = error.get("data").cloned().filter(|data| !data.is_null());
-    Fault { code, message, data }
+    Fault {
+        code,
+        message,
+        data,
+    }
 }

@@ -35,17 +35,24 @@ pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) 
 }
 
 fn stream(state: AppState, revision: watch::Receiver<u64>, run: Option<Arc<Run>>) -> Answer {
-    let open = Arc::clone(&state.streams).try_acquire_owned().map_err(|_| {
-        let detail = "As many pages as the board sends news to are open.";
-        WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail).hint("Close some of its pages.")
-    })?;
+    let open = Arc::clone(&state.streams)
+        .try_acquire_owned()
+        .map_err(|_| {
+            let detail = "As many pages as the board sends news to are open.";
+            WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
+                .hint("Close some of its pages.")
+        })?;
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
         feed(state, revision, run, sender).await;
         drop(open);
     });
-    let sse = Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
-    let headers = [(CACHE_CONTROL, "no-store"), (HeaderName::from_static("x-accel-buffering"), "no")];
+    let sse =
+        Sse::new(ReceiverStream::new(receiver)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
+    let headers = [
+        (CACHE_CONTROL, "no-store"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
     Ok((headers, sse).into_response())
 }
 
@@ -81,7 +88,13 @@ async fn feed(
 }
 
 fn message(revision: u64, boot: &str, run: Option<&Run>) -> String {
-    let status = run.map(|run| if run.is_gone() { "gone" } else { run.summary().life.liveness.word() });
+    let status = run.map(|run| {
+        if run.is_gone() {
+            "gone"
+        } else {
+            run.summary().life.liveness.word()
+        }
+    });
     match status {
         Some(status) => format!(r#"{{"rev":{revision},"boot":"{boot}","status":"{status}"}}"#),
         None => format!(r#"{{"rev":{revision},"boot":"{boot}"}}"#),

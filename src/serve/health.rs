@@ -77,15 +77,21 @@ impl Store {
             lag_ms: status.as_of.map(|moment| moment.elapsed().as_millis()),
             listed_age_ms: status.listed.map(|moment| moment.elapsed().as_millis()),
             listing_objects: status.listing,
-            listing_waits_ms: status
-                .paused_until
-                .map(|until| until.saturating_duration_since(std::time::Instant::now()).as_millis()),
+            listing_waits_ms: status.paused_until.map(|until| {
+                until
+                    .saturating_duration_since(std::time::Instant::now())
+                    .as_millis()
+            }),
             objects: status.objects,
             bytes: status.bytes,
             waiting: status.waiting,
             left_out: status.odd_total,
             left_out_first: (status.odd.iter().take(MAX_NAMED))
-                .map(|odd| Skipped { path: odd.key.clone(), reason: odd.reason.clone(), kind: "object" })
+                .map(|odd| Skipped {
+                    path: odd.key.clone(),
+                    reason: odd.reason.clone(),
+                    kind: "object",
+                })
                 .collect(),
             evicted: status.evicted,
             kept_bytes: status.kept_bytes,
@@ -110,22 +116,43 @@ pub(crate) async fn healthz(State(state): State<AppState>) -> Answer {
         Mode::Poll(why) => ("poll", Some(why)),
     };
     let health = Health {
-        status: if status.stalled.is_some() { "stalled" } else { "ok" },
+        status: if status.stalled.is_some() {
+            "stalled"
+        } else {
+            "ok"
+        },
         runs,
         watch,
         watch_reason,
         scan_age_ms: status.looked.elapsed().as_millis(),
         // Before the first look nobody knows how many there are.
-        indexing: if status.first_look_done { status.indexing } else { status.indexing.max(1) },
+        indexing: if status.first_look_done {
+            status.indexing
+        } else {
+            status.indexing.max(1)
+        },
         stalled: status.stalled,
         restarts: status.restarts,
-        stores: status.roots.into_iter().filter_map(|root| root.mirror).map(Store::new).collect(),
+        stores: status
+            .roots
+            .into_iter()
+            .filter_map(|root| root.mirror)
+            .map(Store::new)
+            .collect(),
     };
-    let code = if health.stalled.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    let code = if health.stalled.is_some() {
+        StatusCode::SERVICE_UNAVAILABLE
+    } else {
+        StatusCode::OK
+    };
     json(&health).map(|health| (code, health).into_response())
 }
 
 /// Any address below `/api` that is none.
 pub(crate) async fn not_found(OriginalUri(uri): OriginalUri) -> WebError {
-    WebError::not_found("There is nothing at", "/api/openapi.json lists the addresses of the API.").named(uri.path())
+    WebError::not_found(
+        "There is nothing at",
+        "/api/openapi.json lists the addresses of the API.",
+    )
+    .named(uri.path())
 }

@@ -34,7 +34,10 @@ pub(crate) struct Room {
 
 impl Default for Room {
     fn default() -> Self {
-        Self { places: Arc::new(Semaphore::new(MAX_HELD)), large_kib: Arc::new(Semaphore::new(MAX_LARGE_KIB)) }
+        Self {
+            places: Arc::new(Semaphore::new(MAX_HELD)),
+            large_kib: Arc::new(Semaphore::new(MAX_LARGE_KIB)),
+        }
     }
 }
 
@@ -52,7 +55,9 @@ pub(crate) async fn hold(State(room): State<Room>, request: Request, next: Next)
     }
     let turn = tokio::time::timeout(PATIENCE, room.places.acquire_owned()).await;
     // The semaphore is never closed.
-    let Ok(Ok(turn)) = turn else { return Err(busy()) };
+    let Ok(Ok(turn)) = turn else {
+        return Err(busy());
+    };
     let (mut parts, body) = next.run(request).await.into_parts();
     let Some(len) = body.size_hint().exact().filter(|len| *len > SMALL_BYTES) else {
         return Ok(Response::from_parts(parts, body));
@@ -60,7 +65,10 @@ pub(crate) async fn hold(State(room): State<Room>, request: Request, next: Next)
     let kib = u32::try_from(len >> 10).unwrap_or(u32::MAX);
     let large = (len > LARGE_BYTES).then(|| room.large_kib.try_acquire_many_owned(kib));
     let large = large.transpose().map_err(|_| busy())?;
-    parts.headers.entry(CONTENT_LENGTH).or_insert(HeaderValue::from(len));
+    parts
+        .headers
+        .entry(CONTENT_LENGTH)
+        .or_insert(HeaderValue::from(len));
     let pieces = body.into_data_stream().map(move |piece| {
         let _until_the_last = (&turn, &large);
         piece
@@ -80,7 +88,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_held_until_it_is_taken_and_others_wait_their_turn() {
-        let room = Room { places: Arc::new(Semaphore::new(1)), large_kib: Arc::new(Semaphore::new(1 << 10)) };
+        let room = Room {
+            places: Arc::new(Semaphore::new(1)),
+            large_kib: Arc::new(Semaphore::new(1 << 10)),
+        };
         let large = vec![b'x'; SMALL_BYTES as usize + 1];
         let expected = large.clone();
         let app = Router::new()
@@ -89,19 +100,41 @@ mod tests {
             .route("/healthz", get(async || "ok"))
             .route("/huge", get(async || vec![b'x'; 2 << 20]))
             .layer(from_fn_with_state(room, hold));
-        let ask =
-            async |path: &str| app.clone().oneshot(Request::get(path).body(Body::empty()).unwrap()).await.unwrap();
+        let ask = async |path: &str| {
+            app.clone()
+                .oneshot(Request::get(path).body(Body::empty()).unwrap())
+                .await
+                .unwrap()
+        };
         for _ in 0..3 {
-            assert_eq!(ask("/small").await.status(), StatusCode::OK, "held by nobody");
+            assert_eq!(
+                ask("/small").await.status(),
+                StatusCode::OK,
+                "held by nobody"
+            );
         }
         let held = ask("/").await;
         assert_eq!(held.headers()[CONTENT_LENGTH], expected.len().to_string());
-        assert_eq!(ask("/small").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(
+            ask("/small").await.status(),
+            StatusCode::SERVICE_UNAVAILABLE
+        );
         assert_eq!(ask("/healthz").await.status(), StatusCode::OK);
         let (other, taken) = tokio::join!(ask("/small"), held.into_body().collect());
-        assert_eq!((other.status(), taken.unwrap().to_bytes() == expected), (StatusCode::OK, true));
+        assert_eq!(
+            (other.status(), taken.unwrap().to_bytes() == expected),
+            (StatusCode::OK, true)
+        );
         drop(ask("/").await);
-        assert_eq!(ask("/small").await.status(), StatusCode::OK, "a reader that left");
-        assert_eq!(ask("/huge").await.status(), StatusCode::SERVICE_UNAVAILABLE, "more than there is room for");
+        assert_eq!(
+            ask("/small").await.status(),
+            StatusCode::OK,
+            "a reader that left"
+        );
+        assert_eq!(
+            ask("/huge").await.status(),
+            StatusCode::SERVICE_UNAVAILABLE,
+            "more than there is room for"
+        );
     }
 }

@@ -34,11 +34,18 @@ impl Inside {
     /// # Errors
     /// There is no answer that could be taken.
     pub(super) async fn get(&self, address: &str) -> Result<(bool, String), String> {
-        let request = Request::get(address).body(Body::empty()).map_err(|error| error.to_string())?;
+        let request = Request::get(address)
+            .body(Body::empty())
+            .map_err(|error| error.to_string())?;
         let Ok(response): Result<Response<Body>, _> = self.0.call(request).await;
         let is_good = response.status().is_success();
         let body = to_bytes(response.into_body(), MAX_ANSWER).await;
-        let body = body.map_err(|error| format!("it has more than {} MiB, or broke off: {error}", MAX_ANSWER >> 20))?;
+        let body = body.map_err(|error| {
+            format!(
+                "it has more than {} MiB, or broke off: {error}",
+                MAX_ANSWER >> 20
+            )
+        })?;
         Ok((is_good, String::from_utf8_lossy(&body).into_owned()))
     }
 }

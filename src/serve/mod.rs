@@ -26,14 +26,18 @@ pub use crate::serve::token::Token;
 
 pub use crate::page::app::AppState;
 use crate::page::{
-    compare, error, export, extract, jump, keys, replay, run, runs, scores, search, state, step, sweep, whatif,
+    compare, error, export, extract, jump, keys, replay, run, runs, scores, search, state, step,
+    sweep, whatif,
 };
 use crate::serve::inside::Inside;
 
 /// The board as a router, to serve or to nest; every request must bring `token` where there is one.
 pub fn router(state: AppState, token: Option<Token>) -> Router {
     let gate = token.map(|token| Arc::new(guard::Gate::new(token)));
-    let admission = guard::Admission { state: state.clone(), gate };
+    let admission = guard::Admission {
+        state: state.clone(),
+        gate,
+    };
     answers(state.clone())
         .layer(CompressionLayer::new())
         .layer(from_fn_with_state(state, listen::in_turn))
@@ -74,10 +78,19 @@ fn answers(state: AppState) -> Router {
         .route("/runs/{key}/steps/{n}/part", get(run::handler::step_part))
         .route("/runs/{key}/steps/{n}/value", get(run::source::step_value))
         .route("/runs/{key}/steps/{n}/raw", get(run::source::step_raw))
-        .route("/runs/{key}/steps/{n}/assets/{asset}", get(run::source::asset))
-        .route("/runs/{key}/events/{n}/value", get(run::source::event_value))
+        .route(
+            "/runs/{key}/steps/{n}/assets/{asset}",
+            get(run::source::asset),
+        )
+        .route(
+            "/runs/{key}/events/{n}/value",
+            get(run::source::event_value),
+        )
         .route("/runs/{key}/events/{n}/raw", get(run::source::event_raw))
-        .route("/runs/{key}/manifest/value", get(run::source::manifest_value))
+        .route(
+            "/runs/{key}/manifest/value",
+            get(run::source::manifest_value),
+        )
         .route("/runs/{key}/manifest/raw", get(run::source::manifest_raw))
         .fallback(runs::handler::not_found);
     let api = Router::new()
@@ -92,7 +105,10 @@ fn answers(state: AppState) -> Router {
         .route("/runs/{key}/steps/{n}", get(step::api::step))
         .route("/runs/{key}/scores", get(scores::handler::api))
         .route("/runs/{key}/state/{n}", get(state::handler::api))
-        .route("/runs/{key}/state/{n}/history", get(state::handler::history))
+        .route(
+            "/runs/{key}/state/{n}/history",
+            get(state::handler::history),
+        )
         .route("/runs/{key}/why", get(run::api::why))
         .route("/runs/{key}/files", get(run::api::files))
         .route("/runs/{key}/whatif", get(whatif::handler::api))
@@ -102,7 +118,10 @@ fn answers(state: AppState) -> Router {
         .nest("/api", api)
         .route("/healthz", get(health::healthz))
         // What is plain text names no icon, and a browser then asks for one here.
-        .route("/favicon.ico", get(|| async { axum::http::StatusCode::NO_CONTENT }))
+        .route(
+            "/favicon.ico",
+            get(|| async { axum::http::StatusCode::NO_CONTENT }),
+        )
         .route("/events", get(events::library))
         .route("/runs/{key}/events", get(events::run))
         .route("/static/{version}/{*name}", get(statics::file))
@@ -111,7 +130,9 @@ fn answers(state: AppState) -> Router {
         .layer(from_fn_with_state(state.clone(), extract::awake))
         .layer(from_fn_with_state(state.clone(), error::show))
         // Innermost, so that the answer to a panic has the headers of every answer.
-        .layer(tower_http::catch_panic::CatchPanicLayer::custom(error::panicked))
+        .layer(tower_http::catch_panic::CatchPanicLayer::custom(
+            error::panicked,
+        ))
         .with_state(state)
 }
 

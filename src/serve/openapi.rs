@@ -19,7 +19,10 @@ static DOCUMENT: OnceLock<String> = OnceLock::new();
 
 /// `GET /api/openapi.json`
 pub(crate) async fn document() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], DOCUMENT.get_or_init(|| made().to_string()).as_str())
+    (
+        [(CONTENT_TYPE, "application/json")],
+        DOCUMENT.get_or_init(|| made().to_string()).as_str(),
+    )
 }
 
 /// An address.
@@ -56,13 +59,33 @@ enum Takes {
 
 use Takes::{Needed, Number, Text, Texts, Words};
 
-const QUERY: Param = Param("q", Text, "A query over runs: words, `field:value`, `field>number`, `-term`.");
+const QUERY: Param = Param(
+    "q",
+    Text,
+    "A query over runs: words, `field:value`, `field>number`, `-term`.",
+);
 const LIMIT: Param = Param("limit", Number(1), "At most so many; 10,000 at most.");
 const AFTER: Param = Param("after", Number(0), "What `next` held in the answer before.");
-const RULES: Param = Param("rule", Texts, "A stop rule as it is typed, `max_steps=8`, or as JSON.");
-const AGAIN: Param = Param("again", Text, "Asks anew instead of giving the answer of this number.");
-const CANCEL: Param = Param("cancel", Text, "Ends the work on the answer of this number.");
-const SORT: Param = Param("sort", Takes::Column, "A field, with `-` before it for the other direction.");
+const RULES: Param = Param(
+    "rule",
+    Texts,
+    "A stop rule as it is typed, `max_steps=8`, or as JSON.",
+);
+const AGAIN: Param = Param(
+    "again",
+    Text,
+    "Asks anew instead of giving the answer of this number.",
+);
+const CANCEL: Param = Param(
+    "cancel",
+    Text,
+    "Ends the work on the answer of this number.",
+);
+const SORT: Param = Param(
+    "sort",
+    Takes::Column,
+    "A field, with `-` before it for the other direction.",
+);
 
 /// The shape of `T`, for [`Gives::Json`].
 fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
@@ -78,7 +101,11 @@ const ADDRESSES: &[Address] = &[
             SORT,
             LIMIT,
             Param("after", Text, "What `next` held in the answer before."),
-            Param("group", Words(&["project", "task", "parent"]), "Puts runs together."),
+            Param(
+                "group",
+                Words(&["project", "task", "parent"]),
+                "Puts runs together.",
+            ),
         ],
         gives: Gives::Json(of::<runs::json::Runs<'static>>),
     },
@@ -88,7 +115,12 @@ const ADDRESSES: &[Address] = &[
         query: &[QUERY, SORT],
         gives: Gives::Other("text/csv"),
     },
-    Address { path: "/api/runs/{key}", about: "A run", query: &[], gives: Gives::Json(of::<run::json::Run<'static>>) },
+    Address {
+        path: "/api/runs/{key}",
+        about: "A run",
+        query: &[],
+        gives: Gives::Json(of::<run::json::Run<'static>>),
+    },
     Address {
         path: "/api/runs/{key}/steps",
         about: "Heads of its steps",
@@ -107,7 +139,12 @@ const ADDRESSES: &[Address] = &[
         query: &[],
         gives: Gives::Json(of::<scores::json::Scores>),
     },
-    Address { path: "/runs/{key}/scores.csv", about: "The same as CSV", query: &[], gives: Gives::Other("text/csv") },
+    Address {
+        path: "/runs/{key}/scores.csv",
+        about: "The same as CSV",
+        query: &[],
+        gives: Gives::Other("text/csv"),
+    },
     Address {
         path: "/api/runs/{key}/state/{n}",
         about: "The state after a step",
@@ -117,7 +154,11 @@ const ADDRESSES: &[Address] = &[
     Address {
         path: "/api/runs/{key}/state/{n}/history",
         about: "How one value of the state came to be, up to a step",
-        query: &[Param("key", Needed, "A key, `plan[0].status` or `/plan/0/status`.")],
+        query: &[Param(
+            "key",
+            Needed,
+            "A key, `plan[0].status` or `/plan/0/status`.",
+        )],
         gives: Gives::Json(of::<state::json::History>),
     },
     Address {
@@ -149,14 +190,21 @@ const ADDRESSES: &[Address] = &[
         about: "The run as one page that needs nothing else",
         query: &[
             Param("step", Number(0), "The step that is open."),
-            Param("redact", Words(&["", "0", "1"]), "With 1, secrets are blanked."),
+            Param(
+                "redact",
+                Words(&["", "0", "1"]),
+                "With 1, secrets are blanked.",
+            ),
         ],
         gives: Gives::Other("text/html"),
     },
     Address {
         path: "/api/compare",
         about: "Two runs side by side",
-        query: &[Param("a", Needed, "The key of a run."), Param("b", Needed, "The key of the other one.")],
+        query: &[
+            Param("a", Needed, "The key of a run."),
+            Param("b", Needed, "The key of the other one."),
+        ],
         gives: Gives::Json(of::<compare::json::Compared<'static>>),
     },
     Address {
@@ -166,7 +214,11 @@ const ADDRESSES: &[Address] = &[
             QUERY,
             Param("sweep", Text, "The rule that is varied."),
             Param("values", Text, "Its limits: `1..40`, `1,2,5`."),
-            Param("critic", Text, "The critic, where the varied rule asks one."),
+            Param(
+                "critic",
+                Text,
+                "The critic, where the varied rule asks one.",
+            ),
             Param("streak", Text, "How often it must say so in a row."),
             RULES,
             AGAIN,
@@ -189,7 +241,10 @@ const ADDRESSES: &[Address] = &[
     Address {
         path: "/api/jump",
         about: "Where words lead from a page: runs, steps, tabs, pages, keys",
-        query: &[Param("q", Text, "The words."), Param("at", Text, "The address of the page.")],
+        query: &[
+            Param("q", Text, "The words."),
+            Param("at", Text, "The address of the page."),
+        ],
         gives: Gives::Json(of::<jump::Offers>),
     },
     Address {
@@ -198,8 +253,18 @@ const ADDRESSES: &[Address] = &[
         query: &[],
         gives: Gives::Json(of::<Map<String, Value>>),
     },
-    Address { path: "/events", about: "A stream of revisions of all runs", query: &[], gives: Gives::Other(STREAM) },
-    Address { path: "/runs/{key}/events", about: "The same of one run", query: &[], gives: Gives::Other(STREAM) },
+    Address {
+        path: "/events",
+        about: "A stream of revisions of all runs",
+        query: &[],
+        gives: Gives::Other(STREAM),
+    },
+    Address {
+        path: "/runs/{key}/events",
+        about: "The same of one run",
+        query: &[],
+        gives: Gives::Other(STREAM),
+    },
     Address {
         path: "/healthz",
         about: "Does it run, and how far has it looked?",
@@ -212,15 +277,22 @@ const ADDRESSES: &[Address] = &[
 const STREAM: &str = "text/event-stream";
 
 fn made() -> Value {
-    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
-        settings.definitions_path = "/components/schemas".into();
-        settings.meta_schema = None;
-    });
+    let settings = SchemaSettings::draft2020_12()
+        .for_serialize()
+        .with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        });
     let mut generator = settings.into_generator();
     let problem = of::<error::Problem<'static>>(&mut generator);
     let paths: Map<_, _> = ADDRESSES
         .iter()
-        .map(|address| (address.path.to_owned(), json!({ "get": operation(address, &problem, &mut generator) })))
+        .map(|address| {
+            (
+                address.path.to_owned(),
+                json!({ "get": operation(address, &problem, &mut generator) }),
+            )
+        })
         .collect();
     json!({
         "openapi": "3.1.0",
@@ -254,7 +326,11 @@ fn operation(address: &Address, problem: &Value, generator: &mut SchemaGenerator
         (false, Gives::Json(_)) => content.clone(),
         (false, Gives::Other(_)) => json!({ "text/html": { "schema": { "type": "string" } } }),
     };
-    let id = address.path.trim_start_matches("/api").trim_start_matches('/').replace(['/', '.'], "_");
+    let id = address
+        .path
+        .trim_start_matches("/api")
+        .trim_start_matches('/')
+        .replace(['/', '.'], "_");
     json!({
         "operationId": id.replace(['{', '}'], ""),
         "summary": address.about,

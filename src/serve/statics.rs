@@ -9,8 +9,14 @@ use crate::page::extract::LastPart;
 
 /// `GET /static/{version}/{name}`. An old version gets the file of today: a page of the last start may still ask.
 pub(crate) async fn file(LastPart(name): LastPart) -> Answer {
-    let missing = || WebError::not_found("There is no file", "The board has no such static file.").named(&name);
+    let missing = || {
+        WebError::not_found("There is no file", "The board has no such static file.").named(&name)
+    };
     let asset = assets::find(&name).ok_or_else(missing)?;
     let cache = "public, max-age=31536000, immutable";
-    Ok(([(CONTENT_TYPE, asset.mime), (CACHE_CONTROL, cache)], asset.text).into_response())
+    Ok((
+        [(CONTENT_TYPE, asset.mime), (CACHE_CONTROL, cache)],
+        asset.text,
+    )
+        .into_response())
 }

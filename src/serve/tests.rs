@@ -16,10 +16,19 @@ use crate::serve::*;
 async fn ask(root: &Path, path: &str) -> (StatusCode, String, String) {
     let library = Library::load(vec![root.to_owned()]);
     let (_stop, stopping) = watch::channel(false);
-    let router = router(AppState::new(Arc::new(library), "localhost", stopping), None);
-    let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+    let router = router(
+        AppState::new(Arc::new(library), "localhost", stopping),
+        None,
+    );
+    let request = Request::get(path)
+        .header("host", "localhost")
+        .body(Body::empty())
+        .unwrap();
     let response = router.oneshot(request).await.unwrap();
-    let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
+    let kind = response.headers()["content-type"]
+        .to_str()
+        .unwrap()
+        .to_owned();
     let status = response.status();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     (status, kind, String::from_utf8(body.to_vec()).unwrap())
@@ -28,13 +37,34 @@ async fn ask(root: &Path, path: &str) -> (StatusCode, String, String) {
 #[tokio::test]
 async fn every_error_below_api_is_a_problem_document() {
     let root = tempfile::tempdir().unwrap();
-    for path in ["/api", "/api/", "/api/x", "/api//runs", "/api/runs/", "/api/runs/%FF", "/api/runs/..%2F..%2Fetc"] {
+    for path in [
+        "/api",
+        "/api/",
+        "/api/x",
+        "/api//runs",
+        "/api/runs/",
+        "/api/runs/%FF",
+        "/api/runs/..%2F..%2Fetc",
+    ] {
         let (status, kind, _) = ask(root.path(), path).await;
-        assert_eq!((status, kind.as_str()), (StatusCode::NOT_FOUND, "application/problem+json"), "{path}");
+        assert_eq!(
+            (status, kind.as_str()),
+            (StatusCode::NOT_FOUND, "application/problem+json"),
+            "{path}"
+        );
     }
-    for path in ["/apix", "/runs/..%2F..%2Fetc", "/runs/%FF", "/static/0/../etc"] {
+    for path in [
+        "/apix",
+        "/runs/..%2F..%2Fetc",
+        "/runs/%FF",
+        "/static/0/../etc",
+    ] {
         let (status, kind, _) = ask(root.path(), path).await;
-        assert_eq!((status, kind.as_str()), (StatusCode::NOT_FOUND, "text/html; charset=utf-8"), "{path}");
+        assert_eq!(
+            (status, kind.as_str()),
+            (StatusCode::NOT_FOUND, "text/html; charset=utf-8"),
+            "{path}"
+        );
     }
 }
 
@@ -45,18 +75,34 @@ async fn a_board_that_gets_no_news_says_so() {
     let library = Arc::new(Library::load(vec![root.path().to_owned()]));
     let run = library.run("a").unwrap().revision();
     let (_stop, stopping) = watch::channel(false);
-    let router = router(AppState::new(Arc::clone(&library), "localhost", stopping), None);
+    let router = router(
+        AppState::new(Arc::clone(&library), "localhost", stopping),
+        None,
+    );
     let ask = async |path: &str| {
-        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        let request = Request::get(path)
+            .header("host", "localhost")
+            .body(Body::empty())
+            .unwrap();
         let response = router.clone().oneshot(request).await.unwrap();
         let status = response.status();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8(body.to_vec()).unwrap())
     };
     let (status, body) = ask("/healthz").await;
-    assert_eq!((status, body.contains("\"status\":\"ok\"")), (StatusCode::OK, true), "{body}");
+    assert_eq!(
+        (status, body.contains("\"status\":\"ok\"")),
+        (StatusCode::OK, true),
+        "{body}"
+    );
     const SAID: &str = "not up to date";
-    const PAGES: [&str; 5] = ["/runs/a", "/runs/a?tab=state", "/runs/a/live", "/runs/a/whatif", "/runs/a/scores"];
+    const PAGES: [&str; 5] = [
+        "/runs/a",
+        "/runs/a?tab=state",
+        "/runs/a/live",
+        "/runs/a/whatif",
+        "/runs/a/scores",
+    ];
     for page in PAGES {
         assert!(!ask(page).await.1.contains(SAID), "{page}");
     }
@@ -65,13 +111,22 @@ async fn a_board_that_gets_no_news_says_so() {
     assert!(run.has_changed().unwrap(), "who looks at the run is told");
     for page in PAGES {
         let (_, html) = ask(page).await;
-        assert!(html.contains(SAID) && html.contains("no news for longer than 10 s: a/b"), "{page}: {html}");
+        assert!(
+            html.contains(SAID) && html.contains("no news for longer than 10 s: a/b"),
+            "{page}: {html}"
+        );
     }
     let (status, body) = ask("/healthz").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
-    assert!(body.contains("\"status\":\"stalled\"") && body.contains("longer than 10 s: a/b"), "{body}");
+    assert!(
+        body.contains("\"status\":\"stalled\"") && body.contains("longer than 10 s: a/b"),
+        "{body}"
+    );
     let (_, page) = ask("/").await;
-    assert!(page.contains("not up to date: no news for longer than 10 s: a/b"), "{page}");
+    assert!(
+        page.contains("not up to date: no news for longer than 10 s: a/b"),
+        "{page}"
+    );
 }
 
 #[tokio::test]
@@ -82,16 +137,29 @@ async fn directories_that_are_no_runs_are_counted_and_the_first_are_named() {
     }
     let (_, _, body) = ask(root.path(), "/api/runs?limit=1").await;
     let answer: serde_json::Value = serde_json::from_str(&body).unwrap();
-    assert_eq!((answer["skipped"].as_array().unwrap().len(), &answer["skipped_total"]), (100, &300.into()));
+    assert_eq!(
+        (
+            answer["skipped"].as_array().unwrap().len(),
+            &answer["skipped_total"]
+        ),
+        (100, &300.into())
+    );
 }
 
 #[tokio::test]
 async fn a_line_that_is_not_parsed_costs_no_page() {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("a")).unwrap();
-    let line = format!("{{\"step_id\": 0, \"decision\": {{}}, \"x\": \"{}\"}}\n", "y".repeat(9 << 20));
+    let line = format!(
+        "{{\"step_id\": 0, \"decision\": {{}}, \"x\": \"{}\"}}\n",
+        "y".repeat(9 << 20)
+    );
     std::fs::write(root.path().join("a/steps.jsonl"), line).unwrap();
-    for path in ["/runs/a", "/runs/a/steps/0", "/runs/a/steps/0/value?at=%2Fx"] {
+    for path in [
+        "/runs/a",
+        "/runs/a/steps/0",
+        "/runs/a/steps/0/value?at=%2Fx",
+    ] {
         let (_, _, body) = ask(root.path(), path).await;
         assert!(body.len() < 100_000 && body.contains("more"), "{path}");
         assert!(body.contains("/runs/a/steps/0/raw"), "{path}");
@@ -112,7 +180,12 @@ fn write_old_run(root: &Path, key: &str) {
         ("events.jsonl", "{\"phase\": \"END\"}\n"),
     ] {
         std::fs::write(dir.join(file), text).unwrap();
-        std::fs::File::options().append(true).open(dir.join(file)).unwrap().set_modified(hour_ago).unwrap();
+        std::fs::File::options()
+            .append(true)
+            .open(dir.join(file))
+            .unwrap()
+            .set_modified(hour_ago)
+            .unwrap();
     }
 }
 
@@ -121,10 +194,17 @@ async fn lists_of_changed_files_wait_for_each_other_and_no_other_page_does() {
     let root = tempfile::tempdir().unwrap();
     write_old_run(root.path(), "a");
     let (_stop, stopping) = watch::channel(false);
-    let state = AppState::new(Arc::new(Library::load(vec![root.path().to_owned()])), "localhost", stopping);
+    let state = AppState::new(
+        Arc::new(Library::load(vec![root.path().to_owned()])),
+        "localhost",
+        stopping,
+    );
     let router = router(state.clone(), None);
     let ask = |path: &'static str| {
-        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        let request = Request::get(path)
+            .header("host", "localhost")
+            .body(Body::empty())
+            .unwrap();
         let router = router.clone();
         async move { router.oneshot(request).await.unwrap().status() }
     };
@@ -145,13 +225,18 @@ async fn lists_of_changed_files_wait_for_each_other_and_no_other_page_does() {
 
 #[cfg(feature = "s3")]
 #[tokio::test]
-async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_never_came_is_named() {
+async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_never_came_is_named()
+{
     use std::time::Duration;
 
     use crate::live::Options;
     use crate::mirror::fake::{Fake, settled};
 
-    let (store, cache, root) = (Fake::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (store, cache, root) = (
+        Fake::new(),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+    );
     let put = |key: &str, hours: u32| {
         write_old_run(root.path(), key);
         for file in ["manifest.json", "events.jsonl", "steps.jsonl"] {
@@ -164,15 +249,23 @@ async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_ne
     };
     put("a", 1);
     let size = std::fs::read_dir(root.path().join("a")).unwrap();
-    let size: u64 = size.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    let size: u64 = size
+        .map(|file| file.unwrap().metadata().unwrap().len())
+        .sum();
     let mirror = Arc::new(store.follow(Some(cache.path()), size + 20));
     settled(&mirror);
-    let options =
-        Options { poll: Some(Duration::from_millis(20)), mirrors: vec![Arc::clone(&mirror)], ..Options::default() };
+    let options = Options {
+        poll: Some(Duration::from_millis(20)),
+        mirrors: vec![Arc::clone(&mirror)],
+        ..Options::default()
+    };
     let library = Arc::new(Library::open(vec![mirror.dir().to_owned()], options));
     let known = async |key: &str| {
         let mut news = library.revision();
-        while library.run(key).is_none_or(|run| !run.is_known() || run.summary().partial) {
+        while library
+            .run(key)
+            .is_none_or(|run| !run.is_known() || run.summary().partial)
+        {
             news.changed().await.unwrap();
         }
         library.run(key).unwrap()
@@ -185,9 +278,15 @@ async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_ne
     known("b").await;
     assert!(run.is_evicted());
     let (_stop, stopping) = watch::channel(false);
-    let router = router(AppState::new(Arc::clone(&library), "localhost", stopping), None);
+    let router = router(
+        AppState::new(Arc::clone(&library), "localhost", stopping),
+        None,
+    );
     let ask = |path: &str| {
-        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        let request = Request::get(path)
+            .header("host", "localhost")
+            .body(Body::empty())
+            .unwrap();
         let router = router.clone();
         async move { router.oneshot(request).await.unwrap() }
     };
@@ -199,16 +298,34 @@ async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_ne
     let other = other.into_body().collect().await.unwrap().to_bytes();
     let other = String::from_utf8_lossy(&other);
     // There is no room for both: it comes, or is said not to be here.
-    assert!(status == StatusCode::OK || other.contains("Not on this machine now"), "{status} {other}");
+    assert!(
+        status == StatusCode::OK || other.contains("Not on this machine now"),
+        "{status} {other}"
+    );
     settled(&mirror);
-    assert!(!run.is_evicted() && run.dir().has_files(), "the answer may still read it");
+    assert!(
+        !run.is_evicted() && run.dir().has_files(),
+        "the answer may still read it"
+    );
     let page = answer.into_body().collect().await.unwrap().to_bytes();
-    assert!(page.ends_with(b"</html>\n") || page.ends_with(b"</html>"), "it is whole");
+    assert!(
+        page.ends_with(b"</html>\n") || page.ends_with(b"</html>"),
+        "it is whole"
+    );
 
     for path in ["/healthz", "/api/runs"] {
-        let body = ask(path).await.into_body().collect().await.unwrap().to_bytes();
+        let body = ask(path)
+            .await
+            .into_body()
+            .collect()
+            .await
+            .unwrap()
+            .to_bytes();
         let body = String::from_utf8(body.to_vec()).unwrap();
-        assert!(body.contains("large/x.jsonl") && body.contains("more than the cache holds"), "{path}: {body}");
+        assert!(
+            body.contains("large/x.jsonl") && body.contains("more than the cache holds"),
+            "{path}: {body}"
+        );
     }
 }
 
@@ -218,10 +335,17 @@ async fn one_reader_of_many_downloads_keeps_nobody_from_the_board() {
     let root = tempfile::tempdir().unwrap();
     write_old_run(root.path(), "a");
     let (_stop, stopping) = watch::channel(false);
-    let state = AppState::new(Arc::new(Library::load(vec![root.path().to_owned()])), "localhost", stopping);
+    let state = AppState::new(
+        Arc::new(Library::load(vec![root.path().to_owned()])),
+        "localhost",
+        stopping,
+    );
     let router = router(state.clone(), None);
     let ask = |path: &'static str| {
-        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        let request = Request::get(path)
+            .header("host", "localhost")
+            .body(Body::empty())
+            .unwrap();
         let router = router.clone();
         async move { router.oneshot(request).await.unwrap().status() }
     };
@@ -235,7 +359,12 @@ async fn one_reader_of_many_downloads_keeps_nobody_from_the_board() {
         assert_eq!(ask(page).await, StatusCode::OK, "{page}");
     }
     // The others are refused.
-    while downloads.iter().filter(|download| !download.is_finished()).count() > MAX_WAITING {
+    while downloads
+        .iter()
+        .filter(|download| !download.is_finished())
+        .count()
+        > MAX_WAITING
+    {
         tokio::task::yield_now().await;
     }
     drop(turns);
@@ -261,7 +390,10 @@ fn requests_that_wait_for_runs_to_be_read_hold_neither_threads_nor_places() {
     let (_stop, stopping) = watch::channel(false);
     let router = router(AppState::new(library, "localhost", stopping), None);
     let ask = move |path: String| {
-        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        let request = Request::get(path)
+            .header("host", "localhost")
+            .body(Body::empty())
+            .unwrap();
         let router = router.clone();
         async move {
             let response = router.oneshot(request).await.unwrap();
@@ -272,7 +404,10 @@ fn requests_that_wait_for_runs_to_be_read_hold_neither_threads_nor_places() {
     };
     // One thread more than reads runs.
     let threads = crate::page::extract::MAX_WAKES + 1;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().max_blocking_threads(threads).build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .max_blocking_threads(threads)
+        .build();
     runtime.unwrap().block_on(async {
         let addresses = |n: usize| match n % 4 {
             0 => format!("/runs/r{}", n % RUNS),

@@ -43,14 +43,22 @@ impl Token {
     /// The system gives no random numbers.
     pub fn random() -> Result<Self> {
         let mut bytes = [0; MADE_BYTES];
-        getrandom::fill(&mut bytes)
-            .map_err(|error| Error::new(Kind::Unreadable, format!("the system gives no random numbers: {error}")))?;
+        getrandom::fill(&mut bytes).map_err(|error| {
+            Error::new(
+                Kind::Unreadable,
+                format!("the system gives no random numbers: {error}"),
+            )
+        })?;
         Ok(Self(hex(&bytes)))
     }
 
     /// Another secret that follows from this one and tells nothing of it.
     pub(crate) fn derive(&self, purpose: &str) -> Self {
-        let digest = Sha256::new().chain_update(purpose).chain_update([0]).chain_update(&self.0).finalize();
+        let digest = Sha256::new()
+            .chain_update(purpose)
+            .chain_update([0])
+            .chain_update(&self.0)
+            .finalize();
         Self(hex(&digest))
     }
 
@@ -88,10 +96,18 @@ mod tests {
     fn a_made_token_is_long_new_and_only_itself() {
         let (one, other) = (Token::random().unwrap(), Token::random().unwrap());
         assert_eq!(one.reveal().len(), 32);
-        assert!(one.is(one.reveal()) && !one.is(other.reveal()), "{} {}", one.reveal(), other.reveal());
-        for wrong in
-            ["", &one.reveal()[..31], &format!("{}0", one.reveal()), &one.reveal().to_uppercase().replace('0', "g")]
-        {
+        assert!(
+            one.is(one.reveal()) && !one.is(other.reveal()),
+            "{} {}",
+            one.reveal(),
+            other.reveal()
+        );
+        for wrong in [
+            "",
+            &one.reveal()[..31],
+            &format!("{}0", one.reveal()),
+            &one.reveal().to_uppercase().replace('0', "g"),
+        ] {
             assert!(!one.is(wrong), "{wrong}");
         }
         assert!(Token::new(one.reveal()).is_ok());
@@ -100,12 +116,20 @@ mod tests {
 
     #[test]
     fn a_chosen_token_is_long_and_plain_and_not_repeated_in_the_error() {
-        for wrong in
-            ["", "short-secret", "fifteen-letters", "sixteen letters!", "secret;Path=/evil", "geheimnis-geheimnis-ä"]
-        {
+        for wrong in [
+            "",
+            "short-secret",
+            "fifteen-letters",
+            "sixteen letters!",
+            "secret;Path=/evil",
+            "geheimnis-geheimnis-ä",
+        ] {
             let error = Token::new(wrong).unwrap_err();
             assert_eq!(error.kind(), Kind::Usage);
-            assert!(wrong.is_empty() || !error.to_string().contains(wrong), "{error}");
+            assert!(
+                wrong.is_empty() || !error.to_string().contains(wrong),
+                "{error}"
+            );
         }
         assert!(Token::new("sixteen.letters~").is_ok());
     }

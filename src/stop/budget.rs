@@ -78,5 +78,7 @@ pub(crate) fn label(code: &str) -> Option<&'static str> {
 /// What the rule or the limit counts whose stops have this code.
 pub(crate) fn counts(code: &str) -> Counts {
     let budget = || Some(BUDGETS.iter().find(|row| row.code == code)?.rule);
-    row(code).or_else(budget).map_or(Counts::Other, |row| row.counts)
+    row(code)
+        .or_else(budget)
+        .map_or(Counts::Other, |row| row.counts)
 }

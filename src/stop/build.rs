@@ -49,14 +49,23 @@ pub struct StopSetBuilder<S = ()> {
 
 impl<S> Default for StopSetBuilder<S> {
     fn default() -> Self {
-        Self { budget: Budget::default(), completion: Vec::new(), policies: Vec::new(), schemas: None }
+        Self {
+            budget: Budget::default(),
+            completion: Vec::new(),
+            policies: Vec::new(),
+            schemas: None,
+        }
     }
 }
 
 impl<S> fmt::Debug for StopSetBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (completion, policies) = (self.completion.len(), self.policies.len());
-        write!(f, "StopSetBuilder {{ {:?}, {completion} completion rules, {policies} policies }}", self.budget)
+        write!(
+            f,
+            "StopSetBuilder {{ {:?}, {completion} completion rules, {policies} policies }}",
+            self.budget
+        )
     }
 }
 
@@ -112,7 +121,11 @@ impl<S> StopSetBuilder<S> {
     where
         F: Fn(&StopCx<'_, S>) -> bool + Send + Sync + 'static,
     {
-        self.accept_with(When { id: id.into(), gate: Gate::AfterStep, holds })
+        self.accept_with(When {
+            id: id.into(),
+            gate: Gate::AfterStep,
+            holds,
+        })
     }
 
     /// Ends the run where `holds` at `gate`.
@@ -121,20 +134,29 @@ impl<S> StopSetBuilder<S> {
     where
         F: Fn(&StopCx<'_, S>) -> bool + Send + Sync + 'static,
     {
-        self.policy_with(When { id: id.into(), gate, holds })
+        self.policy_with(When {
+            id: id.into(),
+            gate,
+            holds,
+        })
     }
 
     /// Adds all rules of a record or a file.
     #[must_use]
     pub fn rules(mut self, rules: StopRules) -> Self {
-        self.completion.extend(rules.completion.into_iter().map(Draft::Written));
-        self.policies.extend(rules.policies.into_iter().map(Draft::Written));
+        self.completion
+            .extend(rules.completion.into_iter().map(Draft::Written));
+        self.policies
+            .extend(rules.policies.into_iter().map(Draft::Written));
         self.budget(rules.budget)
     }
 
     /// Hands in another validator for `structured_output` with a schema than that of the feature `schema`.
     #[must_use]
-    pub fn schemas(mut self, compile: impl Fn(&Value) -> Result<Arc<dyn SchemaCheck>, String> + 'static) -> Self {
+    pub fn schemas(
+        mut self,
+        compile: impl Fn(&Value) -> Result<Arc<dyn SchemaCheck>, String> + 'static,
+    ) -> Self {
         self.schemas = Some(Box::new(compile));
         self
     }
@@ -145,7 +167,10 @@ impl<S> StopSetBuilder<S> {
     /// All of [`StopSetBuilder::build_fail_closed`], and a pattern that does not compile.
     pub fn build(self) -> Result<StopSet<S>, SpecError> {
         for draft in self.completion.iter().chain(&self.policies) {
-            if let Draft::Written(RuleEntry { rule: EntryRule::Spec(spec), .. }) = draft
+            if let Draft::Written(RuleEntry {
+                rule: EntryRule::Spec(spec),
+                ..
+            }) = draft
                 && let Some(lint) = spec.lint().into_iter().next()
             {
                 return Err(SpecError::new(lint));
@@ -167,19 +192,31 @@ impl<S> StopSetBuilder<S> {
                 && !spec.is_completion()
             {
                 let id = &entry.id;
-                return Err(SpecError::new(format!("{id} never accepts an answer; it belongs to the policies")));
+                return Err(SpecError::new(format!(
+                    "{id} never accepts an answer; it belongs to the policies"
+                )));
             }
         }
         let mut seen = BTreeSet::new();
         for id in completion.iter().chain(&policies).map(|entry| &entry.id) {
             let reserved = ["decision", "agent", "env", "recovery"].contains(&id.as_str())
-                || ["budget.", "critic["].iter().any(|start| id.starts_with(start));
+                || ["budget.", "critic["]
+                    .iter()
+                    .any(|start| id.starts_with(start));
             if id.is_empty() || reserved || !seen.insert(id) {
-                let why = if reserved { "is the engine's own" } else { "is empty or taken" };
+                let why = if reserved {
+                    "is the engine's own"
+                } else {
+                    "is empty or taken"
+                };
                 return Err(SpecError::new(format!("the rule id {id:?} {why}")));
             }
         }
-        Ok(StopSet { budget: self.budget, completion, policies })
+        Ok(StopSet {
+            budget: self.budget,
+            completion,
+            policies,
+        })
     }
 }
 
@@ -194,18 +231,32 @@ fn entries<S>(
                 let gates = rule.gates();
                 let id = rule.id().to_owned();
                 let written = EntryRule::Opaque { opaque: gates };
-                Entry { id, from: Origin::default(), gates, ask: Ask::Live(rule), written }
+                Entry {
+                    id,
+                    from: Origin::default(),
+                    gates,
+                    ask: Ask::Live(rule),
+                    written,
+                }
             }
             Draft::Written(RuleEntry { id, rule, from }) => {
                 let id = id.unwrap_or_else(|| format!("{list}[{place}]"));
                 let (gates, ask) = match &rule {
                     EntryRule::Opaque { opaque } => (*opaque, Ask::Recorded),
                     EntryRule::Spec(spec) => {
-                        let rule = spec.compile(schemas).map_err(|wrong| SpecError::new(format!("{id}: {wrong}")))?;
+                        let rule = spec
+                            .compile(schemas)
+                            .map_err(|wrong| SpecError::new(format!("{id}: {wrong}")))?;
                         (rule.gates(), Ask::Built(rule))
                     }
                 };
-                Entry { id, from, gates, ask, written: rule }
+                Entry {
+                    id,
+                    from,
+                    gates,
+                    ask,
+                    written: rule,
+                }
             }
         })
     };

@@ -35,12 +35,27 @@ impl Check {
     /// A stop under this name. One that is none of the known codes is a user's own: it stands in the verdict's `code`, with
     /// the stop reason `agent_condition` and the outcome `halted`. In a completion rule it accepts the answer.
     pub fn stop(code: impl Into<Code>, reading: Reading) -> Self {
-        Check::Stop { code: code.into(), reading }
+        Check::Stop {
+            code: code.into(),
+            reading,
+        }
     }
 
     /// Compares two numbers; the sentence is written only where the rule is true.
-    pub(super) fn of(code: Code, reading: Reading, holds: bool, detail: impl FnOnce() -> String) -> Self {
-        if holds { Check::Stop { code, reading: reading.detail(detail()) } } else { Check::Pass(reading) }
+    pub(super) fn of(
+        code: Code,
+        reading: Reading,
+        holds: bool,
+        detail: impl FnOnce() -> String,
+    ) -> Self {
+        if holds {
+            Check::Stop {
+                code,
+                reading: reading.detail(detail()),
+            }
+        } else {
+            Check::Pass(reading)
+        }
     }
 
     /// Whether it says stop.

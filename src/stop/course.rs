@@ -28,7 +28,10 @@ pub struct Counted {
 }
 
 /// What was counted at each step that ran, going on from `stats`.
-pub fn course<'a>(mut stats: Stats, steps: impl IntoIterator<Item = &'a StepFacts>) -> Vec<Counted> {
+pub fn course<'a>(
+    mut stats: Stats,
+    steps: impl IntoIterator<Item = &'a StepFacts>,
+) -> Vec<Counted> {
     let decided = GateSet::only(Gate::AfterDecide);
     let mut asked = stats.tokens_known();
     let mut course = Vec::new();
@@ -62,7 +65,10 @@ mod tests {
     use proptest::prelude::*;
 
     /// Where `limit` is first reached, by the numbers alone; `Err` where a number before that is not known.
-    fn first(course: &[Counted], reached: impl Fn(&Counted) -> Option<bool>) -> Result<Option<u64>, ()> {
+    fn first(
+        course: &[Counted],
+        reached: impl Fn(&Counted) -> Option<bool>,
+    ) -> Result<Option<u64>, ()> {
         for counted in course {
             match reached(counted) {
                 Some(true) => return Ok(Some(counted.step)),
@@ -76,26 +82,40 @@ mod tests {
     fn facts() -> impl Strategy<Value = Vec<StepFacts>> {
         let usage = prop_oneof![9 => (0_u64..300, 0_u64..100).prop_map(Some), 1 => Just(None)];
         let cost = prop_oneof![9 => (0_u32..50).prop_map(Some), 1 => Just(None)];
-        let step = (usage, cost, any::<bool>(), 0_u64..40, prop::bool::weighted(0.15));
+        let step = (
+            usage,
+            cost,
+            any::<bool>(),
+            0_u64..40,
+            prop::bool::weighted(0.15),
+        );
         prop::collection::vec(step, 0..12).prop_map(|steps| {
             // Of a step that tells in part, a rule may say that a limit is reached for certain; its number is unknown.
-            let all_told = steps.iter().all(|(usage, cost, ..)| usage.is_some() && cost.is_some());
-            let facts =
-                move |(n, (usage, cost, candidate, late, failed)): (usize, (_, Option<u32>, bool, u64, bool))| {
-                    let usage: Option<(u64, u64)> = usage;
-                    let mut facts = StepFacts {
-                        usage: usage.map(|(input, output)| Usage::reported(input, output)),
-                        cost_usd: cost.map(|cents| f64::from(cents) / 100.0),
-                        candidate,
-                        ..StepFacts::unknown(n as u64)
-                    };
-                    if all_told {
-                        facts.late(Usage::reported(late, 0), Some(0.01));
-                    }
-                    let phase = crate::stop::Phase::Decide;
-                    facts.error = failed.then(|| StepError { phase, message: String::new(), recovered: true });
-                    facts
+            let all_told = steps
+                .iter()
+                .all(|(usage, cost, ..)| usage.is_some() && cost.is_some());
+            let facts = move |(n, (usage, cost, candidate, late, failed)): (
+                usize,
+                (_, Option<u32>, bool, u64, bool),
+            )| {
+                let usage: Option<(u64, u64)> = usage;
+                let mut facts = StepFacts {
+                    usage: usage.map(|(input, output)| Usage::reported(input, output)),
+                    cost_usd: cost.map(|cents| f64::from(cents) / 100.0),
+                    candidate,
+                    ..StepFacts::unknown(n as u64)
                 };
+                if all_told {
+                    facts.late(Usage::reported(late, 0), Some(0.01));
+                }
+                let phase = crate::stop::Phase::Decide;
+                facts.error = failed.then(|| StepError {
+                    phase,
+                    message: String::new(),
+                    recovered: true,
+                });
+                facts
+            };
             steps.into_iter().enumerate().map(facts).collect()
         })
     }

@@ -78,7 +78,10 @@ pub struct CriterionError {
 impl CriterionError {
     /// A failure in one sentence.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), source: None }
+        Self {
+            message: message.into(),
+            source: None,
+        }
     }
 
     /// Adds the underlying cause.
@@ -126,7 +129,10 @@ where
         }
         // The code is the user's word even where it spells a known one: a closure called `final` is still a closure.
         let reading = Reading::text(format!("the condition {} holds", self.id));
-        Ok(Check::Stop { code: Code::Custom(self.id.as_str().into()), reading })
+        Ok(Check::Stop {
+            code: Code::Custom(self.id.as_str().into()),
+            reading,
+        })
     }
 }
 

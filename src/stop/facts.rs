@@ -36,13 +36,17 @@ impl GateSet {
 
     /// The gates, in order.
     pub fn iter(self) -> impl Iterator<Item = Gate> {
-        Gate::ALL.into_iter().filter(move |gate| self.meets(GateSet::only(*gate)))
+        Gate::ALL
+            .into_iter()
+            .filter(move |gate| self.meets(GateSet::only(*gate)))
     }
 }
 
 impl From<Vec<Gate>> for GateSet {
     fn from(gates: Vec<Gate>) -> Self {
-        gates.into_iter().fold(GateSet::NONE, |set, gate| set.and(GateSet::only(gate)))
+        gates
+            .into_iter()
+            .fold(GateSet::NONE, |set, gate| set.and(GateSet::only(gate)))
     }
 }
 
@@ -178,7 +182,11 @@ impl StepFacts {
 
     /// A step whose line could not be read.
     pub fn unread(step: u64) -> Self {
-        Self { is_unread: true, is_error_untold: true, ..Self::unknown(step) }
+        Self {
+            is_unread: true,
+            is_error_untold: true,
+            ..Self::unknown(step)
+        }
     }
 
     /// A step about to begin at `t_start_ms`: no model call, no text, no action yet.
@@ -195,14 +203,18 @@ impl StepFacts {
 
     /// Whether the step failed before it had a decision, so that nothing was asked after it.
     pub fn decide_failed(&self) -> bool {
-        self.error.as_ref().is_some_and(|error| matches!(error.phase, Phase::Prepare | Phase::Decide))
+        self.error
+            .as_ref()
+            .is_some_and(|error| matches!(error.phase, Phase::Prepare | Phase::Decide))
     }
 
     /// What the step cost in US dollars; `None` where a model was asked and does not say.
     pub fn cost(&self) -> Option<f64> {
         let unasked = |usage: Option<Usage>| (usage == Some(Usage::default())).then_some(0.0);
         let late = self.late_cost_usd.or(unasked(Some(self.late_usage)))?;
-        self.cost_usd.or(unasked(self.usage)).map(|cost| cost + late)
+        self.cost_usd
+            .or(unasked(self.usage))
+            .map(|cost| cost + late)
     }
 
     /// Adds the tokens of a model call after the decision, and what it cost where that is known.
@@ -214,7 +226,10 @@ impl StepFacts {
         self.late_cost_usd = match self.late_usage == Usage::default() {
             true => cost,
             // A call that does not say leaves the cost unknown.
-            false => self.late_cost_usd.zip(cost).map(|(spent, cost)| spent + cost),
+            false => self
+                .late_cost_usd
+                .zip(cost)
+                .map(|(spent, cost)| spent + cost),
         };
         self.late_usage = self.late_usage.plus(usage);
     }
@@ -222,7 +237,9 @@ impl StepFacts {
     /// The gates the step came to, in order. A step whose decision failed has none after it.
     pub(super) fn gates(&self) -> impl Iterator<Item = Gate> + use<> {
         let (reached, failed) = (self.reached, self.decide_failed());
-        Gate::ALL.into_iter().filter(move |gate| *gate <= reached && !(*gate == Gate::AfterDecide && failed))
+        Gate::ALL
+            .into_iter()
+            .filter(move |gate| *gate <= reached && !(*gate == Gate::AfterDecide && failed))
     }
 
     /// The policies asked at `gate`: a candidate answer holds those of `after_decide` back until it is judged, a failed
@@ -231,7 +248,9 @@ impl StepFacts {
         let held_back = self.candidate || self.decide_failed();
         match gate {
             Gate::AfterDecide if self.candidate => GateSet::NONE,
-            Gate::AfterStep if held_back => GateSet::only(gate).and(GateSet::only(Gate::AfterDecide)),
+            Gate::AfterStep if held_back => {
+                GateSet::only(gate).and(GateSet::only(Gate::AfterDecide))
+            }
             _ => GateSet::only(gate),
         }
     }
@@ -243,13 +262,18 @@ impl StepFacts {
 
     /// Whether the step's answer is judged at all: not where it failed, nor where a critic wants it done again.
     pub(super) fn judges_answers(&self) -> bool {
-        let vetoed = self.deciding_critic().is_some_and(|(_, critic)| critic.wish == CriticWish::Retry);
+        let vetoed = self
+            .deciding_critic()
+            .is_some_and(|(_, critic)| critic.wish == CriticWish::Retry);
         self.error.is_none() && !vetoed
     }
 
     /// The first critic in order that does not say continue, and its place.
     pub(super) fn deciding_critic(&self) -> Option<(usize, &CriticFact)> {
-        self.critics.iter().enumerate().find(|(_, critic)| critic.wish != CriticWish::Continue)
+        self.critics
+            .iter()
+            .enumerate()
+            .find(|(_, critic)| critic.wish != CriticWish::Continue)
     }
 
     /// The text an answer is judged by: the final answer, else the model's text.
@@ -279,12 +303,21 @@ pub struct Usage {
 impl Usage {
     /// Tokens that a provider reported.
     pub fn reported(input: u64, output: u64) -> Self {
-        Self { input, output, ..Self::default() }
+        Self {
+            input,
+            output,
+            ..Self::default()
+        }
     }
 
     /// Tokens that were estimated here.
     pub fn estimated(input: u64, output: u64) -> Self {
-        Self { input, output, estimated: true, ..Self::default() }
+        Self {
+            input,
+            output,
+            estimated: true,
+            ..Self::default()
+        }
     }
 
     /// Both together.
@@ -312,8 +345,19 @@ impl Usage {
 
 impl From<Usage> for crate::model::step::Usage {
     fn from(usage: Usage) -> Self {
-        let Usage { input, output, cached, reasoning, .. } = usage;
-        Self { input: Some(input), cached, output: Some(output), reasoning }
+        let Usage {
+            input,
+            output,
+            cached,
+            reasoning,
+            ..
+        } = usage;
+        Self {
+            input: Some(input),
+            cached,
+            output: Some(output),
+            reasoning,
+        }
     }
 }
 

@@ -68,13 +68,23 @@ pub struct Tally {
 
 impl Tally {
     fn of(stats: &Stats, ran: u64) -> Self {
-        Self { ran, tokens: stats.tokens_known(), ms: stats.elapsed_ms }
+        Self {
+            ran,
+            tokens: stats.tokens_known(),
+            ms: stats.elapsed_ms,
+        }
     }
 }
 
 impl FirstStop {
     fn new(id: &str, source: Source) -> Self {
-        Self { id: id.to_owned(), source, stop: None, unknown: None, refused: None }
+        Self {
+            id: id.to_owned(),
+            source,
+            stop: None,
+            unknown: None,
+            refused: None,
+        }
     }
 
     fn take(&mut self, check: Check, gate: Gate, stats: &Stats, ran: u64, facts: &StepFacts) {
@@ -82,10 +92,21 @@ impl FirstStop {
             Check::Stop { code, reading } => {
                 let (outcome, _) = ending(&code, &self.source);
                 let at = Tally::of(stats, ran);
-                self.stop = Some(Stopped { step: stats.last_step, gate, code, reading, outcome, at });
+                self.stop = Some(Stopped {
+                    step: stats.last_step,
+                    gate,
+                    code,
+                    reading,
+                    outcome,
+                    at,
+                });
             }
             Check::Unknown(needs) if self.unknown.is_none() => {
-                let unknown = Unknown { id: self.id.clone(), step: facts.step, needs: needs.into_owned() };
+                let unknown = Unknown {
+                    id: self.id.clone(),
+                    step: facts.step,
+                    needs: needs.into_owned(),
+                };
                 self.unknown = Some(unknown);
             }
             Check::Pass(reading) if self.source == Source::Completion && self.refused.is_none() => {
@@ -98,11 +119,19 @@ impl FirstStop {
 
 impl<S> StopSet<S> {
     /// Asks each rule by itself over recorded steps, in order, going on from `stats`.
-    pub fn firsts<'a>(&self, mut stats: Stats, steps: impl IntoIterator<Item = &'a StepFacts>) -> Firsts {
-        let budget = self.budget_checks(&stats).map(|(id, ..)| FirstStop::new(id, Source::Budget));
+    pub fn firsts<'a>(
+        &self,
+        mut stats: Stats,
+        steps: impl IntoIterator<Item = &'a StepFacts>,
+    ) -> Firsts {
+        let budget = self
+            .budget_checks(&stats)
+            .map(|(id, ..)| FirstStop::new(id, Source::Budget));
         let mut budget: Vec<FirstStop> = budget.collect();
         let start = |list: &[Entry<S>], source: Source| -> Vec<FirstStop> {
-            list.iter().map(|entry| FirstStop::new(&entry.id, source.clone())).collect()
+            list.iter()
+                .map(|entry| FirstStop::new(&entry.id, source.clone()))
+                .collect()
         };
         let mut completion = start(&self.completion, Source::Completion);
         let mut policies = start(&self.policies, Source::Policy);
@@ -111,10 +140,13 @@ impl<S> StopSet<S> {
             for gate in facts.gates() {
                 self.fold(gate, &mut stats, facts);
                 // The first gate after `before_step` is the one at which the step has run.
-                let first = gate == Gate::AfterDecide || (gate == Gate::AfterStep && facts.decide_failed());
+                let first =
+                    gate == Gate::AfterDecide || (gate == Gate::AfterStep && facts.decide_failed());
                 ran += u64::from(first);
                 if gate == Gate::BeforeStep {
-                    for (first, (_, _, check)) in open(budget.iter_mut().zip(self.budget_checks(&stats))) {
+                    for (first, (_, _, check)) in
+                        open(budget.iter_mut().zip(self.budget_checks(&stats)))
+                    {
                         first.take(check, gate, &stats, ran, facts);
                     }
                 }
@@ -124,7 +156,11 @@ impl<S> StopSet<S> {
                         first.take(check, gate, &stats, ran, facts);
                     }
                 }
-                if gate == Gate::AfterStep && facts.is_unread && facts.error.is_none() && !facts.is_answer() {
+                if gate == Gate::AfterStep
+                    && facts.is_unread
+                    && facts.error.is_none()
+                    && !facts.is_answer()
+                {
                     for (first, entry) in open(completion.iter_mut().zip(&self.completion)) {
                         let check = match replayed(entry, GateSet::ALL, gate, &stats, facts) {
                             off @ Check::Off(_) => off,
@@ -147,22 +183,40 @@ impl<S> StopSet<S> {
                 }
             }
         }
-        let rules = budget.into_iter().chain(completion).chain(policies).collect();
-        Firsts { rules, end: Tally::of(&stats, ran) }
+        let rules = budget
+            .into_iter()
+            .chain(completion)
+            .chain(policies)
+            .collect();
+        Firsts {
+            rules,
+            end: Tally::of(&stats, ran),
+        }
     }
 }
 
 /// The rules that were not true yet.
-fn open<'a, T>(rules: impl Iterator<Item = (&'a mut FirstStop, T)>) -> impl Iterator<Item = (&'a mut FirstStop, T)> {
+fn open<'a, T>(
+    rules: impl Iterator<Item = (&'a mut FirstStop, T)>,
+) -> impl Iterator<Item = (&'a mut FirstStop, T)> {
     rules.filter(|(first, _)| first.stop.is_none())
 }
 
 /// Asks a rule without a state: one in code says what it is recorded to have said.
-pub(super) fn replayed<S>(entry: &Entry<S>, due: GateSet, gate: Gate, stats: &Stats, facts: &StepFacts) -> Check {
+pub(super) fn replayed<S>(
+    entry: &Entry<S>,
+    due: GateSet,
+    gate: Gate,
+    stats: &Stats,
+    facts: &StepFacts,
+) -> Check {
     if let Ask::Built(rule) = &entry.ask {
         return rule.check(due, stats, facts);
     }
     let mut answers = facts.opaque.iter();
     let answer = answers.find(|answer| answer.id == entry.id && answer.gate == gate);
-    answer.map_or_else(|| Check::Unknown("its recorded answer".into()), |answer| answer.check.clone())
+    answer.map_or_else(
+        || Check::Unknown("its recorded answer".into()),
+        |answer| answer.check.clone(),
+    )
 }

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::facts::{CriticFact, CriticWish, Forced, OpaqueAnswer, StepError, StepFacts, Text, Usage};
+use super::facts::{
+    CriticFact, CriticWish, Forced, OpaqueAnswer, StepError, StepFacts, Text, Usage,
+};
 use crate::model::step::{CriticAction, CriticOutput, Value};
 use crate::model::{Code, Gate, Source, Step};
 
@@ -147,22 +149,43 @@ impl StepFacts {
     /// # Errors
     /// What is wrong with them; a step without `facts` is another writer's.
     pub fn from_step(ordinal: u64, step: &Step<'_>) -> Result<Self, String> {
-        let read = |facts: Value<'_>| serde_json::from_str::<LineFacts>(facts.text).map_err(|wrong| wrong.to_string());
-        let facts = step.facts.map(read).transpose()?.ok_or("the step has no facts; another writer made it")?;
+        let read = |facts: Value<'_>| {
+            serde_json::from_str::<LineFacts>(facts.text).map_err(|wrong| wrong.to_string())
+        };
+        let facts = step
+            .facts
+            .map(read)
+            .transpose()?
+            .ok_or("the step has no facts; another writer made it")?;
         let facts = facts.into_facts(ordinal);
-        let candidate = step.decision.as_ref().is_some_and(|decision| decision.mode.as_deref() == Some("final"));
+        let candidate = step
+            .decision
+            .as_ref()
+            .is_some_and(|decision| decision.mode.as_deref() == Some("final"));
         let text = |value: Option<Value<'_>>| value.and_then(Value::string).map(Cow::into_owned);
-        let answer = step.decision.as_ref().and_then(|decision| text(decision.answer)).filter(|_| candidate);
+        let answer = step
+            .decision
+            .as_ref()
+            .and_then(|decision| text(decision.answer))
+            .filter(|_| candidate);
         let critic = |output: &CriticOutput<'_>| CriticFact {
             name: output.name.to_string(),
             wish: output.action.into(),
             reason: text(output.reason).filter(|reason| !reason.is_empty()),
             score: output.score.or(output.infinite.map(f64::from)),
         };
-        let error = step.error.map(|error| serde_json::from_str::<StepError>(error.text)).transpose();
+        let error = step
+            .error
+            .map(|error| serde_json::from_str::<StepError>(error.text))
+            .transpose();
         Ok(StepFacts {
             text: Text::Known(text(step.text).unwrap_or_default()),
-            actions: Some(step.calls.iter().map(|call| call.name.as_deref().unwrap_or_default().to_owned()).collect()),
+            actions: Some(
+                step.calls
+                    .iter()
+                    .map(|call| call.name.as_deref().unwrap_or_default().to_owned())
+                    .collect(),
+            ),
             candidate,
             final_answer: answer.or(facts.final_answer),
             error: error.map_err(|wrong| wrong.to_string())?,
@@ -173,6 +196,11 @@ impl StepFacts {
 
     /// Ends the step from outside the rules at `gate`, unless something else already does.
     pub fn force(&mut self, gate: Gate, source: Source, code: Code, detail: impl Into<String>) {
-        self.forced.get_or_insert_with(|| Forced { gate, source, code, detail: detail.into() });
+        self.forced.get_or_insert_with(|| Forced {
+            gate,
+            source,
+            code,
+            detail: detail.into(),
+        });
     }
 }

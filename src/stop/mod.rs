@@ -22,7 +22,10 @@
 //!
 //! The table is [`rules_table`]'s, made from the code.
 
-#[cfg_attr(not(feature = "analysis"), allow(dead_code, reason = "the engine alone shows no rule to anybody"))]
+#[cfg_attr(
+    not(feature = "analysis"),
+    allow(dead_code, reason = "the engine alone shows no rule to anybody")
+)]
 mod budget;
 mod build;
 mod check;
@@ -34,11 +37,17 @@ mod first;
 mod line;
 mod record;
 mod replay;
-#[cfg_attr(not(feature = "analysis"), allow(dead_code, reason = "the engine alone shows no rule to anybody"))]
+#[cfg_attr(
+    not(feature = "analysis"),
+    allow(dead_code, reason = "the engine alone shows no rule to anybody")
+)]
 mod rules;
 #[cfg(feature = "schema")]
 mod schema;
-#[cfg_attr(not(feature = "analysis"), allow(dead_code, reason = "the engine alone shows no rule to anybody"))]
+#[cfg_attr(
+    not(feature = "analysis"),
+    allow(dead_code, reason = "the engine alone shows no rule to anybody")
+)]
 mod spec;
 mod stats;
 mod table;
@@ -48,7 +57,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use crate::model::end::{
-    Budget, Code, Evidence, Gate, Limit, Measured, Op, Origin, Outcome, Phase, Reading, Source, StopVerdict,
+    Budget, Code, Evidence, Gate, Limit, Measured, Op, Origin, Outcome, Phase, Reading, Source,
+    StopVerdict,
 };
 pub use crate::model::recorded::text_hash;
 pub(crate) use budget::BUDGETS;
@@ -60,7 +70,9 @@ pub use check::Check;
 #[cfg(feature = "analysis")]
 pub use course::{Counted, course};
 pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCriterion, StopCx};
-pub use facts::{CriticFact, CriticWish, Forced, GateSet, OpaqueAnswer, StepError, StepFacts, Text, Usage};
+pub use facts::{
+    CriticFact, CriticWish, Forced, GateSet, OpaqueAnswer, StepError, StepFacts, Text, Usage,
+};
 pub use first::{FirstStop, Firsts, Stopped, Tally};
 pub use line::LineFacts;
 pub use record::{EntryRule, RuleEntry, StopRules};
@@ -155,7 +167,11 @@ impl<S> StopSet<S> {
             };
             entries.iter().map(entry).collect()
         };
-        StopRules { budget: self.budget, completion: list(&self.completion), policies: list(&self.policies) }
+        StopRules {
+            budget: self.budget,
+            completion: list(&self.completion),
+            policies: list(&self.policies),
+        }
     }
 
     /// Takes in the facts of a step at `gate` and asks whose turn it is.
@@ -163,7 +179,14 @@ impl<S> StopSet<S> {
     /// To be called at each gate a step comes to, in order; a step whose decision failed skips `after_decide`, and
     /// its rules are asked after the step. The answers of rules in code are added to the facts.
     /// `texts` is what the model said so far, which only rules in code look at.
-    pub fn check(&self, gate: Gate, stats: &mut Stats, facts: &mut StepFacts, state: &S, texts: &[String]) -> Ruling {
+    pub fn check(
+        &self,
+        gate: Gate,
+        stats: &mut Stats,
+        facts: &mut StepFacts,
+        state: &S,
+        texts: &[String],
+    ) -> Ruling {
         facts.reached = gate;
         let (ruling, answers) = self.evaluate(gate, stats, facts, Some((state, texts)));
         facts.opaque.extend(answers);
@@ -179,8 +202,15 @@ impl<S> StopSet<S> {
         live: Option<(&S, &[String])>,
     ) -> (Ruling, Vec<OpaqueAnswer>) {
         self.fold(gate, stats, facts);
-        let mut evaluation =
-            Evaluation { gate, stats, facts, live, hits: Vec::new(), ruling: Ruling::default(), answers: Vec::new() };
+        let mut evaluation = Evaluation {
+            gate,
+            stats,
+            facts,
+            live,
+            hits: Vec::new(),
+            ruling: Ruling::default(),
+            answers: Vec::new(),
+        };
         let due = facts.due(gate);
         match gate {
             Gate::BeforeStep => {
@@ -194,7 +224,9 @@ impl<S> StopSet<S> {
             }
             Gate::AfterStep => {
                 // Who cancels at once wants no answer any more; who cancels after the step has it all the same.
-                let at_once = |end: &Forced| end.source != Source::Cancel || end.code == Code::CancelledImmediate;
+                let at_once = |end: &Forced| {
+                    end.source != Source::Cancel || end.code == Code::CancelledImmediate
+                };
                 evaluation.forced(at_once);
                 evaluation.lost();
                 evaluation.critics();
@@ -224,7 +256,10 @@ impl<S> StopSet<S> {
         }
     }
 
-    fn budget_checks<'a>(&'a self, stats: &'a Stats) -> impl Iterator<Item = (&'static str, Origin, Check)> + 'a {
+    fn budget_checks<'a>(
+        &'a self,
+        stats: &'a Stats,
+    ) -> impl Iterator<Item = (&'static str, Origin, Check)> + 'a {
         BUDGETS.iter().filter_map(|row| {
             let limit = (row.limit)(&self.budget)?;
             Some((row.id, limit.from, (row.check)(stats, limit.limit)))
@@ -254,13 +289,29 @@ struct Evaluation<'a, S> {
 
 impl<S> Evaluation<'_, S> {
     fn hit(&mut self, criterion: impl Into<String>, source: Source, code: Code, reading: Reading) {
-        self.hits.push(Hit { criterion: criterion.into(), source, code, reading, from: None });
+        self.hits.push(Hit {
+            criterion: criterion.into(),
+            source,
+            code,
+            reading,
+            from: None,
+        });
     }
 
     fn forced(&mut self, wanted: impl FnOnce(&Forced) -> bool) {
         let gate = self.gate;
-        if let Some(end) = self.facts.forced.as_ref().filter(|end| end.gate == gate && wanted(end)) {
-            self.hit(end.code.as_str(), end.source.clone(), end.code.clone(), Reading::text(end.detail.clone()));
+        if let Some(end) = self
+            .facts
+            .forced
+            .as_ref()
+            .filter(|end| end.gate == gate && wanted(end))
+        {
+            self.hit(
+                end.code.as_str(),
+                end.source.clone(),
+                end.code.clone(),
+                Reading::text(end.detail.clone()),
+            );
         }
     }
 
@@ -279,17 +330,33 @@ impl<S> Evaluation<'_, S> {
 
     /// A step that failed and could not be recovered.
     fn lost(&mut self) {
-        let Some(error) = self.facts.error.as_ref().filter(|error| !error.recovered) else { return };
+        let Some(error) = self.facts.error.as_ref().filter(|error| !error.recovered) else {
+            return;
+        };
         let (step, phase) = (self.facts.step, error.phase);
         let message = text::clip(&error.message, 240).to_owned();
-        let reading = Reading::text(format!("{} failed and was not recovered: {message}", phase.as_str()))
-            .evidence([Evidence::Failure { step, phase, message }]);
-        self.hit("recovery", Source::Recovery, Code::RecoveryExhausted, reading);
+        let reading = Reading::text(format!(
+            "{} failed and was not recovered: {message}",
+            phase.as_str()
+        ))
+        .evidence([Evidence::Failure {
+            step,
+            phase,
+            message,
+        }]);
+        self.hit(
+            "recovery",
+            Source::Recovery,
+            Code::RecoveryExhausted,
+            reading,
+        );
     }
 
     /// Asks the critics.
     fn critics(&mut self) {
-        let Some((at, critic)) = self.facts.deciding_critic() else { return };
+        let Some((at, critic)) = self.facts.deciding_critic() else {
+            return;
+        };
         let (code, verb) = match critic.wish {
             CriticWish::Retry => return,
             CriticWish::Failed => (Code::CriterionError, "failed"),
@@ -297,13 +364,27 @@ impl<S> Evaluation<'_, S> {
         };
         let why = critic.reason.as_deref().filter(|reason| !reason.is_empty());
         let detail = match why {
-            Some(reason) => format!("the critic {} {verb}: {}", critic.name, text::clip(reason, 240)),
+            Some(reason) => format!(
+                "the critic {} {verb}: {}",
+                critic.name,
+                text::clip(reason, 240)
+            ),
             None => format!("the critic {} {verb}", critic.name),
         };
         let score = critic.score.filter(|score| score.is_finite());
         let reason = why.map(|reason| text::clip(reason, 240).to_owned());
-        let opinion = Evidence::Critic { step: self.facts.step, critic: at as u64, reason, score };
-        self.hit(format!("critic[{at}]"), Source::Critic, code, Reading::text(detail).evidence([opinion]));
+        let opinion = Evidence::Critic {
+            step: self.facts.step,
+            critic: at as u64,
+            reason,
+            score,
+        };
+        self.hit(
+            format!("critic[{at}]"),
+            Source::Critic,
+            code,
+            Reading::text(detail).evidence([opinion]),
+        );
     }
 
     fn completion(&mut self, entries: &[Entry<S>]) {
@@ -313,31 +394,55 @@ impl<S> Evaluation<'_, S> {
             let check = self.ask(entry, GateSet::ALL);
             declared |= !matches!(check, Check::Off(_));
             if let Check::Pass(reading) = check {
-                self.ruling.refused.push(Refusal { id: entry.id.clone(), reading });
+                self.ruling.refused.push(Refusal {
+                    id: entry.id.clone(),
+                    reading,
+                });
             } else {
                 self.take(&entry.id, Source::Completion, entry.from, check);
             }
         }
         if !declared && self.facts.final_answer.is_some() {
             if self.facts.candidate {
-                self.hit("decision", Source::Decision, Code::Final, Reading::text("the final decision was accepted"));
+                self.hit(
+                    "decision",
+                    Source::Decision,
+                    Code::Final,
+                    Reading::text("the final decision was accepted"),
+                );
             } else {
                 let reading = Reading::text("the agent set its final result");
                 self.hit("agent", Source::Agent, Code::Final, reading);
             }
         }
         if self.facts.agent_stop {
-            self.hit("agent", Source::Agent, Code::AgentCondition, Reading::text("the agent asked to stop"));
+            self.hit(
+                "agent",
+                Source::Agent,
+                Code::AgentCondition,
+                Reading::text("the agent asked to stop"),
+            );
         }
         if self.facts.env_terminal {
-            self.hit("env", Source::Env, Code::EnvTerminal, Reading::text("the environment ended"));
+            self.hit(
+                "env",
+                Source::Env,
+                Code::EnvTerminal,
+                Reading::text("the environment ended"),
+            );
         }
     }
 
     fn take(&mut self, id: &str, source: Source, from: Origin, check: Check) {
         match check {
             Check::Stop { code, reading } => {
-                self.hits.push(Hit { criterion: id.to_owned(), source, code, reading, from: Some(from) });
+                self.hits.push(Hit {
+                    criterion: id.to_owned(),
+                    source,
+                    code,
+                    reading,
+                    from: Some(from),
+                });
             }
             Check::Unknown(needs) => self.ruling.unknown.push(Unknown {
                 id: id.to_owned(),
@@ -352,42 +457,67 @@ impl<S> Evaluation<'_, S> {
         let (Ask::Live(rule), Some((state, texts))) = (&entry.ask, self.live) else {
             return first::replayed(entry, due, self.gate, self.stats, self.facts);
         };
-        let cx = StopCx { gate: self.gate, stats: self.stats, facts: self.facts, state, texts };
-        let failed = |what: String| Check::Stop { code: Code::CriterionError, reading: Reading::text(what) };
+        let cx = StopCx {
+            gate: self.gate,
+            stats: self.stats,
+            facts: self.facts,
+            state,
+            texts,
+        };
+        let failed = |what: String| Check::Stop {
+            code: Code::CriterionError,
+            reading: Reading::text(what),
+        };
         // A rule only reads; whatever it breaks half way in is its own.
         let check = match catch_unwind(AssertUnwindSafe(|| rule.check(&cx))) {
             Ok(Ok(check)) => check,
             Ok(Err(error)) => {
-                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                let cause = std::error::Error::source(&error)
+                    .map(|cause| format!(": {cause}"))
+                    .unwrap_or_default();
                 failed(format!("the rule {} failed: {error}{cause}", entry.id))
             }
             Err(panic) => {
                 let text = panic.downcast_ref::<&str>().copied();
-                let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+                let text = text
+                    .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+                    .unwrap_or("no message");
                 failed(format!("the rule {} panicked: {text}", entry.id))
             }
         };
-        self.answers.push(OpaqueAnswer { id: entry.id.clone(), gate: self.gate, check: check.clone() });
+        self.answers.push(OpaqueAnswer {
+            id: entry.id.clone(),
+            gate: self.gate,
+            check: check.clone(),
+        });
         check
     }
 
     fn close(mut self) -> (Ruling, Vec<OpaqueAnswer>) {
         let mut hits = self.hits.into_iter();
-        self.ruling.verdict = hits.next().map(|Hit { criterion, source, code, reading, from }| {
-            let (outcome, stop_reason) = rules::ending(&code, &source);
-            StopVerdict {
-                criterion,
-                gate: Some(self.gate),
-                step: self.stats.last_step,
-                stop_reason: stop_reason.to_owned(),
-                outcome,
-                limit_from: from.filter(|_| matches!(source, Source::Budget | Source::Policy)),
-                source,
-                code,
-                reading,
-                also: hits.map(|hit| hit.criterion).collect(),
-            }
-        });
+        self.ruling.verdict = hits.next().map(
+            |Hit {
+                 criterion,
+                 source,
+                 code,
+                 reading,
+                 from,
+             }| {
+                let (outcome, stop_reason) = rules::ending(&code, &source);
+                StopVerdict {
+                    criterion,
+                    gate: Some(self.gate),
+                    step: self.stats.last_step,
+                    stop_reason: stop_reason.to_owned(),
+                    outcome,
+                    limit_from: from.filter(|_| matches!(source, Source::Budget | Source::Policy)),
+                    source,
+                    code,
+                    reading,
+                    also: hits.map(|hit| hit.criterion).collect(),
+                }
+            },
+        );
         (self.ruling, self.answers)
     }
 }

@@ -55,13 +55,20 @@ impl RuleEntry {
     /// The entry under an id of its own.
     #[must_use]
     pub fn named(self, id: impl Into<String>) -> Self {
-        Self { id: Some(id.into()), ..self }
+        Self {
+            id: Some(id.into()),
+            ..self
+        }
     }
 }
 
 impl From<StopSpec> for RuleEntry {
     fn from(spec: StopSpec) -> Self {
-        Self { id: None, rule: EntryRule::Spec(spec), from: Origin::default() }
+        Self {
+            id: None,
+            rule: EntryRule::Spec(spec),
+            from: Origin::default(),
+        }
     }
 }
 
@@ -75,7 +82,9 @@ impl<'de> Deserialize<'de> for EntryRule {
         }
         let value = Value::deserialize(deserializer)?;
         let read = match value.get("opaque") {
-            Some(_) => Opaque::deserialize(value).map(|rule| EntryRule::Opaque { opaque: rule.opaque }),
+            Some(_) => Opaque::deserialize(value).map(|rule| EntryRule::Opaque {
+                opaque: rule.opaque,
+            }),
             None => StopSpec::deserialize(value).map(EntryRule::Spec),
         };
         read.map_err(serde::de::Error::custom)
@@ -94,7 +103,11 @@ impl<'de> Deserialize<'de> for RuleEntry {
         }
         let value = Value::deserialize(deserializer)?;
         let read = match value.get("rule") {
-            Some(_) => Full::deserialize(value).map(|full| Self { id: full.id, rule: full.rule, from: full.from }),
+            Some(_) => Full::deserialize(value).map(|full| Self {
+                id: full.id,
+                rule: full.rule,
+                from: full.from,
+            }),
             None => StopSpec::deserialize(value).map(RuleEntry::from),
         };
         read.map_err(serde::de::Error::custom)

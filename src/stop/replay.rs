@@ -51,12 +51,19 @@ impl<S> StopSet<S> {
     ///
     /// What would have ended it before somebody went on with it, which a step says in [`StepFacts::resumed`], is no end:
     /// it may have run under other rules then.
-    pub fn replay_from<'a>(&self, mut stats: Stats, steps: impl IntoIterator<Item = &'a StepFacts>) -> WhatIf {
+    pub fn replay_from<'a>(
+        &self,
+        mut stats: Stats,
+        steps: impl IntoIterator<Item = &'a StepFacts>,
+    ) -> WhatIf {
         let mut verdict = None;
         let mut unknown: Vec<Unknown> = Vec::new();
         let mut refused = None;
         let steps: Vec<_> = steps.into_iter().collect();
-        let resumed = steps.iter().rposition(|facts| facts.resumed).unwrap_or_default();
+        let resumed = steps
+            .iter()
+            .rposition(|facts| facts.resumed)
+            .unwrap_or_default();
         let mut last = None;
         'steps: for (at, facts) in steps.into_iter().enumerate() {
             last = Some(facts);
@@ -74,8 +81,16 @@ impl<S> StopSet<S> {
                 }
             }
         }
-        let readings = last.map(|facts| self.survey(&stats, facts)).unwrap_or_default();
-        WhatIf { verdict, stats, readings, unknown, refused }
+        let readings = last
+            .map(|facts| self.survey(&stats, facts))
+            .unwrap_or_default();
+        WhatIf {
+            verdict,
+            stats,
+            readings,
+            unknown,
+            refused,
+        }
     }
 
     /// The counters of a recorded run, to go on from; nothing ends it.
@@ -91,24 +106,36 @@ impl<S> StopSet<S> {
 
     /// Every rule as it stands after `facts`, whether it is its turn or not: limit, measure, off, unknown.
     pub fn survey(&self, stats: &Stats, facts: &StepFacts) -> Vec<RuleReading> {
-        let budget = self.budget_checks(stats).map(|(id, from, check)| RuleReading {
-            id: id.to_owned(),
-            source: Source::Budget,
-            limit_from: from,
-            check,
-        });
-        let lists = [(Source::Completion, &self.completion), (Source::Policy, &self.policies)];
+        let budget = self
+            .budget_checks(stats)
+            .map(|(id, from, check)| RuleReading {
+                id: id.to_owned(),
+                source: Source::Budget,
+                limit_from: from,
+                check,
+            });
+        let lists = [
+            (Source::Completion, &self.completion),
+            (Source::Policy, &self.policies),
+        ];
         let rules = lists.into_iter().flat_map(|(source, list)| {
             list.iter().map(move |entry| {
                 let check = match &entry.ask {
                     Ask::Built(rule) => rule.check(GateSet::ALL, stats, facts),
                     _ => {
                         let mut answers = facts.opaque.iter().rev();
-                        let answer = answers.find(|answer| answer.id == entry.id).map(|answer| answer.check.clone());
+                        let answer = answers
+                            .find(|answer| answer.id == entry.id)
+                            .map(|answer| answer.check.clone());
                         answer.unwrap_or_else(|| Check::Unknown("its recorded answer".into()))
                     }
                 };
-                RuleReading { id: entry.id.clone(), source: source.clone(), limit_from: entry.from, check }
+                RuleReading {
+                    id: entry.id.clone(),
+                    source: source.clone(),
+                    limit_from: entry.from,
+                    check,
+                }
             })
         });
         budget.chain(rules).collect()

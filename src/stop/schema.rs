@@ -41,17 +41,24 @@ fn ready(schema: &Value) -> Result<Compiled, String> {
     without_formats(&mut schema);
     let size = unfold(&schema)?;
     // Not `jsonschema::options()`, which is generic: the whole validator would be compiled again as part of this crate.
-    let validator = Validator::new(&schema).map_err(|wrong| match wrong.instance_path().to_string() {
-        root if root.is_empty() => wrong.to_string(),
-        place => format!("{wrong}, at {place:?}"),
-    })?;
+    let validator =
+        Validator::new(&schema).map_err(|wrong| match wrong.instance_path().to_string() {
+            root if root.is_empty() => wrong.to_string(),
+            place => format!("{wrong}, at {place:?}"),
+        })?;
     patterns(&schema)?;
     Ok(Compiled { validator, size })
 }
 
 /// The keywords whose value holds schemas by name.
-const NAMED: [&str; 6] =
-    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"];
+const NAMED: [&str; 6] = [
+    "$defs",
+    "definitions",
+    "dependencies",
+    "dependentSchemas",
+    "patternProperties",
+    "properties",
+];
 /// The keywords whose value is data.
 const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
 
@@ -82,22 +89,26 @@ fn patterns(schema: &Value) -> Result<(), String> {
     let check = |pattern: &str| {
         let wrong = || format!("{} is not a \"regex\"", Value::from(pattern));
         let pattern = jsonschema_regex::to_rust_regex(pattern).map_err(|()| wrong())?;
-        let built = RegexBuilder::new(&pattern).size_limit(MAX_REGEX_BYTES).build();
+        let built = RegexBuilder::new(&pattern)
+            .size_limit(MAX_REGEX_BYTES)
+            .build();
         built.map(drop).map_err(|_| wrong())
     };
     match schema {
         Value::Array(schemas) => schemas.iter().try_for_each(patterns),
-        Value::Object(keywords) => keywords.iter().try_for_each(|(keyword, inner)| match inner {
-            Value::String(pattern) if keyword == "pattern" => check(pattern),
-            Value::Object(named) if NAMED.contains(&keyword.as_str()) => {
-                if keyword == "patternProperties" {
-                    named.keys().try_for_each(|pattern| check(pattern))?;
+        Value::Object(keywords) => keywords
+            .iter()
+            .try_for_each(|(keyword, inner)| match inner {
+                Value::String(pattern) if keyword == "pattern" => check(pattern),
+                Value::Object(named) if NAMED.contains(&keyword.as_str()) => {
+                    if keyword == "patternProperties" {
+                        named.keys().try_for_each(|pattern| check(pattern))?;
+                    }
+                    named.values().try_for_each(patterns)
                 }
-                named.values().try_for_each(patterns)
-            }
-            _ if DATA.contains(&keyword.as_str()) => Ok(()),
-            inner => patterns(inner),
-        }),
+                _ if DATA.contains(&keyword.as_str()) => Ok(()),
+                inner => patterns(inner),
+            }),
         _ => Ok(()),
     }
 }
@@ -105,8 +116,11 @@ fn patterns(schema: &Value) -> Result<(), String> {
 /// Does a work of deep recursion on a stack of its own.
 fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(DEEP_STACK).spawn_scoped(scope, work);
-        let thread = thread.map_err(|error| format!("there is no thread to look at it: {error}"))?;
+        let thread = std::thread::Builder::new()
+            .stack_size(DEEP_STACK)
+            .spawn_scoped(scope, work);
+        let thread =
+            thread.map_err(|error| format!("there is no thread to look at it: {error}"))?;
         thread.join().map_err(|_| "its validator failed".to_owned())
     })
 }
@@ -119,11 +133,18 @@ struct Compiled {
 impl SchemaCheck for Compiled {
     fn check(&self, value: &Value) -> Result<(), SchemaMiss> {
         let depth = depth(value);
-        let levels = if self.size.returns == 0 { self.size.depth } else { self.size.depth.saturating_mul(depth) };
+        let levels = if self.size.returns == 0 {
+            self.size.depth
+        } else {
+            self.size.depth.saturating_mul(depth)
+        };
         if levels <= SAFE_LEVELS {
             return self.judge(value, depth);
         }
-        let nowhere = |message| SchemaMiss { instance_path: String::new(), message };
+        let nowhere = |message| SchemaMiss {
+            instance_path: String::new(),
+            message,
+        };
         with_room(|| self.judge(value, depth)).map_err(nowhere)?
     }
 }
@@ -134,8 +155,14 @@ impl Compiled {
         if self.validator.is_valid(value) {
             return Ok(());
         }
-        let work = self.size.returns.saturating_pow(depth).saturating_mul(self.size.places);
-        let miss = (work <= MAX_PLACES).then(|| self.validator.validate(value).err()).flatten();
+        let work = self
+            .size
+            .returns
+            .saturating_pow(depth)
+            .saturating_mul(self.size.places);
+        let miss = (work <= MAX_PLACES)
+            .then(|| self.validator.validate(value).err())
+            .flatten();
         Err(match miss {
             Some(wrong) => SchemaMiss {
                 instance_path: wrong.instance_path().to_string(),
@@ -171,15 +198,24 @@ struct Size {
 }
 
 fn unfold(schema: &Value) -> Result<Size, String> {
-    let registry = Registry::new().retriever(Alone).add(BASE, schema).and_then(|registry| registry.prepare());
+    let registry = Registry::new()
+        .retriever(Alone)
+        .add(BASE, schema)
+        .and_then(|registry| registry.prepare());
     let registry = registry.map_err(|wrong| wrong.to_string())?;
     let base = uri::from_str(BASE).map_err(|wrong| wrong.to_string())?;
     let mut known = HashMap::new();
-    let size = measure(schema, Draft::default().detect(schema), &registry.resolver(base), &mut known, 1)?;
+    let size = measure(
+        schema,
+        Draft::default().detect(schema),
+        &registry.resolver(base),
+        &mut known,
+        1,
+    )?;
     match size.places {
-        places if places > MAX_PLACES => {
-            Err(format!("its references unfold to more than {MAX_PLACES} subschemas; let fewer of them share a target"))
-        }
+        places if places > MAX_PLACES => Err(format!(
+            "its references unfold to more than {MAX_PLACES} subschemas; let fewer of them share a target"
+        )),
         _ => Ok(size),
     }
 }
@@ -193,26 +229,49 @@ fn measure<'r>(
     depth: u32,
 ) -> Result<Size, String> {
     match known.entry(std::ptr::from_ref(schema)) {
-        Entry::Occupied(met) => return Ok(met.get().unwrap_or(Size { places: 1, returns: 1, depth: 1 })),
+        Entry::Occupied(met) => {
+            return Ok(met.get().unwrap_or(Size {
+                places: 1,
+                returns: 1,
+                depth: 1,
+            }));
+        }
         Entry::Vacant(new) => new.insert(None),
     };
-    let too_deep = || format!("it is nested deeper than {MAX_DEPTH} subschemas, references followed");
+    let too_deep =
+        || format!("it is nested deeper than {MAX_DEPTH} subschemas, references followed");
     if depth > MAX_DEPTH {
         return Err(too_deep());
     }
-    let here = resolver.in_subresource(draft.create_resource_ref(schema)).map_err(|wrong| wrong.to_string())?;
-    let mut whole = Size { places: 1, returns: 0, depth: 0 };
+    let here = resolver
+        .in_subresource(draft.create_resource_ref(schema))
+        .map_err(|wrong| wrong.to_string())?;
+    let mut whole = Size {
+        places: 1,
+        returns: 0,
+        depth: 0,
+    };
     let mut add = |part: Size| {
         whole.places = whole.places.saturating_add(part.places);
         whole.returns = whole.returns.saturating_add(part.returns);
         whole.depth = whole.depth.max(part.depth);
     };
     for inner in draft.subresources_of(schema) {
-        add(measure(inner, draft.detect(inner), &here, known, depth + 1)?);
+        add(measure(
+            inner,
+            draft.detect(inner),
+            &here,
+            known,
+            depth + 1,
+        )?);
     }
     for keyword in ["$ref", "$dynamicRef", "$recursiveRef"] {
-        let Some(reference) = schema.get(keyword).and_then(Value::as_str) else { continue };
-        let target = here.lookup(reference).map_err(|wrong| format!("{keyword} {reference:?}: {wrong}"))?;
+        let Some(reference) = schema.get(keyword).and_then(Value::as_str) else {
+            continue;
+        };
+        let target = here
+            .lookup(reference)
+            .map_err(|wrong| format!("{keyword} {reference:?}: {wrong}"))?;
         let (target, resolver, draft) = target.into_inner();
         add(measure(target, draft, &resolver, known, depth + 1)?);
     }
@@ -230,6 +289,9 @@ struct Alone;
 
 impl Retrieve for Alone {
     fn retrieve(&self, _: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
-        Err("a schema may refer to nothing outside itself, neither to the network nor to a file".into())
+        Err(
+            "a schema may refer to nothing outside itself, neither to the network nor to a file"
+                .into(),
+        )
     }
 }

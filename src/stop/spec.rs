@@ -46,7 +46,11 @@ impl Args<'_> {
     pub(super) fn number(&self) -> Result<u64, SpecError> {
         let Self { name, text, .. } = self;
         let number = self.value.and_then(|value| value.trim().parse().ok());
-        number.ok_or_else(|| SpecError::new(format!("{name} needs a whole number, as in {name}=8, not {text:?}")))
+        number.ok_or_else(|| {
+            SpecError::new(format!(
+                "{name} needs a whole number, as in {name}=8, not {text:?}"
+            ))
+        })
     }
 
     /// The value as it is.
@@ -58,17 +62,26 @@ impl Args<'_> {
 
     /// No value.
     pub(super) fn none(&self) -> Result<(), SpecError> {
-        if self.value.is_none() { Ok(()) } else { Err(SpecError::new(format!("{} takes no value", self.name))) }
+        if self.value.is_none() {
+            Ok(())
+        } else {
+            Err(SpecError::new(format!("{} takes no value", self.name)))
+        }
     }
 
     /// What the file holds that the value names; `None` without a value.
     pub(super) fn file(&mut self) -> Result<Option<Value>, SpecError> {
         let file = self.value.map(str::trim).filter(|file| !file.is_empty());
-        file.map(|file| (self.load)(file)).transpose().map_err(SpecError::new)
+        file.map(|file| (self.load)(file))
+            .transpose()
+            .map_err(SpecError::new)
     }
 
     pub(super) fn only_json(&self) -> SpecError {
-        SpecError::new(format!("{} has no short form; it is written as JSON", self.name))
+        SpecError::new(format!(
+            "{} has no short form; it is written as JSON",
+            self.name
+        ))
     }
 }
 
@@ -102,7 +115,11 @@ impl StopSpec {
     /// How much of a recorded step the rule looks at.
     pub(crate) fn reads(&self) -> Reads {
         let members = self.rule().members().unwrap_or_default();
-        members.iter().map(Self::reads).max().unwrap_or(self.row().reads)
+        members
+            .iter()
+            .map(Self::reads)
+            .max()
+            .unwrap_or(self.row().reads)
     }
 
     /// Whether the rule can be used at all.
@@ -115,7 +132,10 @@ impl StopSpec {
     }
 
     /// Makes the rule ready to be asked.
-    pub(super) fn compile(&self, schemas: Option<SchemaCompiler<'_>>) -> Result<Box<dyn Condition>, SpecError> {
+    pub(super) fn compile(
+        &self,
+        schemas: Option<SchemaCompiler<'_>>,
+    ) -> Result<Box<dyn Condition>, SpecError> {
         self.rule().compile(Compiler { schemas, depth: 0 })
     }
 
@@ -123,10 +143,14 @@ impl StopSpec {
     ///
     /// # Errors
     /// What is wrong with the text, naming the forms that exist.
-    pub fn parse_with(text: &str, mut load: impl FnMut(&str) -> Result<Value, String>) -> Result<Self, SpecError> {
+    pub fn parse_with(
+        text: &str,
+        mut load: impl FnMut(&str) -> Result<Value, String>,
+    ) -> Result<Self, SpecError> {
         let text = text.trim();
         if text.starts_with('{') {
-            return serde_json::from_str(text).map_err(|wrong| SpecError::new(format!("the rule {text}: {wrong}")));
+            return serde_json::from_str(text)
+                .map_err(|wrong| SpecError::new(format!("the rule {text}: {wrong}")));
         }
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name.trim(), Some(value)),
@@ -135,9 +159,17 @@ impl StopSpec {
         let Some(row) = RULES.iter().find(|row| row.is_called(name)) else {
             let short = RULES.iter().filter(|row| !row.example.starts_with('{'));
             let names: Vec<_> = short.map(|row| row.name).collect();
-            return Err(SpecError::new(format!("no rule is called {name:?}; there are {}", names.join(", "))));
+            return Err(SpecError::new(format!(
+                "no rule is called {name:?}; there are {}",
+                names.join(", ")
+            )));
         };
-        (row.parse)(&mut Args { text, name, value, load: &mut load })
+        (row.parse)(&mut Args {
+            text,
+            name,
+            value,
+            load: &mut load,
+        })
     }
 }
 
@@ -161,6 +193,8 @@ impl FromStr for StopSpec {
 
     /// [`StopSpec::parse_with`] for callers that read no files.
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        Self::parse_with(text, |file| Err(format!("the schema file {file:?} cannot be read here")))
+        Self::parse_with(text, |file| {
+            Err(format!("the schema file {file:?} cannot be read here"))
+        })
     }
 }

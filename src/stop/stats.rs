@@ -103,7 +103,11 @@ pub struct Cost {
 impl Cost {
     fn of(facts: &StepFacts) -> Self {
         let usd = facts.cost().filter(|usd| usd.is_finite());
-        Self { usd: usd.unwrap_or_default(), missing: u64::from(usd.is_none()), estimated: facts.cost_estimated }
+        Self {
+            usd: usd.unwrap_or_default(),
+            missing: u64::from(usd.is_none()),
+            estimated: facts.cost_estimated,
+        }
     }
 
     fn plus(self, other: Cost) -> Self {
@@ -181,12 +185,20 @@ pub struct Streak {
 impl Streak {
     fn push(&mut self, step: u64, value: Option<(u64, u64)>) {
         if value.is_none() {
-            *self = Streak { gap: true, ..Streak::default() };
+            *self = Streak {
+                gap: true,
+                ..Streak::default()
+            };
         } else if value == self.value {
             self.len = self.len.saturating_add(1);
         } else {
             let gap = self.gap && self.value.is_none();
-            *self = Streak { value, len: 1, from: step, gap };
+            *self = Streak {
+                value,
+                len: 1,
+                from: step,
+                gap,
+            };
         }
     }
 }
@@ -236,7 +248,8 @@ impl Stats {
     }
 
     fn besides(&self) -> Cost {
-        self.undone.map_or(self.cut_short, |(_, cost)| self.cut_short.plus(cost))
+        self.undone
+            .map_or(self.cut_short, |(_, cost)| self.cut_short.plus(cost))
     }
 
     /// The tokens of the run up to here, on the same terms.
@@ -256,8 +269,15 @@ impl Stats {
             Pause::NotCounted => 0,
             Pause::Counted(ms) => ms,
         };
-        let carried_ms = self.elapsed_ms.unwrap_or(self.carried_ms).saturating_add(paused);
-        Self { carried_ms, elapsed_ms: Some(carried_ms), ..self }
+        let carried_ms = self
+            .elapsed_ms
+            .unwrap_or(self.carried_ms)
+            .saturating_add(paused);
+        Self {
+            carried_ms,
+            elapsed_ms: Some(carried_ms),
+            ..self
+        }
     }
 
     /// Of a run of which this is recorded as a whole: what of it these steps, which are all of its own, do not say.
@@ -279,9 +299,16 @@ impl Stats {
                 None => self.cost_missing += whole.untold_cost,
             }
         }
-        let newest = steps.iter().filter_map(|facts| Some((facts.latest_ms()?, facts.step))).max();
+        let newest = steps
+            .iter()
+            .filter_map(|facts| Some((facts.latest_ms()?, facts.step)))
+            .max();
         let newest = newest.filter(|_| whole.took_ms.is_some() || whole.end_untold);
-        self.took = newest.map(|(until_ms, step)| Took { step, until_ms, ms: whole.took_ms });
+        self.took = newest.map(|(until_ms, step)| Took {
+            step,
+            until_ms,
+            ms: whole.took_ms,
+        });
         self.judges.clone_from(&whole.judges);
         self
     }
@@ -328,7 +355,9 @@ impl Stats {
                     self.text.push(facts.step, Some((calls, 0)));
                 }
             }
-            Text::Known(text) => self.text.push(facts.step, Some((text_hash(text), text.len() as u64))),
+            Text::Known(text) => self
+                .text
+                .push(facts.step, Some((text_hash(text), text.len() as u64))),
             Text::Redacted { len: 0, .. } => {}
             Text::Redacted { len, hash } => self.text.push(facts.step, Some((*hash, *len))),
             Text::Unknown => self.text.push(facts.step, None),
@@ -343,7 +372,9 @@ impl Stats {
         let costs = [facts.cost_usd, facts.late_cost_usd].into_iter().flatten();
         self.cost_usd += costs.filter(|cost| cost.is_finite()).sum::<f64>();
         self.cost_estimated |= facts.cost_estimated;
-        self.cost_missing = self.cost_missing.saturating_add(u64::from(facts.cost().is_none()));
+        self.cost_missing = self
+            .cost_missing
+            .saturating_add(u64::from(facts.cost().is_none()));
         if let Some((step, usage)) = &mut self.last_usage
             && *step == facts.step
         {
@@ -353,14 +384,18 @@ impl Stats {
             Some(error) => self.failed(facts.step, error),
             None => {
                 self.untold_errors = match facts.is_error_untold {
-                    true => self.untold_errors.saturating_add(self.consecutive_errors).saturating_add(1),
+                    true => self
+                        .untold_errors
+                        .saturating_add(self.consecutive_errors)
+                        .saturating_add(1),
                     false => 0,
                 };
                 self.consecutive_errors = 0;
                 self.failures.clear();
             }
         }
-        self.signature.push(facts.step, facts.signature.map(|hash| (hash, 0)));
+        self.signature
+            .push(facts.step, facts.signature.map(|hash| (hash, 0)));
         if let (Some(start), Some(end)) = (facts.t_start_ms, facts.t_end_ms) {
             let took = end.saturating_sub(start);
             if self.slowest.is_none_or(|(_, slowest)| took > slowest) {
@@ -376,6 +411,10 @@ impl Stats {
             self.failures.remove(0);
         }
         let message = clip(&error.message, MAX_MESSAGE_BYTES).to_owned();
-        self.failures.push(Evidence::Failure { step, phase: error.phase, message });
+        self.failures.push(Evidence::Failure {
+            step,
+            phase: error.phase,
+            message,
+        });
     }
 }

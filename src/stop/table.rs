@@ -11,26 +11,48 @@ pub fn rules_table() -> String {
         "| rule | JSON | asked | true when | off | outcome | stop reason |\n|---|---|---|---|---|---|---|\n",
     );
     for row in RULES {
-        let Ok(spec) = row.example.parse::<StopSpec>() else { continue };
+        let Ok(spec) = row.example.parse::<StopSpec>() else {
+            continue;
+        };
         let json = serde_json::to_string(&spec).unwrap_or_default();
         let code = Code::from(row.name);
-        let source = if spec.is_completion() { Source::Completion } else { Source::Policy };
+        let source = if spec.is_completion() {
+            Source::Completion
+        } else {
+            Source::Policy
+        };
         let is_group = spec.rule().members().is_some();
         let (asked, outcome, reason) = match row.name {
-            "any_of" => ("with each member".to_owned(), "the true member's", "the true member's"),
-            "all_of" => ("with the last member".to_owned(), "the first member's", "the first member's"),
+            "any_of" => (
+                "with each member".to_owned(),
+                "the true member's",
+                "the true member's",
+            ),
+            "all_of" => (
+                "with the last member".to_owned(),
+                "the first member's",
+                "the first member's",
+            ),
             _ => {
-                let gates = spec.compile(None).map(|rule| rule.gates()).unwrap_or_default();
+                let gates = spec
+                    .compile(None)
+                    .map(|rule| rule.gates())
+                    .unwrap_or_default();
                 let gates: Vec<_> = gates.iter().map(Gate::as_str).collect();
                 let (outcome, reason) = ending(&code, &source);
                 (gates.join(", "), outcome.as_str(), reason)
             }
         };
         let short = if is_group { row.name } else { row.example };
-        let off = row.off.map_or_else(|| "never".to_owned(), |off| format!("`{off}`"));
+        let off = row
+            .off
+            .map_or_else(|| "never".to_owned(), |off| format!("`{off}`"));
         let when = row.when;
         // Writing to a string cannot fail.
-        let _ = writeln!(table, "| `{short}` | `{json}` | {asked} | {when} | {off} | {outcome} | {reason} |");
+        let _ = writeln!(
+            table,
+            "| `{short}` | `{json}` | {asked} | {when} | {off} | {outcome} | {reason} |"
+        );
     }
     table
 }

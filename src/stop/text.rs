@@ -2,7 +2,8 @@
 
 /// The start of a text, at most `max_bytes` long and cut between characters.
 pub(super) fn clip(text: &str, max_bytes: usize) -> &str {
-    text.get(..text.floor_char_boundary(max_bytes)).unwrap_or(text)
+    text.get(..text.floor_char_boundary(max_bytes))
+        .unwrap_or(text)
 }
 
 /// The bodies of the fenced code blocks that may hold JSON: those marked `json`, and those not marked at all.

@@ -50,12 +50,20 @@ const PASSED_ON: &[&str] = &[
 
 /// The variables of an environment that a command may see: a short list of harmless ones. Keys and tokens are not
 /// among them, whatever they are called.
-pub fn passed_on(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Vec<(OsString, OsString)> {
+pub fn passed_on(
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Vec<(OsString, OsString)> {
     let harmless = |name: &OsStr| {
         let name = name.to_str().unwrap_or_default();
-        name.starts_with("LC_") || PASSED_ON.iter().any(|passed| passed.eq_ignore_ascii_case(name))
+        name.starts_with("LC_")
+            || PASSED_ON
+                .iter()
+                .any(|passed| passed.eq_ignore_ascii_case(name))
     };
-    environment.into_iter().filter(|(name, _)| harmless(name)).collect()
+    environment
+        .into_iter()
+        .filter(|(name, _)| harmless(name))
+        .collect()
 }
 
 /// Runs a shell command.
@@ -71,7 +79,12 @@ impl RunCommand {
     /// Runs in `workspace` with an empty environment, for at most a minute, and keeps 32 KiB of each output stream.
     pub fn new(workspace: Workspace) -> Self {
         let (timeout, max_output_bytes) = (Duration::from_secs(60), 32 << 10);
-        Self { workspace, environment: Vec::new(), timeout, max_output_bytes }
+        Self {
+            workspace,
+            environment: Vec::new(),
+            timeout,
+            max_output_bytes,
+        }
     }
 
     /// Gives commands these variables and no others; [`passed_on`] picks harmless ones.
@@ -100,13 +113,18 @@ impl RunCommand {
     /// # Errors
     /// The shell cannot be started. A command that fails is a result.
     pub async fn run(&self, command: &str, limit: Duration) -> Result<Ran, ToolError> {
-        let cannot = |error: std::io::Error| ToolError::new(format!("the command cannot be run: {error}"));
+        let cannot =
+            |error: std::io::Error| ToolError::new(format!("the command cannot be run: {error}"));
         let mut child = self.command(command).spawn().map_err(cannot)?;
         let mut group = Group::led_by(&child);
-        let (mut stdout, mut stderr) = (KeptOutput::new(self.max_output_bytes), KeptOutput::new(self.max_output_bytes));
+        let (mut stdout, mut stderr) = (
+            KeptOutput::new(self.max_output_bytes),
+            KeptOutput::new(self.max_output_bytes),
+        );
         let ended = {
             let pipes = (child.stdout.take(), child.stderr.take());
-            let reading = async { tokio::join!(keep(pipes.0, &mut stdout), keep(pipes.1, &mut stderr)) };
+            let reading =
+                async { tokio::join!(keep(pipes.0, &mut stdout), keep(pipes.1, &mut stderr)) };
             let mut reading = pin!(reading);
             let mut drained = false;
             let ending = async {
@@ -144,11 +162,20 @@ impl RunCommand {
     }
 
     fn command(&self, text: &str) -> Command {
-        let mut command = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
+        let mut command = if cfg!(windows) {
+            Command::new("cmd")
+        } else {
+            Command::new("sh")
+        };
         command.args([if cfg!(windows) { "/C" } else { "-c" }, text]);
         command.current_dir(self.workspace.root());
-        command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command.kill_on_drop(true);
         #[cfg(unix)]
         command.process_group(0);
@@ -215,13 +242,18 @@ impl Tool for RunCommand {
                 "a timeout_s of 0 lets nothing run; leave it out for {most} s, the most there is"
             )));
         }
-        let limit = args.timeout_s.map_or(self.timeout, |seconds| Duration::from_secs(seconds).min(self.timeout));
+        let limit = args.timeout_s.map_or(self.timeout, |seconds| {
+            Duration::from_secs(seconds).min(self.timeout)
+        });
         self.run(&args.command, limit).await
     }
 
     /// The tool keeps its own time, so that what the command wrote until then is not lost.
     fn limits(&self) -> ToolLimits {
-        ToolLimits { timeout: None, ..ToolLimits::default() }
+        ToolLimits {
+            timeout: None,
+            ..ToolLimits::default()
+        }
     }
 }
 

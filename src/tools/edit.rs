@@ -60,7 +60,11 @@ impl Tool for WriteFile {
         let (workspace, off_limits) = (self.workspace.clone(), cx.off_limits.clone());
         blocking(move || {
             let created = replace(&workspace, &args.path, args.text.as_bytes(), &off_limits)?;
-            Ok(Written { path: args.path, bytes: args.text.len() as u64, created })
+            Ok(Written {
+                path: args.path,
+                bytes: args.text.len() as u64,
+                created,
+            })
         })
         .await
     }
@@ -143,16 +147,23 @@ fn splice(old: &[u8], args: ReplaceArgs) -> Result<(Vec<u8>, Replaced), ToolErro
     let (from, to) = (place(start).saturating_sub(1), place(end));
     if start == 0 || from > total || to > total || to < from {
         let path = &args.path;
-        return Err(invalid(format!("{path}: has {total} lines; lines {start} to {end} cannot be replaced")));
+        return Err(invalid(format!(
+            "{path}: has {total} lines; lines {start} to {end} cannot be replaced"
+        )));
     }
     let before = lines.get(..from).unwrap_or_default();
     let gone = lines.get(from..to).unwrap_or_default();
     let after = lines.get(to..).unwrap_or_default();
     if let Some(expected) = &args.expect {
-        let there = lines.get(from).map(|line| String::from_utf8_lossy(line)).unwrap_or_default();
+        let there = lines
+            .get(from)
+            .map(|line| String::from_utf8_lossy(line))
+            .unwrap_or_default();
         if expected.trim_end_matches(['\r', '\n']) != there.trim_end_matches(['\r', '\n']) {
-            let message =
-                format!("{}: line {start} is {there:?}, not what was expected; nothing is changed", args.path);
+            let message = format!(
+                "{}: line {start} is {there:?}, not what was expected; nothing is changed",
+                args.path
+            );
             return Err(invalid(message));
         }
     }
@@ -187,34 +198,57 @@ fn splice(old: &[u8], args: ReplaceArgs) -> Result<(Vec<u8>, Replaced), ToolErro
 
 /// Puts `bytes` in the place of a file and says whether there was none. A reader sees the old content or the new one.
 /// What a link inside of the workspace leads to is written; a link that leads out, or to nothing, is refused.
-fn replace(workspace: &Workspace, path: &str, bytes: &[u8], off_limits: &OffLimits) -> Result<bool, ToolError> {
+fn replace(
+    workspace: &Workspace,
+    path: &str,
+    bytes: &[u8],
+    off_limits: &OffLimits,
+) -> Result<bool, ToolError> {
     let told = |error: io::Error| failure(path, &error);
     let mut inside = workspace.inside(path)?.to_owned();
     if inside.file_name().is_none() || path.ends_with(['/', '\\']) {
         return Err(invalid(format!("{path}: names no file")));
     }
-    if workspace.dir().symlink_metadata(&inside).is_ok_and(|found| found.is_symlink()) {
+    if workspace
+        .dir()
+        .symlink_metadata(&inside)
+        .is_ok_and(|found| found.is_symlink())
+    {
         inside = workspace.dir().canonicalize(&inside).map_err(told)?;
     }
     let (Some(name), above) = (inside.file_name(), inside.parent()) else {
         return Err(invalid(format!("{path}: names no file")));
     };
-    let above = above.filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let above = above
+        .filter(|above| !above.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let allowed = |dir: &Dir, shown: &Path| match workspace.is_off_limits(dir, shown, off_limits) {
         Ok(false) => Ok(()),
-        Ok(true) => Err(invalid(format!("{path}: runs are recorded there, and no tool writes into records"))),
+        Ok(true) => Err(invalid(format!(
+            "{path}: runs are recorded there, and no tool writes into records"
+        ))),
         Err(error) => Err(told(error)),
     };
     // No directory is made there either.
     let there = above.ancestors().find_map(|above| {
-        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        let above = if above.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            above
+        };
         workspace.dir().open_dir(above).ok().map(|dir| (dir, above))
     });
     there.map_or(Ok(()), |(dir, shown)| allowed(&dir, shown))?;
-    let parent = workspace.dir().open_dir(above).or_else(|error| match error.kind() {
-        io::ErrorKind::NotFound => workspace.dir().create_dir_all(above).and_then(|()| workspace.dir().open_dir(above)),
-        _ => Err(error),
-    });
+    let parent = workspace
+        .dir()
+        .open_dir(above)
+        .or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => workspace
+                .dir()
+                .create_dir_all(above)
+                .and_then(|()| workspace.dir().open_dir(above)),
+            _ => Err(error),
+        });
     let parent = parent.map_err(told)?;
     allowed(&parent, above)?;
     write_and_rename(&parent, Path::new(name), bytes).map_err(told)

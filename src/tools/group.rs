@@ -12,7 +12,10 @@ pub(crate) struct Group {
 impl Group {
     #[cfg(unix)]
     pub(crate) fn led_by(child: &Child) -> Self {
-        let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
+        let leader = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(rustix::process::Pid::from_raw);
         Self { leader }
     }
 

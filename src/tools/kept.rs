@@ -16,7 +16,13 @@ impl KeptOutput {
     /// Keeps at most `max_bytes`.
     pub(super) fn new(max_bytes: usize) -> Self {
         let head_room = max_bytes / 2;
-        Self { head: Vec::new(), tail: VecDeque::new(), head_room, tail_room: max_bytes - head_room, seen: 0 }
+        Self {
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            head_room,
+            tail_room: max_bytes - head_room,
+            seen: 0,
+        }
     }
 
     /// Takes the next bytes.
@@ -24,7 +30,9 @@ impl KeptOutput {
         self.seen += bytes.len() as u64;
         let (head, rest) = bytes.split_at(bytes.len().min(self.head_room - self.head.len()));
         self.head.extend_from_slice(head);
-        let last = rest.get(rest.len().saturating_sub(self.tail_room)..).unwrap_or_default();
+        let last = rest
+            .get(rest.len().saturating_sub(self.tail_room)..)
+            .unwrap_or_default();
         let over = (self.tail.len() + last.len()).saturating_sub(self.tail_room);
         self.tail.drain(..over);
         self.tail.extend(last);
@@ -42,7 +50,10 @@ impl KeptOutput {
         let tail = whole_tail(tail);
         let gone = self.seen - (head.len() + tail.len()) as u64;
         let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
-        (format!("{head}\n[... {gone} bytes left out ...]\n{tail}"), gone)
+        (
+            format!("{head}\n[... {gone} bytes left out ...]\n{tail}"),
+            gone,
+        )
     }
 }
 
@@ -50,7 +61,8 @@ impl KeptOutput {
 fn whole_head(bytes: &[u8]) -> &[u8] {
     match bytes.utf8_chunks().last() {
         Some(chunk) => {
-            let open = std::str::from_utf8(chunk.invalid()).is_err_and(|error| error.error_len().is_none());
+            let open = std::str::from_utf8(chunk.invalid())
+                .is_err_and(|error| error.error_len().is_none());
             let cut = if open { chunk.invalid().len() } else { 0 };
             bytes.get(..bytes.len() - cut).unwrap_or(bytes)
         }
@@ -60,6 +72,10 @@ fn whole_head(bytes: &[u8]) -> &[u8] {
 
 /// Without the last bytes of a character whose others were cut off.
 fn whole_tail(bytes: &[u8]) -> &[u8] {
-    let cut = bytes.iter().take(3).take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000).count();
+    let cut = bytes
+        .iter()
+        .take(3)
+        .take_while(|byte| **byte & 0b1100_0000 == 0b1000_0000)
+        .count();
     bytes.get(cut..).unwrap_or(bytes)
 }

@@ -79,13 +79,22 @@ impl Tool for ListDir {
         let (workspace, off_limits) = (self.workspace.clone(), cx.off_limits.clone());
         blocking(move || {
             let inside = workspace.inside(&args.path)?;
-            let shown =
-                |entry: &DirEntry| !workspace.is_entry_off_limits(entry, &inside.join(entry.file_name()), &off_limits);
-            let listed = workspace.dir().open_dir(inside).and_then(|dir| list(&dir, shown));
+            let shown = |entry: &DirEntry| {
+                !workspace.is_entry_off_limits(entry, &inside.join(entry.file_name()), &off_limits)
+            };
+            let listed = workspace
+                .dir()
+                .open_dir(inside)
+                .and_then(|dir| list(&dir, shown));
             let mut entries = listed.map_err(|error| failure(&args.path, &error))?;
             let total = entries.len();
             entries.truncate(MAX_ENTRIES);
-            Ok(Listing { path: args.path, entries, total: total as u64, truncated: total > MAX_ENTRIES })
+            Ok(Listing {
+                path: args.path,
+                entries,
+                total: total as u64,
+                truncated: total > MAX_ENTRIES,
+            })
         })
         .await
     }
@@ -100,8 +109,16 @@ fn list(dir: &Dir, shown: impl Fn(&DirEntry) -> bool) -> io::Result<Vec<Entry>> 
         }
         let kind = kind(entry.file_type()?);
         // Somebody may remove it in between; it was there when it was listed.
-        let size_bytes = entry.metadata().ok().filter(|_| kind == "file").map(|metadata| metadata.len());
-        entries.push(Entry { name: entry.file_name().to_string_lossy().into_owned(), kind, size_bytes });
+        let size_bytes = entry
+            .metadata()
+            .ok()
+            .filter(|_| kind == "file")
+            .map(|metadata| metadata.len());
+        entries.push(Entry {
+            name: entry.file_name().to_string_lossy().into_owned(),
+            kind,
+            size_bytes,
+        });
     }
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)

@@ -16,7 +16,10 @@ pub struct ReadFile {
 impl ReadFile {
     /// Reads below `workspace` and gives at most `max_bytes` at once.
     pub fn new(workspace: Workspace, max_bytes: usize) -> Self {
-        Self { workspace, max_bytes }
+        Self {
+            workspace,
+            max_bytes,
+        }
     }
 }
 
@@ -108,8 +111,13 @@ fn read(workspace: &Workspace, args: ReadArgs, max_bytes: usize) -> Result<Lines
         lines.start_line = first;
         lines.end_line = number;
     }
-    if lines.total_lines < first && (first > 1 || args.start_line.is_some() && lines.total_lines > 0) {
-        return Err(invalid(format!("{}: has {} lines, so there is no line {first}", lines.path, lines.total_lines)));
+    if lines.total_lines < first
+        && (first > 1 || args.start_line.is_some() && lines.total_lines > 0)
+    {
+        return Err(invalid(format!(
+            "{}: has {} lines, so there is no line {first}",
+            lines.path, lines.total_lines
+        )));
     }
     lines.text = String::from_utf8_lossy(&kept).into_owned();
     if lines.truncated_bytes > 0 {
@@ -120,11 +128,17 @@ fn read(workspace: &Workspace, args: ReadArgs, max_bytes: usize) -> Result<Lines
 
 /// How to get what was left out.
 fn rest(lines: &Lines, first: u64, last: u64, max_bytes: usize) -> String {
-    let next = if lines.end_line == 0 { first } else { lines.end_line + 1 };
+    let next = if lines.end_line == 0 {
+        first
+    } else {
+        lines.end_line + 1
+    };
     let last = last.min(lines.total_lines);
     let many = lines.truncated_bytes;
     if lines.end_line == 0 {
-        return format!("line {first} alone is longer than the limit of {max_bytes} bytes; cut it with a command");
+        return format!(
+            "line {first} alone is longer than the limit of {max_bytes} bytes; cut it with a command"
+        );
     }
     format!("lines {next} to {last} are left out ({many} bytes); ask again with start_line {next}")
 }

@@ -101,18 +101,39 @@ impl Tool for Search {
     }
 }
 
-fn search(workspace: &Workspace, args: &SearchArgs, off_limits: &OffLimits) -> Result<SearchResult, ToolError> {
+fn search(
+    workspace: &Workspace,
+    args: &SearchArgs,
+    off_limits: &OffLimits,
+) -> Result<SearchResult, ToolError> {
     let compile = |pattern: &str, ignore_case: bool| {
-        let built = RegexBuilder::new(pattern).case_insensitive(ignore_case).size_limit(MAX_REGEX_BYTES).build();
+        let built = RegexBuilder::new(pattern)
+            .case_insensitive(ignore_case)
+            .size_limit(MAX_REGEX_BYTES)
+            .build();
         built.map_err(|wrong| invalid(format!("the pattern {pattern:?} does not compile: {wrong}")))
     };
     let pattern = compile(&args.pattern, args.ignore_case)?;
-    let files = args.files.as_deref().map(|files| compile(files, false)).transpose()?;
-    let mut walk = Walk { workspace, off_limits, pattern, files, found: SearchResult::default(), bytes: 0 };
+    let files = args
+        .files
+        .as_deref()
+        .map(|files| compile(files, false))
+        .transpose()?;
+    let mut walk = Walk {
+        workspace,
+        off_limits,
+        pattern,
+        files,
+        found: SearchResult::default(),
+        bytes: 0,
+    };
     let start = workspace.inside(&args.path)?;
     let told = |error: io::Error| failure(&args.path, &error);
     let metadata = workspace.dir().metadata(start).map_err(told)?;
-    let shown: PathBuf = start.components().filter(|part| *part != std::path::Component::CurDir).collect();
+    let shown: PathBuf = start
+        .components()
+        .filter(|part| *part != std::path::Component::CurDir)
+        .collect();
     if metadata.is_dir() {
         let dir = workspace.dir().open_dir(start).map_err(told)?;
         walk.dir(&dir, &shown, 0).map_err(told)?;
@@ -151,9 +172,15 @@ impl Walk<'_> {
             }
             let name = entry.file_name();
             let shown = shown.join(&name);
-            let Ok(kind) = entry.file_type() else { continue };
+            let Ok(kind) = entry.file_type() else {
+                continue;
+            };
             // A trace holds every hit of the searches before: it would be found again and again.
-            if kind.is_dir() && self.workspace.is_entry_off_limits(&entry, &shown, self.off_limits) {
+            if kind.is_dir()
+                && self
+                    .workspace
+                    .is_entry_off_limits(&entry, &shown, self.off_limits)
+            {
                 continue;
             }
             if kind.is_dir() && name != ".git" {
@@ -171,16 +198,23 @@ impl Walk<'_> {
 
     fn file(&mut self, dir: &Dir, path: &Path, shown: &Path) {
         let shown = shown.to_string_lossy().replace('\\', "/");
-        if self.files.as_ref().is_some_and(|files| !files.is_match(shown.as_bytes())) {
+        if self
+            .files
+            .as_ref()
+            .is_some_and(|files| !files.is_match(shown.as_bytes()))
+        {
             return;
         }
         if self.found.files_searched >= MAX_FILES || self.bytes >= MAX_TOTAL_BYTES {
             let many = self.found.files_searched;
-            self.stop(format!("stopped after {many} files; search a smaller directory or fewer files"));
+            self.stop(format!(
+                "stopped after {many} files; search a smaller directory or fewer files"
+            ));
             return;
         }
         let mut bytes = Vec::new();
-        let read = open_file(dir, path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
+        let read = open_file(dir, path)
+            .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes));
         if read.is_err() || bytes.len() as u64 > MAX_FILE_BYTES || is_binary(&bytes) {
             self.found.files_skipped += 1;
             return;
@@ -199,7 +233,11 @@ impl Walk<'_> {
                 ));
                 return;
             }
-            self.found.hits.push(Hit { path: shown.clone(), line, text: cut(text) });
+            self.found.hits.push(Hit {
+                path: shown.clone(),
+                line,
+                text: cut(text),
+            });
         }
     }
 }
@@ -208,7 +246,11 @@ impl Walk<'_> {
 fn cut(line: &[u8]) -> String {
     match line.split_at_checked(MAX_LINE_BYTES) {
         Some((head, rest)) if !rest.is_empty() => {
-            format!("{} [{} more bytes]", String::from_utf8_lossy(head), rest.len())
+            format!(
+                "{} [{} more bytes]",
+                String::from_utf8_lossy(head),
+                rest.len()
+            )
         }
         _ => String::from_utf8_lossy(line).into_owned(),
     }

@@ -34,13 +34,24 @@ impl Workspace {
     /// The directory is not there, is none, or must not be entered.
     pub fn open(root: &Path) -> Result<Self> {
         let cannot = |error: io::Error| {
-            let kind = if error.kind() == io::ErrorKind::NotFound { Kind::NotFound } else { Kind::Unreadable };
-            Error::new(kind, format!("cannot use {} as a workspace", root.display())).because(error)
+            let kind = if error.kind() == io::ErrorKind::NotFound {
+                Kind::NotFound
+            } else {
+                Kind::Unreadable
+            };
+            Error::new(
+                kind,
+                format!("cannot use {} as a workspace", root.display()),
+            )
+            .because(error)
         };
         // Commands start there; a relative path would change its meaning with the process's directory.
         let root = root.canonicalize().map_err(cannot)?;
         let dir = Dir::open_ambient_dir(&root, ambient_authority()).map_err(cannot)?;
-        Ok(Self { dir: Arc::new(dir), root })
+        Ok(Self {
+            dir: Arc::new(dir),
+            root,
+        })
     }
 
     /// The directory's absolute path.
@@ -59,12 +70,21 @@ impl Workspace {
             return Err(invalid("the path is empty; the workspace itself is `.`"));
         }
         let below = path.strip_prefix(&self.root).unwrap_or(path);
-        Ok(if below.as_os_str().is_empty() { Path::new(".") } else { below })
+        Ok(if below.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            below
+        })
     }
 
     /// Whether `dir`, which `shown` names below the workspace, is off limits or lies in a directory that is. The
     /// directories above it are asked, so that no link and no other name leads there.
-    pub(super) fn is_off_limits(&self, dir: &Dir, shown: &Path, off_limits: &OffLimits) -> io::Result<bool> {
+    pub(super) fn is_off_limits(
+        &self,
+        dir: &Dir,
+        shown: &Path,
+        off_limits: &OffLimits,
+    ) -> io::Result<bool> {
         if off_limits.is_empty() {
             return Ok(false);
         }
@@ -98,19 +118,29 @@ impl Workspace {
     }
 
     /// Whether the entry of a directory is off limits.
-    pub(super) fn is_entry_off_limits(&self, entry: &DirEntry, shown: &Path, off_limits: &OffLimits) -> bool {
+    pub(super) fn is_entry_off_limits(
+        &self,
+        entry: &DirEntry,
+        shown: &Path,
+        off_limits: &OffLimits,
+    ) -> bool {
         if off_limits.is_empty() {
             return false;
         }
         #[cfg(unix)]
         {
             let _ = shown;
-            entry.metadata().is_ok_and(|found| found.is_dir() && off_limits.has(found.dev(), found.ino()))
+            entry
+                .metadata()
+                .is_ok_and(|found| found.is_dir() && off_limits.has(found.dev(), found.ino()))
         }
         #[cfg(not(unix))]
         {
             let _ = entry;
-            self.root.join(shown).canonicalize().is_ok_and(|real| off_limits.has_path(&real))
+            self.root
+                .join(shown)
+                .canonicalize()
+                .is_ok_and(|real| off_limits.has_path(&real))
         }
     }
 
@@ -119,13 +149,20 @@ impl Workspace {
         let inside = self.inside(path)?;
         let file = open_file(&self.dir, inside).map_err(|error| failure(path, &error))?;
         let mut bytes = Vec::new();
-        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| failure(path, &error))?;
+        file.take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| failure(path, &error))?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             let limit = MAX_FILE_BYTES >> 20;
-            return Err(ToolError::new(format!("{path}: longer than {limit} MiB; look at parts of it with a command")));
+            return Err(ToolError::new(format!(
+                "{path}: longer than {limit} MiB; look at parts of it with a command"
+            )));
         }
         if is_binary(&bytes) {
-            return Err(ToolError::new(format!("{path}: a binary file of {} bytes, no text", bytes.len())));
+            return Err(ToolError::new(format!(
+                "{path}: a binary file of {} bytes, no text",
+                bytes.len()
+            )));
         }
         Ok(bytes)
     }
@@ -165,10 +202,15 @@ pub(super) fn is_binary(bytes: &[u8]) -> bool {
 /// What went wrong with `path`, in words that help a model on.
 pub(super) fn failure(path: &str, error: &io::Error) -> ToolError {
     let escapes = error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none();
-    let absolute = Path::new(path).components().next().is_some_and(|first| first != Component::CurDir)
+    let absolute = Path::new(path)
+        .components()
+        .next()
+        .is_some_and(|first| first != Component::CurDir)
         && Path::new(path).has_root();
     ToolError::new(match error.kind() {
-        _ if escapes && absolute => format!("{path}: outside of the workspace; paths are relative to it"),
+        _ if escapes && absolute => {
+            format!("{path}: outside of the workspace; paths are relative to it")
+        }
         _ if escapes => format!("{path}: leads out of the workspace"),
         io::ErrorKind::NotFound => format!("{path}: there is no such file or directory"),
         io::ErrorKind::IsADirectory => format!("{path}: a directory, not a file"),
@@ -185,10 +227,13 @@ pub(super) fn invalid(message: impl Into<String>) -> ToolError {
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
-    let lost = |error: &dyn std::fmt::Display| ToolError::new(format!("the work was lost: {error}"));
+    let lost =
+        |error: &dyn std::fmt::Display| ToolError::new(format!("the work was lost: {error}"));
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // One type for all work: tokio compiles its task anew for each.
     let work: Box<dyn FnOnce() + Send> = Box::new(move || drop(sender.send(work())));
-    tokio::task::spawn_blocking(work).await.map_err(|error| lost(&error))?;
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| lost(&error))?;
     receiver.await.map_err(|error| lost(&error))?
 }

@@ -58,12 +58,17 @@ pub(super) fn entries(file: &File, size: u64) -> io::Result<Entries> {
             Ok(Some(record)) => record,
             Ok(None) => break,
             Err(error) => {
-                fault = Some(format!("the directory of the archive is damaged after {} members: {error}", found.len()));
+                fault = Some(format!(
+                    "the directory of the archive is damaged after {} members: {error}",
+                    found.len()
+                ));
                 break;
             }
         };
         if found.len() == MAX_MEMBERS {
-            fault = Some(format!("the archive has more than {MAX_MEMBERS} members; the others are left out"));
+            fault = Some(format!(
+                "the archive has more than {MAX_MEMBERS} members; the others are left out"
+            ));
             break;
         }
         let entry = Entry {
@@ -74,10 +79,16 @@ pub(super) fn entries(file: &File, size: u64) -> io::Result<Entries> {
             method: record.compression_method().as_u16(),
             encrypted: record.flags().is_encrypted(),
         };
-        found.push((String::from_utf8_lossy(record.file_path().as_ref()).into_owned(), entry));
+        found.push((
+            String::from_utf8_lossy(record.file_path().as_ref()).into_owned(),
+            entry,
+        ));
     }
     if overlap(&found, size) {
-        return Ok((Vec::new(), Some("members of the archive lie over each other, or beyond its end".to_owned())));
+        return Ok((
+            Vec::new(),
+            Some("members of the archive lie over each other, or beyond its end".to_owned()),
+        ));
     }
     Ok((found, fault))
 }
@@ -86,7 +97,15 @@ pub(super) fn entries(file: &File, size: u64) -> io::Result<Entries> {
 fn overlap(found: &[(String, Entry)], size: u64) -> bool {
     let mut places: Vec<(u64, u64)> = found
         .iter()
-        .map(|(_, entry)| (entry.header, entry.header.saturating_add(HEADER_BYTES).saturating_add(entry.packed)))
+        .map(|(_, entry)| {
+            (
+                entry.header,
+                entry
+                    .header
+                    .saturating_add(HEADER_BYTES)
+                    .saturating_add(entry.packed),
+            )
+        })
         .collect();
     places.sort_unstable();
     let next = places.iter().skip(1).map(|(start, _)| *start).chain([size]);
@@ -96,19 +115,24 @@ fn overlap(found: &[(String, Entry)], size: u64) -> bool {
 /// The members of an archive that is cut, or whose directory is not written yet, one behind the other.
 fn by_headers(file: &File, size: u64) -> io::Result<Entries> {
     let (mut found, mut at) = (Vec::new(), 0);
-    while let Some((name, entry, end)) = by_header(file, at, size)?.filter(|_| found.len() < MAX_MEMBERS) {
+    while let Some((name, entry, end)) =
+        by_header(file, at, size)?.filter(|_| found.len() < MAX_MEMBERS)
+    {
         found.push((name, entry));
         at = end;
     }
-    let fault =
-        format!("the archive has no directory: it is being written, or was cut; its members are whole up to byte {at}");
+    let fault = format!(
+        "the archive has no directory: it is being written, or was cut; its members are whole up to byte {at}"
+    );
     Ok((found, Some(fault)))
 }
 
 /// The member whose header is at this place, and where it ends; `None` where none is, or its header does not tell its
 /// length.
 fn by_header(file: &File, at: u64, size: u64) -> io::Result<Option<(String, Entry, u64)>> {
-    let Some((fixed, name_len)) = header(file, at)? else { return Ok(None) };
+    let Some((fixed, name_len)) = header(file, at)? else {
+        return Ok(None);
+    };
     let data = HEADER_BYTES + u64::from(name_len) + u64::from(short(&fixed, 28));
     let mut name = vec![0; usize::from(name_len)];
     let flags = short(&fixed, 6);
@@ -138,22 +162,32 @@ fn header(file: &File, at: u64) -> io::Result<Option<([u8; HEADER_BYTES as usize
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read?,
     }
-    Ok(fixed.starts_with(ARCHIVE_MAGIC).then(|| (fixed, short(&fixed, 26))))
+    Ok(fixed
+        .starts_with(ARCHIVE_MAGIC)
+        .then(|| (fixed, short(&fixed, 26))))
 }
 
 fn short(bytes: &[u8], at: usize) -> u16 {
-    bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes)
+    bytes
+        .get(at..at + 2)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u16::from_le_bytes)
 }
 
 fn long(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
+    bytes
+        .get(at..at + 4)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u32::from_le_bytes)
 }
 
 /// The text of the Zstandard frame that `input` begins with.
 ///
 /// # Errors
 /// It begins with none, or the frame looks back further than [`MAX_WINDOW_BYTES`].
-pub(super) fn zstandard<R: Read>(input: R) -> Result<StreamingDecoder<R, FrameDecoder>, FrameDecoderError> {
+pub(super) fn zstandard<R: Read>(
+    input: R,
+) -> Result<StreamingDecoder<R, FrameDecoder>, FrameDecoderError> {
     let mut decoder = FrameDecoder::new();
     decoder.set_max_window_size(MAX_WINDOW_BYTES);
     StreamingDecoder::new_with_decoder(input, decoder)
@@ -184,15 +218,31 @@ pub(super) fn unbegun(what: &str, error: &FrameDecoderError) -> io::Error {
 /// It is larger than anything that is unpacked, encrypted, or packed in a way that is not known. While it is read: invalid
 /// data where it is damaged, at the end too where its checksum is another.
 pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Send + use<>> {
-    let Entry { header: at, packed, size, crc, method, encrypted } = entry;
+    let Entry {
+        header: at,
+        packed,
+        size,
+        crc,
+        method,
+        encrypted,
+    } = entry;
     // What the directory says is held against the member while it is unpacked.
-    check_size(packed, size, MAX_TEXT_BYTES)
-        .map_err(|error| io::Error::new(error.kind(), format!("the member of the archive is not unpacked: {error}")))?;
+    check_size(packed, size, MAX_TEXT_BYTES).map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("the member of the archive is not unpacked: {error}"),
+        )
+    })?;
     if encrypted {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "the member of the archive is encrypted"));
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the member of the archive is encrypted",
+        ));
     }
     let Some((fixed, name_len)) = header(&file, at)? else {
-        return Err(damaged("the archive is damaged: it has no member where its directory says"));
+        return Err(damaged(
+            "the archive is damaged: it has no member where its directory says",
+        ));
     };
     let data = at + HEADER_BYTES + u64::from(name_len) + u64::from(short(&fixed, 28));
     file.seek(SeekFrom::Start(data))?;
@@ -200,13 +250,23 @@ pub(super) fn unpack(mut file: File, entry: Entry) -> io::Result<impl Read + Sen
     let inner: Box<dyn Read + Send> = match method {
         0 => Box::new(bytes),
         8 => Box::new(DeflateDecoder::new(bytes)),
-        20 | 93 => Box::new(zstandard(bytes).map_err(|error| unbegun("the member of the archive", &error))?),
+        20 | 93 => Box::new(
+            zstandard(bytes).map_err(|error| unbegun("the member of the archive", &error))?,
+        ),
         _ => {
-            let what = format!("the member of the archive is packed by method {method}, which is not read");
+            let what = format!(
+                "the member of the archive is packed by method {method}, which is not read"
+            );
             return Err(io::Error::new(io::ErrorKind::Unsupported, what));
         }
     };
-    Ok(Checked { inner, left: size, crc, read: Crc::new(), done: false })
+    Ok(Checked {
+        inner,
+        left: size,
+        crc,
+        read: Crc::new(),
+        done: false,
+    })
 }
 
 fn damaged(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
@@ -227,16 +287,23 @@ impl Read for Checked {
         if self.done || buffer.is_empty() {
             return Ok(0);
         }
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let most = usize::try_from(self.left)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
         if most == 0 {
             self.done = true;
             return self.end();
         }
         let part = buffer.get_mut(..most).unwrap_or_default();
         let read = match self.inner.read(part) {
-            Ok(0) => Err(damaged(format!("the member of the archive is damaged: it ends {} bytes early", self.left))),
+            Ok(0) => Err(damaged(format!(
+                "the member of the archive is damaged: it ends {} bytes early",
+                self.left
+            ))),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
-            Err(error) => Err(damaged(format!("the member of the archive is damaged: {error}"))),
+            Err(error) => Err(damaged(format!(
+                "the member of the archive is damaged: {error}"
+            ))),
             Ok(read) => Ok(read),
         };
         self.done = read.is_err();
@@ -251,10 +318,14 @@ impl Checked {
     /// All bytes that the directory tells of were read.
     fn end(&mut self) -> io::Result<usize> {
         if self.inner.read(&mut [0]).is_ok_and(|more| more > 0) {
-            return Err(damaged("the member of the archive is damaged: it has more bytes than its directory says"));
+            return Err(damaged(
+                "the member of the archive is damaged: it has more bytes than its directory says",
+            ));
         }
         if self.read.sum() != self.crc {
-            return Err(damaged("the member of the archive is damaged: its checksum is not the one in the directory"));
+            return Err(damaged(
+                "the member of the archive is damaged: its checksum is not the one in the directory",
+            ));
         }
         Ok(0)
     }

@@ -26,18 +26,33 @@ impl RunDir {
     fn open_asset(&self, recorded: &str) -> io::Result<(PathBuf, File, Stamp)> {
         let inside = self.root().join(self.below());
         let recorded = Path::new(recorded);
-        let base_name = recorded.file_name().map(|name| inside.join("assets").join(name));
-        for path in [Some(inside.join(recorded)), base_name].into_iter().flatten() {
+        let base_name = recorded
+            .file_name()
+            .map(|name| inside.join("assets").join(name));
+        for path in [Some(inside.join(recorded)), base_name]
+            .into_iter()
+            .flatten()
+        {
             // Only a hint, as for links among the three files.
-            let Ok(path) = fs::canonicalize(path) else { continue };
-            let Ok(below) = path.strip_prefix(&inside) else { continue };
-            let Some((parent, name)) = below.parent().zip(below.file_name()) else { continue };
-            let opened = Dir::open(self.root(), &self.below().join(parent)).and_then(|dir| dir.file(name));
+            let Ok(path) = fs::canonicalize(path) else {
+                continue;
+            };
+            let Ok(below) = path.strip_prefix(&inside) else {
+                continue;
+            };
+            let Some((parent, name)) = below.parent().zip(below.file_name()) else {
+                continue;
+            };
+            let opened =
+                Dir::open(self.root(), &self.below().join(parent)).and_then(|dir| dir.file(name));
             if let Ok((file, stamp)) = opened {
                 return Ok((path, file, stamp));
             }
         }
-        Err(io::Error::new(io::ErrorKind::NotFound, "not inside the run directory"))
+        Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "not inside the run directory",
+        ))
     }
 
     /// Reads a file that a trace refers to, and says where it lies.
@@ -47,7 +62,10 @@ impl RunDir {
     pub fn read_asset(&self, recorded: &str) -> io::Result<(PathBuf, Vec<u8>)> {
         let (path, file, stamp) = self.open_asset(recorded)?;
         if stamp.size > MAX_ASSET_BYTES {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 32 MiB"));
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                "larger than 32 MiB",
+            ));
         }
         let mut bytes = Vec::new();
         io::Read::read_to_end(&mut io::Read::take(file, MAX_ASSET_BYTES), &mut bytes)?;

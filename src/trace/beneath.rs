@@ -97,8 +97,13 @@ mod system {
     const LOOKUP: OFlags = OFlags::PATH;
     #[cfg(not(target_os = "linux"))]
     const LOOKUP: OFlags = OFlags::RDONLY;
-    const DIR: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-    const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+    const DIR: OFlags = OFlags::DIRECTORY
+        .union(OFlags::NOFOLLOW)
+        .union(OFlags::CLOEXEC);
+    const FILE: OFlags = OFlags::NOFOLLOW
+        .union(OFlags::NONBLOCK)
+        .union(OFlags::NOCTTY)
+        .union(OFlags::CLOEXEC);
 
     #[derive(Debug)]
     pub(super) struct Handle(OwnedFd);
@@ -109,19 +114,28 @@ mod system {
         }
 
         pub(super) fn below(&self, name: &OsStr) -> io::Result<Self> {
-            Ok(Self(openat(&self.0, name, LOOKUP.union(DIR), Mode::empty())?))
+            Ok(Self(openat(
+                &self.0,
+                name,
+                LOOKUP.union(DIR),
+                Mode::empty(),
+            )?))
         }
 
         pub(super) fn look(&self, name: &OsStr) -> io::Result<(Kind, Stamp)> {
             let stat = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            Ok((kind(FileType::from_raw_mode(stat.st_mode)), Stamp::of(&stat)))
+            Ok((
+                kind(FileType::from_raw_mode(stat.st_mode)),
+                Stamp::of(&stat),
+            ))
         }
 
         pub(super) fn file(&self, name: &OsStr) -> io::Result<File> {
             match openat(&self.0, name, OFlags::RDONLY.union(FILE), Mode::empty()) {
-                Err(rustix::io::Errno::WOULDBLOCK) => {
-                    Err(io::Error::new(io::ErrorKind::WouldBlock, "another program holds it for itself"))
-                }
+                Err(rustix::io::Errno::WOULDBLOCK) => Err(io::Error::new(
+                    io::ErrorKind::WouldBlock,
+                    "another program holds it for itself",
+                )),
                 opened => Ok(opened?.into()),
             }
         }
@@ -148,7 +162,10 @@ mod system {
 
     pub(super) fn of_open(file: &File) -> io::Result<(Kind, Stamp)> {
         let stat = rustix::fs::fstat(file)?;
-        Ok((kind(FileType::from_raw_mode(stat.st_mode)), Stamp::of(&stat)))
+        Ok((
+            kind(FileType::from_raw_mode(stat.st_mode)),
+            Stamp::of(&stat),
+        ))
     }
 
     pub(super) fn stamp(path: &Path) -> io::Result<Stamp> {
@@ -179,7 +196,11 @@ mod system {
     impl Handle {
         pub(super) fn of(path: &Path) -> io::Result<Self> {
             let is_dir = fs::symlink_metadata(path)?.is_dir();
-            if is_dir { Ok(Self(path.to_owned())) } else { Err(io::ErrorKind::NotADirectory.into()) }
+            if is_dir {
+                Ok(Self(path.to_owned()))
+            } else {
+                Err(io::ErrorKind::NotADirectory.into())
+            }
         }
 
         pub(super) fn below(&self, name: &OsStr) -> io::Result<Self> {
@@ -201,7 +222,9 @@ mod system {
         pub(super) fn names(&self) -> io::Result<Vec<(OsString, Kind)>> {
             let named = |entry: io::Result<fs::DirEntry>| {
                 let entry = entry?;
-                let kind = entry.metadata().map_or(Kind::Other, |metadata| kind(&metadata));
+                let kind = entry
+                    .metadata()
+                    .map_or(Kind::Other, |metadata| kind(&metadata));
                 Ok((entry.file_name(), kind))
             };
             fs::read_dir(&self.0)?.map(named).collect()

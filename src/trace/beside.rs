@@ -44,7 +44,14 @@ impl BesideFile {
             return Ok(());
         }
         let bytes = match dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::WouldBlock) => return Ok(()),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::WouldBlock
+                ) =>
+            {
+                return Ok(());
+            }
             read => read?,
         };
         let read = Record::whole(&bytes);
@@ -58,9 +65,17 @@ impl BesideFile {
 
     /// Reports what is wrong with it for now.
     pub(super) fn passing(&self, delta: &mut Delta) {
-        let reason = self.is_torn.then(|| "it is not whole; what it said before is shown".to_owned());
+        let reason = self
+            .is_torn
+            .then(|| "it is not whole; what it said before is shown".to_owned());
         let (kind, file) = (IssueKind::Torn, TraceFile::Manifest);
-        delta.passing.extend(reason.map(|reason| Issue { kind, file, line: None, offset: None, reason }));
+        delta.passing.extend(reason.map(|reason| Issue {
+            kind,
+            file,
+            line: None,
+            offset: None,
+            reason,
+        }));
     }
 }
 
@@ -82,15 +97,26 @@ impl RunDir {
     /// # Errors
     /// It cannot be read, or has more than `max` bytes.
     pub fn beside_records(&self, index: &Index, max: u64) -> io::Result<Option<BesideRecords>> {
-        let is_document = |shape| matches!(shape, Shape::Document(_) | Shape::Directory { .. } | Shape::Several(_));
+        let is_document = |shape| {
+            matches!(
+                shape,
+                Shape::Document(_) | Shape::Directory { .. } | Shape::Several(_)
+            )
+        };
         if !self.tool().is_some_and(|tool| is_document(tool.shape)) || self.has_no_records() {
             return Ok(None);
         }
         let document = self.document(TraceFile::Events, Patience::Wait)?;
         let (mut bytes, offset) = (Vec::new(), document.start.0);
-        document.input.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+        document
+            .input
+            .take(max.saturating_add(1))
+            .read_to_end(&mut bytes)?;
         if bytes.len() as u64 > max {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("more than {max} bytes")));
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("more than {max} bytes"),
+            ));
         }
         let mut spans: Vec<Span> = index.events().iter().map(|event| event.span).collect();
         spans.sort_unstable_by_key(|span| span.offset);
@@ -102,7 +128,10 @@ impl RunDir {
                 continue;
             }
             until = from.saturating_add(span.len);
-            let range = usize::try_from(from).ok().zip(usize::try_from(until).ok()).map(|(from, until)| from..until);
+            let range = usize::try_from(from)
+                .ok()
+                .zip(usize::try_from(until).ok())
+                .map(|(from, until)| from..until);
             if let Some(record) = range.and_then(|range| bytes.get_mut(range)) {
                 record.fill(b' ');
                 record.iter_mut().take(2).for_each(|byte| *byte = b'"');

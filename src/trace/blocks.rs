@@ -38,7 +38,11 @@ pub struct Block<'a> {
 impl RunDir {
     /// How many bytes the three files have together, as far as they can be read.
     pub fn bytes(&self) -> u64 {
-        TraceFile::ALL.iter().filter_map(|file| self.stat(*file).ok()).map(|stamp| stamp.size).sum()
+        TraceFile::ALL
+            .iter()
+            .filter_map(|file| self.stat(*file).ok())
+            .map(|stamp| stamp.size)
+            .sum()
     }
 
     /// Opens one of the three files to read all of it.
@@ -46,8 +50,19 @@ impl RunDir {
     /// # Errors
     /// Not there, or not a regular file inside the root.
     pub fn blocks(&self, file: TraceFile) -> io::Result<Blocks> {
-        let (file, buffer) = (self.open(file, Patience::Wait)?.0.from(0), vec![0; BLOCK_BYTES]);
-        Ok(Blocks { file, buffer, filled: 0, given: 0, offset: 0, leaving_out: false, too_long: 0 })
+        let (file, buffer) = (
+            self.open(file, Patience::Wait)?.0.from(0),
+            vec![0; BLOCK_BYTES],
+        );
+        Ok(Blocks {
+            file,
+            buffer,
+            filled: 0,
+            given: 0,
+            offset: 0,
+            leaving_out: false,
+            too_long: 0,
+        })
     }
 }
 
@@ -70,7 +85,10 @@ impl Blocks {
                 self.forget(self.filled);
             }
             let before = self.filled;
-            let read = match self.file.read(self.buffer.get_mut(before..).unwrap_or_default()) {
+            let read = match self
+                .file
+                .read(self.buffer.get_mut(before..).unwrap_or_default())
+            {
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
@@ -82,7 +100,10 @@ impl Blocks {
                 self.leaving_out = end == self.filled && new.last() != Some(&b'\n') && read > 0;
                 self.forget(end);
             }
-            let new = self.buffer.get(before.min(self.filled)..self.filled).unwrap_or_default();
+            let new = self
+                .buffer
+                .get(before.min(self.filled)..self.filled)
+                .unwrap_or_default();
             let whole = memchr::memrchr(b'\n', new).map(|end| before.min(self.filled) + end + 1);
             self.given = match whole {
                 Some(whole) => whole,
@@ -91,7 +112,10 @@ impl Blocks {
                 None => continue,
             };
             let bytes = self.buffer.get(..self.given).unwrap_or_default();
-            return Ok((!bytes.is_empty()).then_some(Block { bytes, offset: self.offset }));
+            return Ok((!bytes.is_empty()).then_some(Block {
+                bytes,
+                offset: self.offset,
+            }));
         }
     }
 
@@ -105,7 +129,9 @@ impl Blocks {
 
     /// Makes the buffer larger for a long line; false where it is as large as it may be.
     fn make_room(&mut self) -> bool {
-        let most = usize::try_from(MAX_LINE_BYTES).unwrap_or(usize::MAX).saturating_add(1);
+        let most = usize::try_from(MAX_LINE_BYTES)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1);
         let larger = (self.buffer.len() * 2).min(most);
         let grows = larger > self.buffer.len();
         self.buffer.resize(larger, 0);

@@ -17,10 +17,20 @@ const MAX_DEPTH: usize = 3;
 
 /// Counts the child runs beside the session file of `dir`, whose recorded id is `id`.
 pub(super) fn count(dir: &RunDir, id: Option<&str>) -> u64 {
-    let Some(files) = dir.tool().and_then(|tool| tool.child_files()) else { return 0 };
-    let file = dir.path().file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let Some(files) = dir.tool().and_then(|tool| tool.child_files()) else {
+        return 0;
+    };
+    let file = dir
+        .path()
+        .file_name()
+        .and_then(OsStr::to_str)
+        .unwrap_or_default();
     let stem = file.split_once('.').map_or(file, |(stem, _)| stem);
-    let name = if files.by_id { id.unwrap_or_default() } else { stem };
+    let name = if files.by_id {
+        id.unwrap_or_default()
+    } else {
+        stem
+    };
     // The id stands in the trace: it must not lead elsewhere.
     let mut parts = Path::new(name).components();
     if !(matches!(parts.next(), Some(Component::Normal(_))) && parts.next().is_none()) {
@@ -36,14 +46,20 @@ pub(super) fn count(dir: &RunDir, id: Option<&str>) -> u64 {
 }
 
 fn walk(root: &Path, below: &Path, files: &ChildFiles, depth: usize, left: &mut usize) -> u64 {
-    let Ok(names) = Dir::open(root, below).and_then(|dir| dir.names()) else { return 0 };
+    let Ok(names) = Dir::open(root, below).and_then(|dir| dir.names()) else {
+        return 0;
+    };
     let mut found = 0;
     for (name, kind) in names {
-        let Some(rest) = left.checked_sub(1) else { break };
+        let Some(rest) = left.checked_sub(1) else {
+            break;
+        };
         *left = rest;
         let is_child = |name: &str| name.starts_with(files.begins) && name.ends_with(".jsonl");
         match kind {
-            Kind::Dir if depth > 0 => found += walk(root, &below.join(name), files, depth - 1, left),
+            Kind::Dir if depth > 0 => {
+                found += walk(root, &below.join(name), files, depth - 1, left)
+            }
             Kind::File if name.to_str().is_some_and(is_child) => found += 1,
             _ => {}
         }

@@ -43,13 +43,18 @@ pub(super) fn is_pending(error: &io::Error) -> bool {
 /// Whether `error` stays as long as the names and bytes are these. Any other one may pass although no file changes: missing
 /// rights, a full disk, a device that fails, too many open files.
 pub(super) fn is_lasting(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, InvalidData, InvalidInput, NotADirectory, NotFound, Unsupported};
+    use io::ErrorKind::{
+        FileTooLarge, InvalidData, InvalidInput, NotADirectory, NotFound, Unsupported,
+    };
     #[cfg(unix)]
     let is_link = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
     #[cfg(not(unix))]
     let is_link = false;
     is_link
-        || matches!(error.kind(), FileTooLarge | InvalidData | InvalidInput | NotADirectory | NotFound | Unsupported)
+        || matches!(
+            error.kind(),
+            FileTooLarge | InvalidData | InvalidInput | NotADirectory | NotFound | Unsupported
+        )
 }
 
 /// Where bytes are read from.
@@ -78,7 +83,10 @@ pub(super) trait ReadAt {
         if self.read_at(buffer, offset)? == buffer.len() {
             return Ok(());
         }
-        Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"))
+        Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "the file became shorter while it was read",
+        ))
     }
 }
 
@@ -119,13 +127,19 @@ impl Content {
 
     /// Reads on from `offset`.
     pub(super) fn from(self, offset: u64) -> ReadFrom<Self> {
-        ReadFrom { content: self, offset }
+        ReadFrom {
+            content: self,
+            offset,
+        }
     }
 
     /// Reads on from its start.
     #[cfg(feature = "serve")]
     pub(super) fn reader(&self) -> ReadFrom<&Self> {
-        ReadFrom { content: self, offset: 0 }
+        ReadFrom {
+            content: self,
+            offset: 0,
+        }
     }
 }
 

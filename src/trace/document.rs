@@ -15,9 +15,13 @@ use super::manifest::MAX_MANIFEST_BYTES;
 use super::several::Opened;
 use super::stamp::Stamp;
 use super::tail::Look;
-use crate::format::{Draft, EventDraft, Open, Paths, Reader, RecordPlace, Shape, Source, Tool, Values, WatchedValue};
+use crate::format::{
+    Draft, EventDraft, Open, Paths, Reader, RecordPlace, Shape, Source, Tool, Values, WatchedValue,
+};
 use crate::model::index::FileState;
-use crate::model::{Delta, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, TraceFile};
+use crate::model::{
+    Delta, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, TraceFile,
+};
 
 /// Read at a time.
 const PIECE_BYTES: usize = 64 << 10;
@@ -45,7 +49,9 @@ impl Place {
         let mut classes = UNDER_WAY.iter().zip(MAX_UNDER_WAY);
         let (taken, (_, most)) = classes.find(|(_, (above, _))| bytes > *above || *above == 0)?;
         let more = |taken: usize| (taken < most).then_some(taken + 1);
-        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .ok()?;
         Some(Self(taken))
     }
 }
@@ -103,7 +109,9 @@ struct UnderWay {
 
 impl std::fmt::Debug for UnderWay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("UnderWay").field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("UnderWay")
+            .field("size", &self.size)
+            .finish_non_exhaustive()
     }
 }
 
@@ -140,7 +148,10 @@ impl Document {
     /// Whether another look may find something although the file does not change, or a reader that starts now would say
     /// something else.
     pub(super) fn is_unsettled(&self) -> bool {
-        (self.handed_out.is_some() && !self.settled) || self.waits.is_some() || self.owed || self.is_under_way()
+        (self.handed_out.is_some() && !self.settled)
+            || self.waits.is_some()
+            || self.owed
+            || self.is_under_way()
     }
 
     /// Whether the document is being read.
@@ -166,15 +177,23 @@ impl Document {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         };
-        let beside = if is_directory { stat(TraceFile::Manifest)? } else { None };
+        let beside = if is_directory {
+            stat(TraceFile::Manifest)?
+        } else {
+            None
+        };
         let stamp = stat(TraceFile::Events)?;
         if stamp.is_none() && !is_directory {
             self.under_way = None;
-            return Ok(Look { restarted: self.handed_out.is_some(), ..Look::default() });
+            return Ok(Look {
+                restarted: self.handed_out.is_some(),
+                ..Look::default()
+            });
         }
         let are_quiet = |stamps: [Option<Stamp>; 2]| stamps.iter().flatten().all(Stamp::is_settled);
         let is_news = self.handed_out.is_none() || (self.seen, self.seen_beside) != (stamp, beside);
-        let rests = patience == Patience::Now && self.rests_until.is_some_and(|until| Instant::now() < until);
+        let rests = patience == Patience::Now
+            && self.rests_until.is_some_and(|until| Instant::now() < until);
         self.owed = false;
         if self.under_way.is_none() && (is_news || (!self.settled && are_quiet([stamp, beside]))) {
             if rests {
@@ -186,12 +205,15 @@ impl Document {
             if matches!(place, Some(None)) {
                 return Ok(self.waiting(size, delta));
             }
-            let records = stamp.map(|_| dir.document(TraceFile::Events, patience)).transpose();
+            let records = stamp
+                .map(|_| dir.document(TraceFile::Events, patience))
+                .transpose();
             let read_beside = || dir.read_all_as(TraceFile::Manifest, MAX_MANIFEST_BYTES, patience);
-            let opened = records.and_then(|records| match beside.map(|_| read_beside()).transpose() {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((records, None)),
-                read => Ok((records, read?)),
-            });
+            let opened =
+                records.and_then(|records| match beside.map(|_| read_beside()).transpose() {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((records, None)),
+                    read => Ok((records, read?)),
+                });
             let (opened, result) = match opened {
                 Ok(opened) => opened,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -199,7 +221,10 @@ impl Document {
                         return Ok(self.waiting(size, delta));
                     }
                     self.seen = None;
-                    return Ok(Look { busy: true, ..self.told(delta) });
+                    return Ok(Look {
+                        busy: true,
+                        ..self.told(delta)
+                    });
                 }
                 Err(error) => return Err(error),
             };
@@ -207,18 +232,32 @@ impl Document {
             way.place = place.flatten();
             self.under_way = Some(Box::new(way));
         }
-        let Some(mut way) = self.under_way.take() else { return Ok(self.told(delta)) };
+        let Some(mut way) = self.under_way.take() else {
+            return Ok(self.told(delta));
+        };
         // What changed meanwhile is read by the next pass.
         let begun = Instant::now();
         let is_over = way.read(limit, dir.path())?;
         way.took += begun.elapsed();
         if !is_over {
-            let state = FileState { exists: true, size: way.expected.max(way.size), read: way.size };
+            let state = FileState {
+                exists: true,
+                size: way.expected.max(way.size),
+                read: way.size,
+            };
             self.under_way = Some(way);
             // As long as it is read for the first time, what there is is less than all.
             let is_first = self.handed_out.is_none();
             let look = self.told(delta);
-            return Ok(if is_first { Look { state, more: true, ..look } } else { look });
+            return Ok(if is_first {
+                Look {
+                    state,
+                    more: true,
+                    ..look
+                }
+            } else {
+                look
+            });
         }
         self.rests_until = (way.took > LONG).then(|| Instant::now() + way.took * REST);
         let stamps = way.stamps;
@@ -234,28 +273,64 @@ impl Document {
     /// out before stays meanwhile.
     fn waiting(&mut self, size: u64, delta: &mut Delta) -> Look {
         self.seen = None;
-        let look = Look { waits: true, ..self.told(delta) };
-        let state = FileState { exists: true, size, read: 0 };
-        if self.handed_out.is_none() { Look { state, more: true, ..look } } else { look }
+        let look = Look {
+            waits: true,
+            ..self.told(delta)
+        };
+        let state = FileState {
+            exists: true,
+            size,
+            read: 0,
+        };
+        if self.handed_out.is_none() {
+            Look {
+                state,
+                more: true,
+                ..look
+            }
+        } else {
+            look
+        }
     }
 
     /// Hands out what a pass found, if it is to be.
-    fn take(&mut self, pass: &Pass, (names, new_names): (&mut Names, Names), (delta, new): (&mut Delta, Delta)) {
+    fn take(
+        &mut self,
+        pass: &Pass,
+        (names, new_names): (&mut Names, Names),
+        (delta, new): (&mut Delta, Delta),
+    ) {
         match self.handed_out {
             Some((hash, _)) if hash == pass.hash => self.waits = None,
             Some((_, true)) if !pass.is_whole => {
-                self.waits = Some((format!("{}; what it said before is shown", pass.fault), pass.broken_at));
+                self.waits = Some((
+                    format!("{}; what it said before is shown", pass.fault),
+                    pass.broken_at,
+                ));
             }
             before => {
                 *names = new_names;
-                *delta = Delta { restarted: delta.restarted || before.is_some(), ..new };
+                *delta = Delta {
+                    restarted: delta.restarted || before.is_some(),
+                    ..new
+                };
                 self.handed_out = Some((pass.hash, pass.is_whole));
                 self.waits = None;
                 let read = if pass.is_whole { pass.size } else { pass.end };
-                self.state = FileState { exists: pass.exists, size: pass.size, read };
+                self.state = FileState {
+                    exists: pass.exists,
+                    size: pass.size,
+                    read,
+                };
                 if !pass.is_whole {
                     let (line, offset, reason) = (None, pass.broken_at, pass.fault.clone());
-                    delta.issues.push(Issue { kind: IssueKind::Torn, file: TraceFile::Events, line, offset, reason });
+                    delta.issues.push(Issue {
+                        kind: IssueKind::Torn,
+                        file: TraceFile::Events,
+                        line,
+                        offset,
+                        reason,
+                    });
                 }
             }
         }
@@ -265,22 +340,44 @@ impl Document {
     fn told(&self, delta: &mut Delta) -> Look {
         let issue = |(reason, offset)| {
             let (kind, file, line) = (IssueKind::Torn, TraceFile::Events, None);
-            Issue { kind, file, line, offset, reason }
+            Issue {
+                kind,
+                file,
+                line,
+                offset,
+                reason,
+            }
         };
         delta.passing.extend(self.waits.clone().map(issue));
-        Look { state: self.state, ..Look::default() }
+        Look {
+            state: self.state,
+            ..Look::default()
+        }
     }
 }
 
 /// Why the places in `index` are not those of the document that is there now, whose bytes are so many.
 pub(super) fn unread(index: &Index, size: impl FnOnce() -> Option<u64>) -> Option<String> {
-    let torn = || index.passing_issues().iter().filter(|issue| issue.kind == IssueKind::Torn);
+    let torn = || {
+        index
+            .passing_issues()
+            .iter()
+            .filter(|issue| issue.kind == IssueKind::Torn)
+    };
     // What is told of a file that holds several runs names no byte.
     if let Some((reason, at)) = torn().find_map(|issue| Some((&issue.reason, issue.offset?))) {
-        return Some(format!("the file was written anew, and cannot be read from byte {at} on: {reason}"));
+        return Some(format!(
+            "the file was written anew, and cannot be read from byte {at} on: {reason}"
+        ));
     }
     let differs = size().is_some_and(|size| size != index.events_file().size);
-    let why = || torn().next().map_or("it is being read; look again in a moment", |issue| issue.reason.as_str());
+    let why = || {
+        torn()
+            .next()
+            .map_or("it is being read; look again in a moment", |issue| {
+                issue.reason.as_str()
+            })
+    };
     differs.then(|| format!("the file was written anew: {}", why()))
 }
 
@@ -325,9 +422,26 @@ impl UnderWay {
     /// # Errors
     /// The file cannot be read now.
     fn read(&mut self, limit: u64, path: &Path) -> io::Result<bool> {
-        let Self { input, values, hasher, size, damage, open, reader, names, delta, index, .. } = self;
+        let Self {
+            input,
+            values,
+            hasher,
+            size,
+            damage,
+            open,
+            reader,
+            names,
+            delta,
+            index,
+            ..
+        } = self;
         let mut draft = Draft::new(open, names, delta).from_start();
-        let mut piece = vec![0; usize::try_from(limit).unwrap_or(PIECE_BYTES).clamp(1, PIECE_BYTES)];
+        let mut piece = vec![
+            0;
+            usize::try_from(limit)
+                .unwrap_or(PIECE_BYTES)
+                .clamp(1, PIECE_BYTES)
+        ];
         let stop = size.saturating_add(limit);
         let begun = Instant::now();
         while *size < stop && (limit == u64::MAX || begun.elapsed() < TURN) {
@@ -344,7 +458,14 @@ impl UnderWay {
             };
             hasher.write(bytes);
             *size += bytes.len() as u64;
-            values.push(bytes, |found| tell(&mut draft, found, |source, draft| reader.record(source, draft), path));
+            values.push(bytes, |found| {
+                tell(
+                    &mut draft,
+                    found,
+                    |source, draft| reader.record(source, draft),
+                    path,
+                )
+            });
             if draft.is_full() {
                 draft.flush(index.get_or_insert_default());
             }
@@ -354,8 +475,19 @@ impl UnderWay {
 
     /// What it found.
     fn end(self) -> (Pass, Names, Delta) {
-        let Self { beside, exists, is_closed, expected, values, mut hasher, size, damage, .. } = self;
-        let (mut open, mut reader, mut names, mut delta) = (self.open, self.reader, self.names, self.delta);
+        let Self {
+            beside,
+            exists,
+            is_closed,
+            expected,
+            values,
+            mut hasher,
+            size,
+            damage,
+            ..
+        } = self;
+        let (mut open, mut reader, mut names, mut delta) =
+            (self.open, self.reader, self.names, self.delta);
         let index = self.index;
         let mut draft = Draft::new(&mut open, &mut names, &mut delta).from_start();
         let mut beside_is_whole = true;
@@ -376,23 +508,47 @@ impl UnderWay {
         let run = draft.run();
         run.is_cut = exists && size > 0 && !values.is_whole() && !values.is_broken();
         run.is_closed = is_closed;
-        run.damage = Some(fault.as_str()).filter(|_| is_closed && !values.is_whole()).map(Box::from);
+        run.damage = Some(fault.as_str())
+            .filter(|_| is_closed && !values.is_whole())
+            .map(Box::from);
         reader.look(&mut draft);
         draft.end();
         if let Some(mut index) = index {
             let names = names.since(index.names().len()).to_vec();
-            index.apply(Delta { names, ..std::mem::take(&mut delta) });
+            index.apply(Delta {
+                names,
+                ..std::mem::take(&mut delta)
+            });
             delta.whole = Some(index);
         }
         // An archive tells how many bytes there would be.
         let size = if damage.is_some() { expected } else { size };
         let end = values.end();
-        let (fault, broken_at, is_whole) = match (beside_is_whole, damage.is_none() && (values.is_whole() || !exists)) {
-            (false, true) => ("the document beside it is not whole".to_owned(), None, false),
+        let (fault, broken_at, is_whole) = match (
+            beside_is_whole,
+            damage.is_none() && (values.is_whole() || !exists),
+        ) {
+            (false, true) => (
+                "the document beside it is not whole".to_owned(),
+                None,
+                false,
+            ),
             (_, true) => (fault, None, true),
             (_, false) => (fault, Some(end), false),
         };
-        (Pass { exists, hash: hasher.finish(), is_whole, fault, end, broken_at, size }, names, delta)
+        (
+            Pass {
+                exists,
+                hash: hasher.finish(),
+                is_whole,
+                fault,
+                end,
+                broken_at,
+                size,
+            },
+            names,
+            delta,
+        )
     }
 }
 
@@ -403,24 +559,59 @@ pub(super) fn tell(
     mut record: impl FnMut(Source<'_>, &mut Draft<'_>),
     file: &Path,
 ) {
-    let WatchedValue { path, key, span, line, bytes } = found;
+    let WatchedValue {
+        path,
+        key,
+        span,
+        line,
+        bytes,
+    } = found;
     let Some(bytes) = bytes else {
-        draft.at(RecordPlace { span, line, fate: Fate::Unreadable });
-        draft.event(EventDraft { failed: true, ..EventDraft::default() });
-        let reason = format!("{} bytes in one value, more than {MAX_LINE_BYTES}; not parsed", span.len);
+        draft.at(RecordPlace {
+            span,
+            line,
+            fate: Fate::Unreadable,
+        });
+        draft.event(EventDraft {
+            failed: true,
+            ..EventDraft::default()
+        });
+        let reason = format!(
+            "{} bytes in one value, more than {MAX_LINE_BYTES}; not parsed",
+            span.len
+        );
         return draft.issue(IssueKind::TooLong, reason);
     };
     let read = Record::of(bytes);
     // What is no object is for the reader to judge: it knows what stands where.
-    let fate = if read.fate == Fate::Foreign { Fate::Good } else { read.fate };
+    let fate = if read.fate == Fate::Foreign {
+        Fate::Good
+    } else {
+        read.fate
+    };
     draft.at(RecordPlace { span, line, fate });
-    for (kind, reason) in read.remarks.into_iter().filter(|(kind, _)| *kind != IssueKind::Foreign) {
+    for (kind, reason) in read
+        .remarks
+        .into_iter()
+        .filter(|(kind, _)| *kind != IssueKind::Foreign)
+    {
         draft.issue(kind, reason);
     }
     if fate.is_readable() {
-        record(Source { text: &read.text, path, key, file }, draft);
+        record(
+            Source {
+                text: &read.text,
+                path,
+                key,
+                file,
+            },
+            draft,
+        );
     } else {
-        draft.event(EventDraft { failed: true, ..EventDraft::default() });
+        draft.event(EventDraft {
+            failed: true,
+            ..EventDraft::default()
+        });
     }
 }
 
@@ -438,17 +629,28 @@ mod tests {
 
     fn run(path: &Path) -> RunDir {
         let tool = crate::format::tool("a.traj", WHOLE.as_bytes()).unwrap();
-        RunDir::of_tool(path.to_owned(), PathBuf::new(), OsString::from("a.traj"), tool)
+        RunDir::of_tool(
+            path.to_owned(),
+            PathBuf::new(),
+            OsString::from("a.traj"),
+            tool,
+        )
     }
 
     #[test]
     fn a_document_that_is_read_in_pieces_says_the_same() {
-        let samples = crate::trace::RootScanner::new("sample_runs/tools".into()).scan().runs;
-        let documents: Vec<_> = samples.into_values().filter(|dir| dir.is_document() && !dir.is_files()).collect();
+        let samples = crate::trace::RootScanner::new("sample_runs/tools".into())
+            .scan()
+            .runs;
+        let documents: Vec<_> = samples
+            .into_values()
+            .filter(|dir| dir.is_document() && !dir.is_files())
+            .collect();
         assert!(documents.len() > 10, "{}", documents.len());
         for dir in documents {
             let at_once = RunReader::settling(dir.clone(), Duration::ZERO).read_whole();
-            let (mut reader, mut index, mut looks) = (RunReader::new(dir.clone()), Index::default(), 0);
+            let (mut reader, mut index, mut looks) =
+                (RunReader::new(dir.clone()), Index::default(), 0);
             loop {
                 index.apply(reader.refresh(100));
                 looks += 1;
@@ -459,10 +661,28 @@ mod tests {
             // A trial whose sandbox failed has no trajectory, so there is nothing to read in pieces.
             let has_records = dir.stat(TraceFile::Events).is_ok() && !dir.has_no_records();
             assert!(looks > 1 || !has_records, "{}", dir.path().display());
-            assert!(index.steps().iter().eq(at_once.steps().iter()), "{}", dir.path().display());
-            assert!(index.events().iter().eq(at_once.events().iter()), "{}", dir.path().display());
-            assert_eq!(index.manifest(), at_once.manifest(), "{}", dir.path().display());
-            assert_eq!(index.passing_issues(), at_once.passing_issues(), "{}", dir.path().display());
+            assert!(
+                index.steps().iter().eq(at_once.steps().iter()),
+                "{}",
+                dir.path().display()
+            );
+            assert!(
+                index.events().iter().eq(at_once.events().iter()),
+                "{}",
+                dir.path().display()
+            );
+            assert_eq!(
+                index.manifest(),
+                at_once.manifest(),
+                "{}",
+                dir.path().display()
+            );
+            assert_eq!(
+                index.passing_issues(),
+                at_once.passing_issues(),
+                "{}",
+                dir.path().display()
+            );
         }
     }
 
@@ -478,25 +698,44 @@ mod tests {
         let write = |text: &str| fs::write(root.join("a.traj"), text).unwrap();
         write(&WHOLE[..WHOLE.find(", {").unwrap()]);
         let (mut reader, mut index) = (RunReader::new(run(&root)), Index::default());
-        assert_eq!(look(&mut reader, &mut index), (1, 0), "what is there of a document that never was whole");
+        assert_eq!(
+            look(&mut reader, &mut index),
+            (1, 0),
+            "what is there of a document that never was whole"
+        );
         assert_eq!(index.issues().count(IssueKind::Torn), 1);
         write(WHOLE);
-        assert_eq!((look(&mut reader, &mut index), index.issues().total()), ((2, 0), 0));
+        assert_eq!(
+            (look(&mut reader, &mut index), index.issues().total()),
+            ((2, 0), 0)
+        );
         let more = WHOLE.replace("[{", r#"[{"action": "pwd"}, {"#);
         write(&more[..more.len() / 2]);
-        assert_eq!(look(&mut reader, &mut index), (2, 1), "the last good one stays, and it is said");
+        assert_eq!(
+            look(&mut reader, &mut index),
+            (2, 1),
+            "the last good one stays, and it is said"
+        );
         let issue = &index.passing_issues()[0];
         let at = usize::try_from(issue.offset.unwrap()).unwrap();
-        assert!(at > 0 && at < more.len() / 2, "where what can be read of it ends");
+        assert!(
+            at > 0 && at < more.len() / 2,
+            "where what can be read of it ends"
+        );
         let step = index.steps().get(1).unwrap().span;
-        let said = run(&root).line(|| &index, TraceFile::Steps, step).unwrap_err();
+        let said = run(&root)
+            .line(|| &index, TraceFile::Steps, step)
+            .unwrap_err();
         let expected = format!(
             "the file was written anew, and cannot be read from byte {at} on: the document ends in the middle, after {} bytes; \
              what it said before is shown",
             more.len() / 2
         );
         assert_eq!(said, expected, "to look again is of no use");
-        assert!(reader.stamps().is_none(), "a reader that starts now would say something else");
+        assert!(
+            reader.stamps().is_none(),
+            "a reader that starts now would say something else"
+        );
         write(&more);
         assert_eq!(look(&mut reader, &mut index), (3, 0));
         assert_eq!(index, crate::trace::read_index(&run(&root)));
@@ -524,7 +763,10 @@ mod tests {
         // Tests of other documents take places too, but none of so large a one.
         let first = Place::take(huge).unwrap();
         assert!(Place::take(huge).is_none());
-        assert!(Place::take(100).is_some(), "a small one needs no place of a large one");
+        assert!(
+            Place::take(100).is_some(),
+            "a small one needs no place of a large one"
+        );
         drop(first);
         assert!(Place::take(huge).is_some());
     }

@@ -31,7 +31,10 @@ const MAX_EMPTY_FRAMES: usize = 16;
 /// The beginning of its text.
 pub(super) fn head(file: File, bytes: u64) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    match Frames::new(file.take(HEAD_PACKED_BYTES)).take(bytes).read_to_end(&mut head) {
+    match Frames::new(file.take(HEAD_PACKED_BYTES))
+        .take(bytes)
+        .read_to_end(&mut head)
+    {
         // The beginning tells whose it is, unless none of it could be unpacked.
         Err(error) if error.kind() != io::ErrorKind::InvalidData || head.is_empty() => Err(error),
         _ => Ok(head),
@@ -43,7 +46,9 @@ pub(super) fn head(file: File, bytes: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// There is no room for the text. Would block while it is being unpacked, unless the caller waits.
 pub(super) fn open(file: File, stamp: Stamp, patience: Patience) -> io::Result<(Content, Stamp)> {
-    let text = Unpacked::of_file(stamp, patience, || Box::new(Bounded::new(Frames::new(file), stamp.size)))?;
+    let text = Unpacked::of_file(stamp, patience, || {
+        Box::new(Bounded::new(Frames::new(file), stamp.size))
+    })?;
     let size = text.len();
     Ok((Content::Text(text), stamp.with_size(size)))
 }
@@ -57,7 +62,10 @@ struct Frames<R: Read> {
 
 impl<R: Read> Frames<R> {
     fn new(file: R) -> Self {
-        Self { rest: Some(BufReader::with_capacity(64 << 10, file)), frame: None }
+        Self {
+            rest: Some(BufReader::with_capacity(64 << 10, file)),
+            frame: None,
+        }
     }
 }
 
@@ -68,17 +76,22 @@ impl<R: Read> Read for Frames<R> {
         }
         for _ in 0..MAX_EMPTY_FRAMES {
             if let Some(frame) = &mut self.frame {
-                let read = frame.read(buffer).map_err(|error| damaged(&error.to_string()))?;
+                let read = frame
+                    .read(buffer)
+                    .map_err(|error| damaged(&error.to_string()))?;
                 if read > 0 {
                     return Ok(read);
                 }
                 self.rest = self.frame.take().map(StreamingDecoder::into_inner);
             }
-            let Some(mut rest) = self.rest.take() else { return Ok(0) };
+            let Some(mut rest) = self.rest.take() else {
+                return Ok(0);
+            };
             if io::BufRead::fill_buf(&mut rest)?.is_empty() {
                 return Ok(0);
             }
-            self.frame = Some(zstandard(rest).map_err(|error| unbegun("the compressed file", &error))?);
+            self.frame =
+                Some(zstandard(rest).map_err(|error| unbegun("the compressed file", &error))?);
         }
         // The next read goes on.
         Err(io::ErrorKind::Interrupted.into())
@@ -86,7 +99,10 @@ impl<R: Read> Read for Frames<R> {
 }
 
 fn damaged(why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the compressed file is damaged: {why}"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("the compressed file is damaged: {why}"),
+    )
 }
 
 #[cfg(test)]
@@ -107,9 +123,14 @@ mod tests {
     #[test]
     fn a_session_is_the_same_run_when_its_file_is_compressed() {
         let root = tempfile::tempdir().unwrap();
-        let samples = RootScanner::new("sample_runs/tools/codex/sessions".into()).scan().runs;
+        let samples = RootScanner::new("sample_runs/tools/codex/sessions".into())
+            .scan()
+            .runs;
         let text = fs::read(samples.values().next().unwrap().path()).unwrap();
-        let (plain, packed) = (root.path().join("rollout-1.jsonl"), root.path().join("rollout-1.jsonl.zst"));
+        let (plain, packed) = (
+            root.path().join("rollout-1.jsonl"),
+            root.path().join("rollout-1.jsonl.zst"),
+        );
         fs::write(&plain, &text).unwrap();
         let mut scanner = RootScanner::new(root.path().to_owned());
         let before = scanner.scan().runs;
@@ -140,8 +161,17 @@ mod tests {
         fs::write(&packed, &frames[..frames.len() - 20]).unwrap();
         let index = read(dir);
         assert!(index.steps().len() <= as_it_was.steps().len() && !index.events().is_empty());
-        let told = |index: &Index| index.passing_issues().iter().any(|issue| issue.reason.contains("damaged"));
-        assert!(told(&index) && !told(&as_it_was), "{:?}", index.passing_issues());
+        let told = |index: &Index| {
+            index
+                .passing_issues()
+                .iter()
+                .any(|issue| issue.reason.contains("damaged"))
+        };
+        assert!(
+            told(&index) && !told(&as_it_was),
+            "{:?}",
+            index.passing_issues()
+        );
     }
 
     /// A frame of `blocks` times 128 KiB of spaces, four bytes each; its window is 2 to the power of `window`.
@@ -168,7 +198,10 @@ mod tests {
         assert!(skipped.path == "rollout-2.jsonl", "{skipped:?}");
         let index = read(found.runs.values().next().unwrap());
         assert_eq!((found.runs.len(), index.events().len()), (1, 1));
-        let told = index.passing_issues().iter().any(|issue| issue.reason.contains("more than 200 times as many"));
+        let told = index
+            .passing_issues()
+            .iter()
+            .any(|issue| issue.reason.contains("more than 200 times as many"));
         assert!(told, "{:?}", index.passing_issues());
         assert!(index.events_file().size <= super::super::unpacked::RATIO_FREE_BYTES);
     }
@@ -188,8 +221,15 @@ mod tests {
         assert_eq!(error.to_string(), limit);
         // What comes before such a frame is read.
         let index = read(found.runs.values().next().unwrap());
-        let told = index.passing_issues().iter().any(|issue| issue.reason.contains(limit));
-        assert!(told && index.events().len() == 1, "{:?}", index.passing_issues());
+        let told = index
+            .passing_issues()
+            .iter()
+            .any(|issue| issue.reason.contains(limit));
+        assert!(
+            told && index.events().len() == 1,
+            "{:?}",
+            index.passing_issues()
+        );
     }
 
     #[test]
@@ -197,11 +237,17 @@ mod tests {
         let empty = [0x28, 0xb5, 0x2f, 0xfd, 0, 0x38, 1, 0, 0];
         let root = tempfile::tempdir().unwrap();
         let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
-        let packed = [empty.repeat(1_000), compress_to_vec(line.as_bytes(), CompressionLevel::Fastest)].concat();
+        let packed = [
+            empty.repeat(1_000),
+            compress_to_vec(line.as_bytes(), CompressionLevel::Fastest),
+        ]
+        .concat();
         fs::write(root.path().join("rollout-1.jsonl.zst"), &packed).unwrap();
         let found = RootScanner::new(root.path().to_owned()).scan().runs;
         assert_eq!(read(found.values().next().unwrap()).events().len(), 1);
-        let reads = super::Frames::new(&*empty.repeat(1_000)).read(&mut [0]).unwrap_err();
+        let reads = super::Frames::new(&*empty.repeat(1_000))
+            .read(&mut [0])
+            .unwrap_err();
         assert_eq!(reads.kind(), std::io::ErrorKind::Interrupted);
     }
 
@@ -211,7 +257,12 @@ mod tests {
         let line = "{\"timestamp\":\"2026-05-04T09:00:00Z\",\"type\":\"session_meta\",\"payload\":{\"id\":\"a\"}}\n";
         let text = line.repeat(50_000);
         let packed = compress_to_vec(text.as_bytes(), CompressionLevel::Fastest);
-        assert!(packed.len() * 250 < text.len(), "{} of {}", packed.len(), text.len());
+        assert!(
+            packed.len() * 250 < text.len(),
+            "{} of {}",
+            packed.len(),
+            text.len()
+        );
         fs::write(root.path().join("rollout-1.jsonl.zst"), packed).unwrap();
         let found = RootScanner::new(root.path().to_owned()).scan().runs;
         let index = read(found.values().next().unwrap());

@@ -37,14 +37,20 @@ struct State {
 
 impl fmt::Debug for Lister {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lister").field("pending", &self.pending()).finish_non_exhaustive()
+        f.debug_struct("Lister")
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
     }
 }
 
 impl Lister {
     /// A lister that calls `wake` each time it has looked through a file.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), wake: Box::new(wake) })
+        Arc::new(Self {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            wake: Box::new(wake),
+        })
     }
 
     /// How many files wait, are being looked through, or were and have not been taken.
@@ -66,7 +72,10 @@ impl Lister {
         if state.under_way.iter().any(is_it) || state.queue.iter().any(|(known, _)| is_it(known)) {
             return;
         }
-        state.queue.push_back((Arc::clone(holder), holder.rests_until().unwrap_or_else(Instant::now)));
+        state.queue.push_back((
+            Arc::clone(holder),
+            holder.rests_until().unwrap_or_else(Instant::now),
+        ));
         if state.threads < MAX_THREADS {
             let lister = Arc::clone(self);
             let thread = std::thread::Builder::new().name("board-list".to_owned());
@@ -80,9 +89,12 @@ impl Lister {
         while let Some(holder) = self.next() {
             let begun = Instant::now();
             // A fault of ours must not leave the file under way for good.
-            let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| holder.look_through()));
+            let looked =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| holder.look_through()));
             let took = begun.elapsed();
-            holder.rest((took > LONG || looked.is_err()).then(|| Instant::now() + took.max(LONG) * REST));
+            holder.rest(
+                (took > LONG || looked.is_err()).then(|| Instant::now() + took.max(LONG) * REST),
+            );
             let mut state = self.state();
             state.under_way.retain(|known| !Arc::ptr_eq(known, &holder));
             state.finished.push(holder);
@@ -106,7 +118,10 @@ impl Lister {
                 state.threads -= 1;
                 return None;
             };
-            state = match self.changed.wait_timeout(state, due.saturating_duration_since(now)) {
+            state = match self
+                .changed
+                .wait_timeout(state, due.saturating_duration_since(now))
+            {
                 Ok((state, _)) => state,
                 Err(poisoned) => poisoned.into_inner().0,
             };
@@ -131,7 +146,10 @@ mod tests {
         let run = |n: usize| format!(r#"{{"id":"s{n}","task_id":"t{n}","trial":0,"messages":[]}}"#);
         let runs: Vec<String> = (0..runs).map(run).collect();
         let padding = " ".repeat(SMALL_BYTES as usize);
-        format!(r#"{{"timestamp":"2026-03-02T10:00:59","info":{{"user_info":{{}},"agent_info":{{}}}},"tasks":[],"simulations":[{}]{padding}}}"#, runs.join(","))
+        format!(
+            r#"{{"timestamp":"2026-03-02T10:00:59","info":{{"user_info":{{}},"agent_info":{{}}}},"tasks":[],"simulations":[{}]{padding}}}"#,
+            runs.join(",")
+        )
     }
 
     #[test]
@@ -155,7 +173,11 @@ mod tests {
 
         fs::write(&path, results(3)).unwrap();
         let found = scanner.scan();
-        assert_eq!((found.runs.len(), found.skipped.len()), (2, 0), "they stay until the others are known");
+        assert_eq!(
+            (found.runs.len(), found.skipped.len()),
+            (2, 0),
+            "they stay until the others are known"
+        );
         woken.recv().unwrap();
         assert_eq!(lister.take_finished(), [path]);
         assert_eq!(scanner.scan().runs.len(), 3);
@@ -165,7 +187,11 @@ mod tests {
     fn a_large_file_that_cannot_be_looked_through_is_tried_once() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("log.eval");
-        let mut bytes = fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/sample_runs/tools/inspect/ledger.eval")).unwrap();
+        let mut bytes = fs::read(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/sample_runs/tools/inspect/ledger.eval"
+        ))
+        .unwrap();
         // Without the list of members at its end nothing in an archive is found, which nothing but a change mends.
         bytes.truncate(bytes.len() / 2);
         bytes.resize(bytes.len() + SMALL_BYTES as usize, 0);

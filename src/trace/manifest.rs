@@ -44,7 +44,8 @@ impl ManifestTail {
         if self.seen == Some(seen) && self.fault.is_none() && !due {
             return None;
         }
-        self.fresh = (self.seen != Some(seen) && seen.age().is_none_or(|age| age < TICK)).then(Instant::now);
+        self.fresh =
+            (self.seen != Some(seen) && seen.age().is_none_or(|age| age < TICK)).then(Instant::now);
         self.seen = Some(seen);
         let read = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES);
         let read = read.map_err(|error| unread(&error));
@@ -57,17 +58,32 @@ impl ManifestTail {
                 (self.good, self.text) = (true, text);
                 self.run_id = manifest.run_id.clone();
                 self.fault = None;
-                self.notes = remarks.into_iter().map(|(kind, reason)| issue(kind, reason)).collect();
+                self.notes = remarks
+                    .into_iter()
+                    .map(|(kind, reason)| issue(kind, reason))
+                    .collect();
                 Some(ManifestState::Read(Box::new(manifest)))
             }
             Err((kind, reason)) => {
                 // A file that was quiet before the board came is not being rewritten now.
-                let quiet = || seen.age().and_then(|age| Instant::now().checked_sub(age)).unwrap_or_else(Instant::now);
+                let quiet = || {
+                    seen.age()
+                        .and_then(|age| Instant::now().checked_sub(age))
+                        .unwrap_or_else(Instant::now)
+                };
                 let since = self.fault.take().map_or_else(quiet, |(_, since)| since);
                 if since.elapsed() >= TICK {
-                    *self = Self { seen: self.seen, fresh: self.fresh, ..Self::default() };
+                    *self = Self {
+                        seen: self.seen,
+                        fresh: self.fresh,
+                        ..Self::default()
+                    };
                 }
-                let reason = if self.good { format!("{reason}; the last good one is shown") } else { reason };
+                let reason = if self.good {
+                    format!("{reason}; the last good one is shown")
+                } else {
+                    reason
+                };
                 self.fault = Some((issue(kind, reason), since));
                 (!self.good).then_some(ManifestState::Unreadable)
             }
@@ -88,9 +104,15 @@ impl ManifestTail {
     /// What is odd about the file now. A fault younger than `settle` may be a rewrite under way and is not told, unless the file
     /// cannot be read at all.
     pub(super) fn issues(&self, settle: Duration) -> impl Iterator<Item = &Issue> {
-        let old_enough =
-            |(issue, since): &&(Issue, Instant)| issue.kind == IssueKind::Away || since.elapsed() >= settle;
-        self.notes.iter().chain(self.fault.as_ref().filter(old_enough).map(|(issue, _)| issue))
+        let old_enough = |(issue, since): &&(Issue, Instant)| {
+            issue.kind == IssueKind::Away || since.elapsed() >= settle
+        };
+        self.notes.iter().chain(
+            self.fault
+                .as_ref()
+                .filter(old_enough)
+                .map(|(issue, _)| issue),
+        )
     }
 
     /// Says so where the directory has another name than the run in the last good manifest.
@@ -98,7 +120,12 @@ impl ManifestTail {
         let (id, name) = (self.run_id.as_deref()?, dir.file_name()?.to_string_lossy());
         // A run id with a slash nests directories; the last part names the innermost.
         let differs = id.rsplit('/').next() != Some(&*name);
-        differs.then(|| issue(IssueKind::Renamed, format!("speaks of run {id}, the directory is called {name}")))
+        differs.then(|| {
+            issue(
+                IssueKind::Renamed,
+                format!("speaks of run {id}, the directory is called {name}"),
+            )
+        })
     }
 
     /// What the last look saw of the file; `None` where it was not there.
@@ -129,5 +156,11 @@ fn hash(text: &[u8]) -> u64 {
 }
 
 fn issue(kind: IssueKind, reason: String) -> Issue {
-    Issue { kind, file: TraceFile::Manifest, line: None, offset: None, reason }
+    Issue {
+        kind,
+        file: TraceFile::Manifest,
+        line: None,
+        offset: None,
+        reason,
+    }
 }

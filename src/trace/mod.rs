@@ -54,7 +54,8 @@ pub use read::{PIECE_BYTES, RunReader, SETTLE, read_index};
 #[cfg(feature = "serve")]
 pub use redact::RedactedRun;
 pub use root::{
-    MAX_DEPTH, MAX_SKIPPED, RootDir, RootScan, RootScanner, Skipped, SkippedTotal, is_trace_file, may_be_trace,
+    MAX_DEPTH, MAX_SKIPPED, RootDir, RootScan, RootScanner, Skipped, SkippedTotal, is_trace_file,
+    may_be_trace,
 };
 pub use stamp::Stamps;
 pub use whole::{Beginning, WholeLines, step_of};

@@ -42,14 +42,24 @@ impl Names {
     }
 
     fn known(&self) -> Option<MutexGuard<'_, BTreeMap<u64, OsString>>> {
-        Some(self.0.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(
+            self.0
+                .as_ref()?
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// The file with the record at `offset`.
     ///
     /// # Errors
     /// Not there; what the system says.
-    pub(super) fn open(&self, dir: &Dir, numbering: Numbering, offset: u64) -> io::Result<(File, Stamp)> {
+    pub(super) fn open(
+        &self,
+        dir: &Dir,
+        numbering: Numbering,
+        offset: u64,
+    ) -> io::Result<(File, Stamp)> {
         let number = offset >> PLACE_BITS;
         let known = || self.known()?.get(&number).cloned();
         if let Some(name) = known() {
@@ -59,7 +69,10 @@ impl Names {
             }
         }
         self.set(list(dir, numbering)?);
-        known().map_or_else(|| Err(io::ErrorKind::NotFound.into()), |name| dir.file(&name))
+        known().map_or_else(
+            || Err(io::ErrorKind::NotFound.into()),
+            |name| dir.file(&name),
+        )
     }
 
     fn set(&self, names: BTreeMap<u64, OsString>) {
@@ -71,9 +84,14 @@ impl Names {
 
 /// The files in the directory by their numbers.
 pub(super) fn list(dir: &Dir, numbering: Numbering) -> io::Result<BTreeMap<u64, OsString>> {
-    let names = dir.names()?.into_iter().filter(|(_, kind)| *kind == Kind::File);
+    let names = dir
+        .names()?
+        .into_iter()
+        .filter(|(_, kind)| *kind == Kind::File);
     let numbered = names.filter_map(|(name, _)| Some((numbering.of(name.to_str()?)?, name)));
-    Ok(numbered.filter(|(number, _)| *number < u64::MAX >> PLACE_BITS).collect())
+    Ok(numbered
+        .filter(|(number, _)| *number < u64::MAX >> PLACE_BITS)
+        .collect())
 }
 
 /// The files of the records and what each looks like from outside; one that just went away looks like nothing.
@@ -84,11 +102,17 @@ fn look_at_all(dir: &Dir, numbering: Numbering) -> io::Result<Looks> {
         let stamp = dir.look(&name).ok().map(|(_, stamp)| stamp);
         (name, stamp)
     };
-    Ok(list(dir, numbering)?.into_iter().map(|(number, name)| (number, look(name))).collect())
+    Ok(list(dir, numbering)?
+        .into_iter()
+        .map(|(number, name)| (number, look(name)))
+        .collect())
 }
 
 fn together(own: Stamp, files: &Looks) -> Stamp {
-    files.values().filter_map(|(_, stamp)| *stamp).fold(own.with_size(0), Stamp::and)
+    files
+        .values()
+        .filter_map(|(_, stamp)| *stamp)
+        .fold(own.with_size(0), Stamp::and)
 }
 
 /// What the directory looks like from outside with all of these files, where it looks like `own` itself.
@@ -142,7 +166,9 @@ impl RunDir {
     /// What the system says.
     #[cfg(feature = "serve")]
     pub(super) fn record_files(&self) -> io::Result<Vec<OsString>> {
-        let Some(numbering) = self.numbering() else { return Ok(Vec::new()) };
+        let Some(numbering) = self.numbering() else {
+            return Ok(Vec::new());
+        };
         Ok(list(&self.records()?, numbering)?.into_values().collect())
     }
 
@@ -154,7 +180,10 @@ impl RunDir {
     ) -> impl Iterator<Item = (&'a OsStr, io::Result<Vec<u8>>)> {
         names.iter().map(|name| {
             let read = self.records().and_then(|dir| content(&dir, name));
-            (name.as_os_str(), read.map(|(bytes, _)| bytes.unwrap_or_default()))
+            (
+                name.as_os_str(),
+                read.map(|(bytes, _)| bytes.unwrap_or_default()),
+            )
         })
     }
 }
@@ -224,14 +253,20 @@ impl Numbered {
         self.beside.look(dir, reader)?;
         let files = match dir.records() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Look { restarted: self.taken > 0, ..Look::default() });
+                return Ok(Look {
+                    restarted: self.taken > 0,
+                    ..Look::default()
+                });
             }
             opened => opened?,
         };
         let (_, own) = files.look(OsStr::new("."))?;
         let before = self.own.replace(own);
         if before.is_some_and(|before| before.id != own.id) {
-            return Ok(Look { restarted: self.taken > 0, ..self.told() });
+            return Ok(Look {
+                restarted: self.taken > 0,
+                ..self.told()
+            });
         }
         let waits = self.more || self.waits.is_some();
         let start = Instant::now();
@@ -251,28 +286,53 @@ impl Numbered {
                 return Ok(self.told());
             }
             let mut now = DefaultHasher::new();
-            looks.range(..self.next).for_each(|(number, (_, stamp))| (number, stamp).hash(&mut now));
+            looks
+                .range(..self.next)
+                .for_each(|(number, (_, stamp))| (number, stamp).hash(&mut now));
             if now.finish() != self.read.finish() {
-                return Ok(Look { restarted: true, ..Look::default() });
+                return Ok(Look {
+                    restarted: true,
+                    ..Look::default()
+                });
             }
-            looks.into_iter().map(|(number, (name, _))| (number, name)).collect()
+            looks
+                .into_iter()
+                .map(|(number, (name, _))| (number, name))
+                .collect()
         };
         self.names = dir.numbered().clone();
         let busy = self.read(&files, &names, limit, dir, reader, draft)?;
         self.names.set(names);
-        Ok(Look { busy, ..self.told() })
+        Ok(Look {
+            busy,
+            ..self.told()
+        })
     }
 
     fn told(&self) -> Look {
-        Look { state: self.state, more: self.more, ..Look::default() }
+        Look {
+            state: self.state,
+            more: self.more,
+            ..Look::default()
+        }
     }
 
     /// What is so for now.
     pub(super) fn passing(&self, delta: &mut Delta) {
-        let issue =
-            |file, reason| Issue { kind: IssueKind::Torn, file, line: Some(self.next + 1), offset: None, reason };
-        let torn = self.waits.as_ref().map(|(name, _)| format!("{} is not whole yet", name.to_string_lossy()));
-        delta.passing.extend(torn.map(|reason| issue(TraceFile::Events, reason)));
+        let issue = |file, reason| Issue {
+            kind: IssueKind::Torn,
+            file,
+            line: Some(self.next + 1),
+            offset: None,
+            reason,
+        };
+        let torn = self
+            .waits
+            .as_ref()
+            .map(|(name, _)| format!("{} is not whole yet", name.to_string_lossy()));
+        delta
+            .passing
+            .extend(torn.map(|reason| issue(TraceFile::Events, reason)));
         self.beside.passing(delta);
     }
 
@@ -301,19 +361,36 @@ impl Numbered {
                 read => read?,
             };
             self.state.size += stamp.size;
-            let is_whole = bytes
-                .as_ref()
-                .is_none_or(|bytes| bytes.len() as u64 == stamp.size && Record::of(bytes).fate.is_readable());
+            let is_whole = bytes.as_ref().is_none_or(|bytes| {
+                bytes.len() as u64 == stamp.size && Record::of(bytes).fate.is_readable()
+            });
             if !is_whole && last == Some(*number) {
                 self.waits = Some((name.clone(), stamp));
                 break;
             }
-            let span = Span { offset: number << PLACE_BITS, len: stamp.size };
-            let found = WatchedValue { path: 0, key: "", span, line: number + 1, bytes: bytes.as_deref() };
-            tell(draft, found, |source, draft| reader.record(source, draft), dir.path());
+            let span = Span {
+                offset: number << PLACE_BITS,
+                len: stamp.size,
+            };
+            let found = WatchedValue {
+                path: 0,
+                key: "",
+                span,
+                line: number + 1,
+                bytes: bytes.as_deref(),
+            };
+            tell(
+                draft,
+                found,
+                |source, draft| reader.record(source, draft),
+                dir.path(),
+            );
             if self.taken > 0 && *number > self.next {
                 let (from, to) = (self.next, number - 1);
-                draft.issue(IssueKind::Gap, format!("files {from} to {to} are not there"));
+                draft.issue(
+                    IssueKind::Gap,
+                    format!("files {from} to {to} are not there"),
+                );
             }
             (self.taken, self.next) = (self.taken + 1, number + 1);
             (number, Some(stamp)).hash(&mut self.read);

@@ -40,7 +40,10 @@ impl Pieces {
 
     /// How long the document is.
     pub(super) fn len(&self) -> u64 {
-        let end = self.0.last().map_or(OPENING.len() as u64, |(start, span)| start + span.len);
+        let end = self
+            .0
+            .last()
+            .map_or(OPENING.len() as u64, |(start, span)| start + span.len);
         end + CLOSING.len() as u64
     }
 
@@ -51,7 +54,12 @@ impl Pieces {
 
     /// Some bytes of the document.
     pub(super) fn read(&self, file: File, span: Span) -> impl Read + Send + use<> {
-        Composed { pieces: self.clone(), file, at: span.offset }.take(span.len)
+        Composed {
+            pieces: self.clone(),
+            file,
+            at: span.offset,
+        }
+        .take(span.len)
     }
 }
 
@@ -63,15 +71,28 @@ struct Composed {
 
 impl Read for Composed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let behind = self.pieces.0.partition_point(|(start, _)| *start <= self.at);
-        let placed = behind.checked_sub(1).and_then(|last| self.pieces.0.get(last));
+        let behind = self
+            .pieces
+            .0
+            .partition_point(|(start, _)| *start <= self.at);
+        let placed = behind
+            .checked_sub(1)
+            .and_then(|last| self.pieces.0.get(last));
         let inside = placed.map(|(start, span)| (self.at - start, *span));
         let read = match inside {
             Some((from, span)) if from < span.len => {
-                let wanted = usize::try_from(span.len - from).unwrap_or(usize::MAX).min(buffer.len());
-                let read = self.file.read_at(buffer.get_mut(..wanted).unwrap_or_default(), span.offset + from)?;
+                let wanted = usize::try_from(span.len - from)
+                    .unwrap_or(usize::MAX)
+                    .min(buffer.len());
+                let read = self.file.read_at(
+                    buffer.get_mut(..wanted).unwrap_or_default(),
+                    span.offset + from,
+                )?;
                 if read == 0 && wanted > 0 {
-                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter"));
+                    return Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the file became shorter",
+                    ));
                 }
                 read
             }
@@ -79,10 +100,16 @@ impl Read for Composed {
                 let (text, from) = match inside {
                     None if self.at < OPENING.len() as u64 => (OPENING, self.at),
                     None => (CLOSING, self.at - OPENING.len() as u64),
-                    Some((from, span)) if behind == self.pieces.0.len() => (CLOSING, from - span.len),
+                    Some((from, span)) if behind == self.pieces.0.len() => {
+                        (CLOSING, from - span.len)
+                    }
                     Some((from, span)) => (BETWEEN, from - span.len),
                 };
-                usize::try_from(from).ok().and_then(|from| text.get(from..)).unwrap_or_default().read(buffer)?
+                usize::try_from(from)
+                    .ok()
+                    .and_then(|from| text.get(from..))
+                    .unwrap_or_default()
+                    .read(buffer)?
             }
         };
         self.at += read as u64;
@@ -119,9 +146,15 @@ pub(super) fn list(file: &File, apart: &Apart, most: usize) -> io::Result<Listed
             }
             begun |= line.iter().any(|byte| !byte.is_ascii_whitespace());
             values.push(line, |found| {
-                let text = found.bytes.and_then(|bytes| std::str::from_utf8(bytes).ok());
-                match text.and_then(|text| Some(((apart.of)(text)?, StepHead::print_of(text.as_bytes())))) {
-                    Some((part, _)) if runs.len() >= most && !runs.contains_key(&part.run) => beyond += 1,
+                let text = found
+                    .bytes
+                    .and_then(|bytes| std::str::from_utf8(bytes).ok());
+                match text
+                    .and_then(|text| Some(((apart.of)(text)?, StepHead::print_of(text.as_bytes()))))
+                {
+                    Some((part, _)) if runs.len() >= most && !runs.contains_key(&part.run) => {
+                        beyond += 1
+                    }
                     Some((part, print)) => {
                         let (values, shown) = runs.entry(part.run).or_default();
                         values.push((part.order, found.span, print));
@@ -136,15 +169,23 @@ pub(super) fn list(file: &File, apart: &Apart, most: usize) -> io::Result<Listed
     }
     torn += usize::from(begun && !values.is_whole());
     let fault = match (torn, left_out) {
-        (0, _) if beyond > 0 => Some(format!("it holds more than {most} runs; {beyond} values of others are not read")),
+        (0, _) if beyond > 0 => Some(format!(
+            "it holds more than {most} runs; {beyond} values of others are not read"
+        )),
         (0, 0) => None,
         (0, left_out) => Some(format!("{left_out} values that belong to no run")),
         (torn, _) => Some(format!("{torn} documents in it are not whole")),
     };
-    let runs = runs.into_iter().filter(|(_, (_, shown))| *shown).map(|(run, (mut values, _))| {
-        values.sort_by_key(|(order, span, _)| (*order, span.offset));
-        (run.into(), Pieces::of(values.into_iter().map(|(_, span, print)| (span, print))))
-    });
+    let runs = runs
+        .into_iter()
+        .filter(|(_, (_, shown))| *shown)
+        .map(|(run, (mut values, _))| {
+            values.sort_by_key(|(order, span, _)| (*order, span.offset));
+            (
+                run.into(),
+                Pieces::of(values.into_iter().map(|(_, span, print)| (span, print))),
+            )
+        });
     Ok((runs.collect(), fault))
 }
 
@@ -160,7 +201,11 @@ mod tests {
         begins: "{\"all\"",
         of: |text| {
             let (run, order) = text.trim_matches('"').split_once(' ')?;
-            Some(Belongs { run: run.to_owned(), order: order.parse().ok()?, shown: run != "hidden" })
+            Some(Belongs {
+                run: run.to_owned(),
+                order: order.parse().ok()?,
+                shown: run != "hidden",
+            })
         },
     };
 
@@ -170,12 +215,24 @@ mod tests {
         let (runs, fault) = list(&file, &APART, 100).unwrap();
         let told = runs.iter().map(|(name, pieces)| {
             let mut all = String::new();
-            let whole = Span { offset: 0, len: pieces.len() };
-            pieces.read(file.try_clone().unwrap(), whole).read_to_string(&mut all).unwrap();
+            let whole = Span {
+                offset: 0,
+                len: pieces.len(),
+            };
+            pieces
+                .read(file.try_clone().unwrap(), whole)
+                .read_to_string(&mut all)
+                .unwrap();
             for from in 0..all.len() {
                 let mut rest = String::new();
-                let span = Span { offset: from as u64, len: pieces.len() - from as u64 };
-                pieces.read(file.try_clone().unwrap(), span).read_to_string(&mut rest).unwrap();
+                let span = Span {
+                    offset: from as u64,
+                    len: pieces.len() - from as u64,
+                };
+                pieces
+                    .read(file.try_clone().unwrap(), span)
+                    .read_to_string(&mut rest)
+                    .unwrap();
                 assert_eq!(rest, all[from..]);
             }
             (name.to_string(), all)
@@ -186,7 +243,10 @@ mod tests {
     #[test]
     fn values_of_a_run_are_one_list_in_their_order() {
         let text = "{\"all\": [\"a 2\", \"b 1\"]}\n\n{\"all\": [\"hidden 1\", \"a 1\"]}\n";
-        let both = vec![("a".to_owned(), "[\"a 1\",\n\"a 2\"]".to_owned()), ("b".to_owned(), "[\"b 1\"]".to_owned())];
+        let both = vec![
+            ("a".to_owned(), "[\"a 1\",\n\"a 2\"]".to_owned()),
+            ("b".to_owned(), "[\"b 1\"]".to_owned()),
+        ];
         assert_eq!(listed(text), (both.clone(), None));
         let one = "{\n  \"all\": [\n    \"a 2\",\n    \"b 1\",\n    \"a 1\"\n  ]\n}";
         assert_eq!(listed(one), (both, None), "one document over many lines");
@@ -200,14 +260,28 @@ mod tests {
             list(&file, &APART, 100).unwrap().0["a"].stamp()
         };
         let first = stamp("{\"all\": [\"a 1\"]}\n");
-        assert_eq!(first, stamp("{\"all\": [\"a 1\"]}\n{\"all\": [\"b 1\"]}\n"), "another run came");
-        assert_ne!(first, stamp("{\"all\": [\"a 2\"]}\n"), "another value in its place");
+        assert_eq!(
+            first,
+            stamp("{\"all\": [\"a 1\"]}\n{\"all\": [\"b 1\"]}\n"),
+            "another run came"
+        );
+        assert_ne!(
+            first,
+            stamp("{\"all\": [\"a 2\"]}\n"),
+            "another value in its place"
+        );
     }
 
     #[test]
     fn what_is_torn_costs_its_line() {
         let a = vec![("a".to_owned(), "[\"a 1\"]".to_owned())];
-        for torn in ["{\"all\": [\"b", "{\"all\": [", "no JSON", "{\"all\": [\"odd\"", "{"] {
+        for torn in [
+            "{\"all\": [\"b",
+            "{\"all\": [",
+            "no JSON",
+            "{\"all\": [\"odd\"",
+            "{",
+        ] {
             let (runs, fault) = listed(&format!("{torn}\n{{\"all\": [\"a 1\"]}}\n"));
             assert!(runs == a && fault.is_some(), "{torn}: {runs:?}");
             let (runs, fault) = listed(&format!("{{\"all\": [\"a 1\"]}}\n{torn}"));

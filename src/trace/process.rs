@@ -22,7 +22,10 @@ pub fn is_running(host: &str, pid: i64) -> Option<bool> {
         return Some(Path::new(&format!("/proc/{pid}")).exists());
     };
     // "1234 (name) S ...": the name may hold anything, brackets too.
-    let state = stat.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+    let state = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.trim_start().chars().next());
     Some(!matches!(state, Some('Z' | 'X')))
 }
 

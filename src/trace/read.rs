@@ -13,7 +13,8 @@ use crate::format;
 use crate::model::repair::Remark;
 use crate::model::split::split;
 use crate::model::{
-    Delta, EventHead, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, Span, StepHead, TraceFile,
+    Delta, EventHead, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, Span, StepHead,
+    TraceFile,
 };
 
 /// A last line without its end is taken for a record once the file was quiet this long. A writer's two calls for one
@@ -139,7 +140,14 @@ impl RunReader {
     pub fn refresh(&mut self, limit: u64) -> Delta {
         // Whoever reads in pieces has others to look after. A single look at files that nobody writes waits.
         let is_patient = limit == u64::MAX || self.settle.is_zero();
-        self.refresh_with(limit, if is_patient { Patience::Wait } else { Patience::Now })
+        self.refresh_with(
+            limit,
+            if is_patient {
+                Patience::Wait
+            } else {
+                Patience::Now
+            },
+        )
     }
 
     /// The same, and waits for what is being unpacked or looked through.
@@ -165,71 +173,115 @@ impl RunReader {
         if let Some(tool) = &mut self.tool {
             let look = tool.look(&self.dir, limit, self.settle, &mut self.names, delta);
             if look.as_ref().is_ok_and(|look| look.restarted) {
-                *self = Self { restarted: true, ..Self::settling(self.dir.clone(), self.settle) };
+                *self = Self {
+                    restarted: true,
+                    ..Self::settling(self.dir.clone(), self.settle)
+                };
                 return false;
             }
             self.failed = look.is_err();
-            self.unsettled = tool.is_unsettled(&look) || look.as_ref().is_err_and(|error| !is_lasting(error));
+            self.unsettled =
+                tool.is_unsettled(&look) || look.as_ref().is_err_and(|error| !is_lasting(error));
             self.busy = look.as_ref().is_ok_and(|look| look.busy);
             self.waits = look.as_ref().is_ok_and(|look| look.waits);
             let look = settle_look(TraceFile::Events, look, tool.has_read(), delta);
-            let torn =
-                |reason| Issue { kind: IssueKind::Torn, file: TraceFile::Events, line: None, offset: None, reason };
+            let torn = |reason| Issue {
+                kind: IssueKind::Torn,
+                file: TraceFile::Events,
+                line: None,
+                offset: None,
+                reason,
+            };
             let packed = || Some(format!("{}; what came before is read", tool.fault()?));
-            delta.passing.extend(packed().or_else(|| self.dir.fault()).map(torn));
+            delta
+                .passing
+                .extend(packed().or_else(|| self.dir.fault()).map(torn));
             delta.event_confirmed = look.confirmed;
             (delta.steps_file, delta.events_file, delta.more) = (look.state, look.state, look.more);
             delta.is_packed = self.dir.is_unpacked();
             // A document that was read anew has names of its own.
-            delta.names = self.names.since(if delta.restarted { 0 } else { handed_out }).to_vec();
+            delta.names = self
+                .names
+                .since(if delta.restarted { 0 } else { handed_out })
+                .to_vec();
             return true;
         }
         // Steps before events: a step's events are on disk before its line, so they are all there with it.
         let (names, newest) = (&mut self.names, &mut self.newest_step);
         let mut issues = Vec::new();
-        let steps = self.steps.look(&self.dir, limit, self.settle, is_record, |line| {
-            each_record(TraceFile::Steps, line, &mut issues, |line| {
-                let (mut head, remarks) = match line.bytes {
-                    Some(bytes) => format::step_head(bytes, names),
-                    None => (StepHead { fate: Fate::Unreadable, ..StepHead::default() }, Vec::new()),
-                };
-                head.fate = line.fate(head.fate);
-                if head.fate == Fate::Unreadable && line.may_hold_records {
-                    return Err(remarks);
-                }
-                (head.span, head.line) = (line.span, line.number);
-                let print = line.bytes.map(StepHead::print_of);
-                head.repeats = print.is_some() && print == std::mem::replace(newest, print);
-                delta.steps.push(head);
-                Ok(remarks)
+        let steps = self
+            .steps
+            .look(&self.dir, limit, self.settle, is_record, |line| {
+                each_record(TraceFile::Steps, line, &mut issues, |line| {
+                    let (mut head, remarks) = match line.bytes {
+                        Some(bytes) => format::step_head(bytes, names),
+                        None => (
+                            StepHead {
+                                fate: Fate::Unreadable,
+                                ..StepHead::default()
+                            },
+                            Vec::new(),
+                        ),
+                    };
+                    head.fate = line.fate(head.fate);
+                    if head.fate == Fate::Unreadable && line.may_hold_records {
+                        return Err(remarks);
+                    }
+                    (head.span, head.line) = (line.span, line.number);
+                    let print = line.bytes.map(StepHead::print_of);
+                    head.repeats = print.is_some() && print == std::mem::replace(newest, print);
+                    delta.steps.push(head);
+                    Ok(remarks)
+                });
             });
-        });
-        let events = self.events.look(&self.dir, limit, self.settle, is_record, |line| {
-            each_record(TraceFile::Events, line, &mut issues, |line| {
-                let (mut head, note, remarks) = match line.bytes {
-                    Some(bytes) => format::event_head(bytes, names),
-                    None => (EventHead { fate: Fate::Unreadable, ok: true, ..EventHead::default() }, None, Vec::new()),
-                };
-                head.fate = line.fate(head.fate);
-                if head.fate == Fate::Unreadable && line.may_hold_records {
-                    return Err(remarks);
-                }
-                (head.span, head.line) = (line.span, line.number);
-                delta.events.push((head, note));
-                Ok(remarks)
+        let events = self
+            .events
+            .look(&self.dir, limit, self.settle, is_record, |line| {
+                each_record(TraceFile::Events, line, &mut issues, |line| {
+                    let (mut head, note, remarks) = match line.bytes {
+                        Some(bytes) => format::event_head(bytes, names),
+                        None => (
+                            EventHead {
+                                fate: Fate::Unreadable,
+                                ok: true,
+                                ..EventHead::default()
+                            },
+                            None,
+                            Vec::new(),
+                        ),
+                    };
+                    head.fate = line.fate(head.fate);
+                    if head.fate == Fate::Unreadable && line.may_hold_records {
+                        return Err(remarks);
+                    }
+                    (head.span, head.line) = (line.span, line.number);
+                    delta.events.push((head, note));
+                    Ok(remarks)
+                });
             });
-        });
         delta.issues.append(&mut issues);
-        if [&steps, &events].into_iter().any(|look| look.as_ref().is_ok_and(|look| look.restarted)) {
-            *self = Self { restarted: true, ..Self::settling(self.dir.clone(), self.settle) };
+        if [&steps, &events]
+            .into_iter()
+            .any(|look| look.as_ref().is_ok_and(|look| look.restarted))
+        {
+            *self = Self {
+                restarted: true,
+                ..Self::settling(self.dir.clone(), self.settle)
+            };
             return false;
         }
         delta.manifest = self.manifest.look(&self.dir);
-        let is_away = |look: &io::Result<Look>| look.as_ref().is_err_and(|error| !is_lasting(error));
-        self.unsettled = self.manifest.wants_another_look(self.settle) || is_away(&steps) || is_away(&events);
+        let is_away =
+            |look: &io::Result<Look>| look.as_ref().is_err_and(|error| !is_lasting(error));
+        self.unsettled =
+            self.manifest.wants_another_look(self.settle) || is_away(&steps) || is_away(&events);
         self.failed = steps.is_err() || events.is_err();
-        self.busy = [&steps, &events].iter().any(|look| look.as_ref().is_ok_and(|look| look.busy));
-        delta.passing.extend(self.manifest.issues(self.settle).cloned());
+        self.busy = [&steps, &events]
+            .iter()
+            .any(|look| look.as_ref().is_ok_and(|look| look.busy));
+        delta
+            .passing
+            .extend(self.manifest.issues(self.settle).cloned());
         delta.passing.extend(self.manifest.renamed(self.dir.path()));
         for (tail, look) in [(&mut self.steps, &steps), (&mut self.events, &events)] {
             match look {
@@ -250,18 +302,32 @@ impl RunReader {
 /// Reports what the look at a file means. A look that failed leaves what was read before, where there is any: the issue
 /// says that it is old.
 fn settle_look(file: TraceFile, look: io::Result<Look>, has_read: bool, delta: &mut Delta) -> Look {
-    let mut tell = |kind, line, offset, reason| delta.passing.push(Issue { kind, file, line, offset, reason });
+    let mut tell = |kind, line, offset, reason| {
+        delta.passing.push(Issue {
+            kind,
+            file,
+            line,
+            offset,
+            reason,
+        })
+    };
     let look = match look {
         Ok(look) => look,
         Err(error) => {
-            let old = if has_read { "; what is shown was read before that, and may be out of date" } else { "" };
+            let old = if has_read {
+                "; what is shown was read before that, and may be out of date"
+            } else {
+                ""
+            };
             let (kind, reason) = unread(&error);
             tell(kind, None, None, format!("{reason}{old}"));
             return Look::default();
         }
     };
     if look.busy {
-        let reason = "cannot be read right now: another program holds it for itself; it is looked at again".to_owned();
+        let reason =
+            "cannot be read right now: another program holds it for itself; it is looked at again"
+                .to_owned();
         tell(IssueKind::Away, None, None, reason);
     }
     if look.rest > 0 && !look.more {
@@ -269,7 +335,12 @@ fn settle_look(file: TraceFile, look: io::Result<Look>, has_read: bool, delta: &
         tell(IssueKind::Torn, None, Some(look.state.read), reason);
     }
     if let Some((line, offset)) = look.provisional {
-        tell(IssueKind::Unterminated, Some(line), Some(offset), "the last line has no line end".to_owned());
+        tell(
+            IssueKind::Unterminated,
+            Some(line),
+            Some(offset),
+            "the last line has no line end".to_owned(),
+        );
     }
     look
 }
@@ -279,7 +350,10 @@ pub(super) fn unread(error: &io::Error) -> (IssueKind, String) {
     if is_lasting(error) {
         return (IssueKind::Unreadable, error.to_string());
     }
-    (IssueKind::Away, format!("cannot be read right now: {error}"))
+    (
+        IssueKind::Away,
+        format!("cannot be read right now: {error}"),
+    )
 }
 
 /// Whether a line without its end holds a complete record. An object inside a list or behind a colon is part of a record
@@ -289,7 +363,13 @@ pub(super) fn is_record(bytes: &[u8]) -> bool {
 }
 
 fn at(file: TraceFile, line: &Line<'_>, (kind, reason): Remark) -> Issue {
-    Issue { kind, file, line: Some(line.number), offset: Some(line.span.offset), reason }
+    Issue {
+        kind,
+        file,
+        line: Some(line.number),
+        offset: Some(line.span.offset),
+        reason,
+    }
 }
 
 /// Hands a line to `read`, and where that cannot read it, each of the complete records on it.
@@ -306,7 +386,10 @@ pub(super) fn each_record<'a>(
         issues.extend(remarks.into_iter().map(|remark| at(file, line, remark)));
     };
     let Some(bytes) = line.bytes else {
-        let reason = format!("{} bytes in one line, more than {MAX_LINE_BYTES}; not parsed", line.span.len);
+        let reason = format!(
+            "{} bytes in one line, more than {MAX_LINE_BYTES}; not parsed",
+            line.span.len
+        );
         tell(&line, vec![(IssueKind::TooLong, reason)]);
         return take(read(&line), |remarks| tell(&line, remarks));
     };
@@ -314,7 +397,10 @@ pub(super) fn each_record<'a>(
     if bytes.trim_ascii().is_empty() {
         return tell(&line, vec![(IssueKind::Blank, "blank line".to_owned())]);
     }
-    if let Ok(remarks) = read(&Line { may_hold_records: true, ..line }) {
+    if let Ok(remarks) = read(&Line {
+        may_hold_records: true,
+        ..line
+    }) {
         return tell(&line, remarks);
     }
     // A line without its end may still grow around an object that looks like a record.
@@ -324,10 +410,18 @@ pub(super) fn each_record<'a>(
     }
     let last = pieces.len() - 1;
     for (n, piece) in pieces.into_iter().enumerate() {
-        let span = Span { offset: line.span.offset + piece.from as u64, len: (piece.to - piece.from) as u64 };
+        let span = Span {
+            offset: line.span.offset + piece.from as u64,
+            len: (piece.to - piece.from) as u64,
+        };
         // What stands before another record is complete.
         let provisional = line.provisional && n == last;
-        let own = Line { span, bytes: bytes.get(piece.from..piece.to), provisional, ..line };
+        let own = Line {
+            span,
+            bytes: bytes.get(piece.from..piece.to),
+            provisional,
+            ..line
+        };
         tell(&own, piece.remarks);
         take(read(&own), |remarks| tell(&own, remarks));
     }

@@ -12,16 +12,24 @@ use crate::format::{self, Origin, Tool};
 /// # Errors
 /// It cannot be opened or read; not found where it is not there.
 pub(super) fn origin(dir: &Dir, name: &OsStr) -> io::Result<Origin> {
-    let Some(text) = name.to_str().filter(|name| format::may_be_trace(name) || format::may_be_skipped(name)) else {
+    let Some(text) = name
+        .to_str()
+        .filter(|name| format::may_be_trace(name) || format::may_be_skipped(name))
+    else {
         return Ok(Origin::Other);
     };
     let (file, _) = dir.file(name)?;
     if is_packed(name) {
         let head = frames::head(file, format::HEAD_BYTES as u64)?;
-        return Ok(frames::plain(name).to_str().map_or(Origin::Other, |name| format::origin(name, &head)));
+        return Ok(frames::plain(name)
+            .to_str()
+            .map_or(Origin::Other, |name| format::origin(name, &head)));
     }
     let mut head = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(file, format::HEAD_BYTES as u64), &mut head)?;
+    io::Read::read_to_end(
+        &mut io::Read::take(file, format::HEAD_BYTES as u64),
+        &mut head,
+    )?;
     Ok(format::origin(text, &head))
 }
 

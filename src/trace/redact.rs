@@ -35,7 +35,12 @@ impl RedactedRun {
         let manifest = dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).ok();
         // A document is blanked as a whole, whatever its lines are.
         let is_document = dir.is_document();
-        let there = || dir.line_files().iter().copied().filter(|file| dir.stat(*file).is_ok());
+        let there = || {
+            dir.line_files()
+                .iter()
+                .copied()
+                .filter(|file| dir.stat(*file).is_ok())
+        };
         let documents: Vec<(TraceFile, Vec<u8>)> = there()
             .filter(|_| is_document && !dir.is_files())
             .map(|file| Ok((file, dir.read_all(file, MAX_DOCUMENT_BYTES)?)))
@@ -43,7 +48,10 @@ impl RedactedRun {
         // Opened once for both passes. The run may be going on: what comes after these lengths is in neither.
         let files: Vec<(TraceFile, (Content, u64))> = there()
             .filter(|_| !is_document)
-            .map(|file| dir.open(file, Patience::Wait).map(|(opened, stamp)| (file, (opened, stamp.size))))
+            .map(|file| {
+                dir.open(file, Patience::Wait)
+                    .map(|(opened, stamp)| (file, (opened, stamp.size)))
+            })
             .collect::<io::Result<_>>()?;
         let records = dir.record_files()?;
         let mut search = Search::default();
@@ -53,15 +61,21 @@ impl RedactedRun {
         }
         manifest.iter().for_each(|text| search.read(text));
         for (_, (opened, len)) in &files {
-            each_line(&mut BufReader::new(opened.reader().take(*len)), &mut |line, _| {
-                search.read(line);
-                Ok(())
-            })?;
+            each_line(
+                &mut BufReader::new(opened.reader().take(*len)),
+                &mut |line, _| {
+                    search.read(line);
+                    Ok(())
+                },
+            )?;
         }
         let secrets = search.end();
         let temp = tempfile::tempdir()?;
         let copy = dir.at(temp.path());
-        let whole = manifest.map(|text| (TraceFile::Manifest, text)).into_iter().chain(documents);
+        let whole = manifest
+            .map(|text| (TraceFile::Manifest, text))
+            .into_iter()
+            .chain(documents);
         for (file, text) in whole {
             let path = copy.file(file);
             path.parent().map(std::fs::create_dir_all).transpose()?;
@@ -75,10 +89,17 @@ impl RedactedRun {
         for (file, (opened, len)) in &files {
             let mut out = BufWriter::new(File::create(copy.file(*file))?);
             let mut input = BufReader::new(opened.reader().take(*len));
-            each_line(&mut input, &mut |line, ended| write_line(&secrets, line, ended, &mut out))?;
+            each_line(&mut input, &mut |line, ended| {
+                write_line(&secrets, line, ended, &mut out)
+            })?;
             out.flush()?;
         }
-        Ok(Self { index: read_index(&copy), dir: copy, blanked: secrets.blanked(), _temp: temp })
+        Ok(Self {
+            index: read_index(&copy),
+            dir: copy,
+            blanked: secrets.blanked(),
+            _temp: temp,
+        })
     }
 
     /// What is known of the copy without reading a line.
@@ -98,7 +119,9 @@ impl Lines for RedactedRun {
     }
 
     fn manifest(&self) -> Result<Vec<u8>, String> {
-        self.dir.read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES).map_err(|error| error.to_string())
+        self.dir
+            .read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES)
+            .map_err(|error| error.to_string())
     }
 
     fn has_asset(&self, _: &str) -> Result<(), String> {
@@ -107,7 +130,10 @@ impl Lines for RedactedRun {
 }
 
 /// Hands out each line without its LF, and whether it had one; of a longer line no more than [`KEPT_BYTES`].
-fn each_line(input: &mut dyn BufRead, on_line: &mut dyn FnMut(&[u8], bool) -> io::Result<()>) -> io::Result<()> {
+fn each_line(
+    input: &mut dyn BufRead,
+    on_line: &mut dyn FnMut(&[u8], bool) -> io::Result<()>,
+) -> io::Result<()> {
     let mut line = Vec::new();
     let mut begun = false;
     loop {
@@ -131,10 +157,22 @@ fn each_line(input: &mut dyn BufRead, on_line: &mut dyn FnMut(&[u8], bool) -> io
 /// Writes the line so that the copy has as many steps and events: a piece without an end stays a piece, or a last record.
 fn write_line(secrets: &Secrets, line: &[u8], ended: bool, out: &mut dyn Write) -> io::Result<()> {
     if !ended {
-        return write!(out, "{}", secrets.blank_json(line).as_deref().unwrap_or("{"));
+        return write!(
+            out,
+            "{}",
+            secrets.blank_json(line).as_deref().unwrap_or("{")
+        );
     }
     let blank = line.iter().all(u8::is_ascii_whitespace);
-    writeln!(out, "{}", if blank { String::new() } else { secrets.blank(line) })
+    writeln!(
+        out,
+        "{}",
+        if blank {
+            String::new()
+        } else {
+            secrets.blank(line)
+        }
+    )
 }
 
 #[cfg(test)]
@@ -151,18 +189,31 @@ mod tests {
     fn lines_are_bounded_and_a_last_piece_stays_one() {
         let temp = tempfile::tempdir().unwrap();
         let dir = RunDir::alone(temp.path());
-        let long = format!("{{\"step_id\": 0, \"text\": \"{}\"}}", "x".repeat(KEPT_BYTES));
+        let long = format!(
+            "{{\"step_id\": 0, \"text\": \"{}\"}}",
+            "x".repeat(KEPT_BYTES)
+        );
         for (last, copy) in [
             ("", ""),
-            ("{\"step_id\": 3, \"password\": \"swordfish\"}", "{\"step_id\": 3, \"password\": \"__redacted__\"}"),
+            (
+                "{\"step_id\": 3, \"password\": \"swordfish\"}",
+                "{\"step_id\": 3, \"password\": \"__redacted__\"}",
+            ),
             ("{\"step_id\": 3, \"password\": \"swordfi", "{"),
             ("  ", "{"),
         ] {
             let text = format!("{{\"step_id\": 1}}\n\n{long}\nno JSON\n{last}");
             std::fs::write(dir.file(TraceFile::Steps), &text).unwrap();
             let (run, written) = copied(&dir);
-            assert_eq!(written, format!("{{\"step_id\": 1}}\n\n\"__redacted__\"\n\"__redacted__\"\n{copy}"));
-            assert_eq!(run.index().steps().len(), read_index(&dir).steps().len(), "{last}");
+            assert_eq!(
+                written,
+                format!("{{\"step_id\": 1}}\n\n\"__redacted__\"\n\"__redacted__\"\n{copy}")
+            );
+            assert_eq!(
+                run.index().steps().len(),
+                read_index(&dir).steps().len(),
+                "{last}"
+            );
         }
     }
 
@@ -178,6 +229,15 @@ mod tests {
         })
         .unwrap();
         let (a, b, c, y) = (Some(b'a'), Some(b'b'), Some(b'c'), Some(b'y'));
-        assert_eq!(lines, [(1, a, true), (KEPT_BYTES, y, true), (1, b, true), (0, None, true), (1, c, false)]);
+        assert_eq!(
+            lines,
+            [
+                (1, a, true),
+                (KEPT_BYTES, y, true),
+                (1, b, true),
+                (0, None, true),
+                (1, c, false)
+            ]
+        );
     }
 }

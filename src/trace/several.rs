@@ -123,7 +123,12 @@ impl Listing {
 }
 
 impl Holder {
-    pub(super) fn new(root: PathBuf, below: PathBuf, name: OsString, several: &'static Several) -> Self {
+    pub(super) fn new(
+        root: PathBuf,
+        below: PathBuf,
+        name: OsString,
+        several: &'static Several,
+    ) -> Self {
         Self {
             root,
             below,
@@ -148,11 +153,17 @@ impl Holder {
 
     /// When a file that takes long is looked through again at the earliest.
     pub(super) fn rests_until(&self) -> Option<Instant> {
-        *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner)
+        *self
+            .rests_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn rest(&self, until: Option<Instant>) {
-        *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        *self
+            .rests_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = until;
     }
 
     /// What the file holds now; what it held before while a large file is being looked through again.
@@ -177,17 +188,23 @@ impl Holder {
 
     /// Who looks a file through that looks like `stamp`, where that takes too long for the one who asks.
     fn lister_for(&self, stamp: Stamp) -> Option<&Arc<Lister>> {
-        self.aside.get().filter(|_| stamp.size > lister::SMALL_BYTES)
+        self.aside
+            .get()
+            .filter(|_| stamp.size > lister::SMALL_BYTES)
     }
 
     /// Returns what it held when it was read last.
     pub(super) fn last_listing(&self) -> Option<Arc<Listing>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// What it held, where it still looks like that.
     fn known(&self, stamp: Stamp) -> Option<Arc<Listing>> {
-        self.last_listing().filter(|known| known.stamp == stamp && (known.settled || !stamp.is_settled()))
+        self.last_listing()
+            .filter(|known| known.stamp == stamp && (known.settled || !stamp.is_settled()))
     }
 
     /// Looks the file through where it is not what it was.
@@ -198,11 +215,24 @@ impl Holder {
 
     /// The error of the last look, where the file still looks like it did then.
     fn check_failed(&self, stamp: Stamp) -> io::Result<()> {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let failed = self
+            .failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         match failed {
-            Some(Failed { stamp: seen, at, kind, reason }) if seen == stamp => {
+            Some(Failed {
+                stamp: seen,
+                at,
+                kind,
+                reason,
+            }) if seen == stamp => {
                 let error = io::Error::new(kind, reason);
-                if is_lasting(&error) || at.elapsed() < TRY_AGAIN_AFTER { Err(error) } else { Ok(()) }
+                if is_lasting(&error) || at.elapsed() < TRY_AGAIN_AFTER {
+                    Err(error)
+                } else {
+                    Ok(())
+                }
             }
             _ => Ok(()),
         }
@@ -263,22 +293,38 @@ impl Member {
         let listing = holder.listing()?;
         let names = listing.members();
         let said = |what: &str| {
-            let shown: Vec<&str> = names.iter().take(5).map(|name| name.as_deref().unwrap_or_default()).collect();
-            let more = if names.len() > shown.len() { ", .." } else { "" };
+            let shown: Vec<&str> = names
+                .iter()
+                .take(5)
+                .map(|name| name.as_deref().unwrap_or_default())
+                .collect();
+            let more = if names.len() > shown.len() {
+                ", .."
+            } else {
+                ""
+            };
             let runs = format!("it holds {} runs: {}{more}", names.len(), shown.join(", "));
-            let fault = listing.fault.as_ref().map_or_else(String::new, |fault| format!("; {fault}"));
+            let fault = listing
+                .fault
+                .as_ref()
+                .map_or_else(String::new, |fault| format!("; {fault}"));
             io::Error::new(io::ErrorKind::NotFound, format!("{what}{runs}{fault}"))
         };
         let found = match name {
             // Its name as a member of the archive will do as well.
             Some(name) => names.iter().find(|known| {
                 let member = (holder.several.member)(name).unwrap_or(name);
-                known.as_deref().is_some_and(|known| known == name || known == member)
+                known
+                    .as_deref()
+                    .is_some_and(|known| known == name || known == member)
             }),
             None => names.first().filter(|_| names.len() == 1),
         };
         match found {
-            Some(found) => Ok(Self { name: found.clone(), holder }),
+            Some(found) => Ok(Self {
+                name: found.clone(),
+                holder,
+            }),
             None if name.is_some() => Err(said("no run of that name is in the file; ")),
             None => Err(said("")),
         }
@@ -329,7 +375,9 @@ impl Member {
     #[cfg(feature = "archives")]
     fn member_of(&self, file: TraceFile) -> Option<PathBuf> {
         let listing = self.holder.listing().ok()?;
-        let At::Packed(_, name) = self.at(&listing, file).ok()? else { return None };
+        let At::Packed(_, name) = self.at(&listing, file).ok()? else {
+            return None;
+        };
         let mut path = self.file().into_os_string();
         path.push("/");
         path.push(&*name);
@@ -353,7 +401,9 @@ impl Member {
             (TraceFile::Steps | TraceFile::Events, Some(name)) => listing.runs.get(name).cloned(),
             (TraceFile::Steps | TraceFile::Events, None) if listing.runs.is_empty() => None,
             // The file holds runs by now, each with a name.
-            (TraceFile::Steps | TraceFile::Events, None) => return Err(refused("the file holds several runs")),
+            (TraceFile::Steps | TraceFile::Events, None) => {
+                return Err(refused("the file holds several runs"));
+            }
         };
         at.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the file holds no such run"))
     }
@@ -389,15 +439,33 @@ impl Member {
         #[cfg(not(feature = "archives"))]
         let is_closed = false;
         let (input, start): (Box<dyn Read + Send>, _) = match at {
-            At::Bytes(span, line) | At::Line(span, line, _) => {
-                (Box::new(bytes_of(opened, span)?), (span.offset, line.saturating_sub(1)))
-            }
+            At::Bytes(span, line) | At::Line(span, line, _) => (
+                Box::new(bytes_of(opened, span)?),
+                (span.offset, line.saturating_sub(1)),
+            ),
             At::Before(len) => (Box::new(io::Cursor::new(before(&opened, len)?)), (0, 0)),
             #[cfg(feature = "archives")]
-            At::Packed(entry, _) => (unpacked::whole(opened, listing.stamp, entry, patience)?, (0, 0)),
-            At::Apart(pieces) => (Box::new(pieces.read(opened, Span { offset: 0, len: pieces.len() })), (0, 0)),
+            At::Packed(entry, _) => (
+                unpacked::whole(opened, listing.stamp, entry, patience)?,
+                (0, 0),
+            ),
+            At::Apart(pieces) => (
+                Box::new(pieces.read(
+                    opened,
+                    Span {
+                        offset: 0,
+                        len: pieces.len(),
+                    },
+                )),
+                (0, 0),
+            ),
         };
-        Ok(Opened { input, stamp, start, is_closed })
+        Ok(Opened {
+            input,
+            stamp,
+            start,
+            is_closed,
+        })
     }
 
     /// Unpacks its records for whoever reads them and then parts of them, where they are packed.
@@ -425,19 +493,34 @@ impl Member {
         let at = self.at(&listing, file)?;
         let whole = match &at {
             At::Bytes(whole, _) | At::Line(whole, ..) => *whole,
-            At::Before(len) => Span { offset: 0, len: len + CLOSING.len() as u64 },
+            At::Before(len) => Span {
+                offset: 0,
+                len: len + CLOSING.len() as u64,
+            },
             #[cfg(feature = "archives")]
-            At::Packed(entry, _) => Span { offset: 0, len: entry.size },
-            At::Apart(pieces) => Span { offset: 0, len: pieces.len() },
+            At::Packed(entry, _) => Span {
+                offset: 0,
+                len: entry.size,
+            },
+            At::Apart(pieces) => Span {
+                offset: 0,
+                len: pieces.len(),
+            },
         };
         let span = span.unwrap_or(whole);
         if span.len > max {
             // Nothing is unpacked to find that out.
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("{} bytes, more than {max}", span.len)));
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("{} bytes, more than {max}", span.len),
+            ));
         }
         let ends = whole.offset.saturating_add(whole.len);
         if span.offset < whole.offset || span.offset.saturating_add(span.len) > ends {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file was written anew since it was indexed"));
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file was written anew since it was indexed",
+            ));
         }
         let input: Box<dyn Read + Send> = match at {
             At::Bytes(..) | At::Line(..) => Box::new(bytes_of(opened, span)?),
@@ -447,7 +530,9 @@ impl Member {
                 Box::new(bytes.take(span.len))
             }
             #[cfg(feature = "archives")]
-            At::Packed(entry, _) => Unpacked::of(opened, listing.stamp, entry, patience)?.part(span),
+            At::Packed(entry, _) => {
+                Unpacked::of(opened, listing.stamp, entry, patience)?.part(span)
+            }
             At::Apart(pieces) => Box::new(pieces.read(opened, span)),
         };
         Ok((input, span.len))
@@ -459,22 +544,35 @@ const CLOSING: &[u8] = b"]}";
 
 fn stamp_of(listing: &Listing, at: &At) -> Stamp {
     let stamp = match at {
-        At::Bytes(span, _) => listing.stamp.with_size(span.offset.saturating_add(span.len)),
+        At::Bytes(span, _) => listing
+            .stamp
+            .with_size(span.offset.saturating_add(span.len)),
         At::Before(len) => listing.stamp.with_size(*len),
         #[cfg(feature = "archives")]
         At::Packed(entry, _) => {
             let stamp = Stamp::of_bytes(entry.crc, entry.packed, entry.size);
             // The checksum is of the bytes that should be there. As long as members are added the others are not read again
             // for it; once nobody adds any, a change of the file may be one of any of them.
-            if listing.is_closed { stamp.within(listing.stamp) } else { stamp }
+            if listing.is_closed {
+                stamp.within(listing.stamp)
+            } else {
+                stamp
+            }
         }
         // Lines are added behind it. As for other parts of a file, the size is where it ends: places count from the start
         // of the file.
-        At::Line(span, _, print) => Stamp::of_bytes(*print as u32, span.offset, span.offset.saturating_add(span.len)),
+        At::Line(span, _, print) => Stamp::of_bytes(
+            *print as u32,
+            span.offset,
+            span.offset.saturating_add(span.len),
+        ),
         At::Apart(pieces) => pieces.stamp(),
     };
     // What is wrong with the file is told of each run in it, whose own bytes may be the same before and after.
-    listing.fault.as_ref().map_or(stamp, |fault| stamp.with_fault(fault))
+    listing
+        .fault
+        .as_ref()
+        .map_or(stamp, |fault| stamp.with_fault(fault))
 }
 
 fn bytes_of(mut file: File, span: Span) -> io::Result<io::Take<File>> {
@@ -498,7 +596,10 @@ fn before(file: &File, len: u64) -> io::Result<Vec<u8>> {
 fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
     if let Some(apart) = several.apart {
         let (runs, fault) = pieces::list(file, apart, most(stamp.size))?;
-        let runs = runs.into_iter().map(|(name, pieces)| (name, At::Apart(pieces))).collect();
+        let runs = runs
+            .into_iter()
+            .map(|(name, pieces)| (name, At::Apart(pieces)))
+            .collect();
         return Ok(Listing {
             stamp,
             settled: stamp.is_settled(),
@@ -523,9 +624,14 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
     }
     let mut start = [0; 4];
     let read = file.read_at(&mut start, 0)?;
-    let is_archive = start.get(..read).is_some_and(|start| start.starts_with(ARCHIVE_MAGIC));
-    let (runs, beside, fault) =
-        if is_archive { in_archive(file, stamp.size, several)? } else { in_document(file, stamp.size, several)? };
+    let is_archive = start
+        .get(..read)
+        .is_some_and(|start| start.starts_with(ARCHIVE_MAGIC));
+    let (runs, beside, fault) = if is_archive {
+        in_archive(file, stamp.size, several)?
+    } else {
+        in_document(file, stamp.size, several)?
+    };
     Ok(Listing {
         stamp,
         settled: stamp.is_settled(),
@@ -541,7 +647,8 @@ type RunsInFile = (BTreeMap<Arc<str>, At>, Option<At>, Option<String>);
 
 #[cfg(not(feature = "archives"))]
 fn in_archive(_: &File, _: u64, _: &Several) -> io::Result<RunsInFile> {
-    let what = "an archive, which this program was built to leave alone: without the feature `archives`";
+    let what =
+        "an archive, which this program was built to leave alone: without the feature `archives`";
     Err(io::Error::new(io::ErrorKind::Unsupported, what))
 }
 
@@ -561,7 +668,10 @@ fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<RunsInFil
                 continue;
             }
             // Of two members of one name, the later one counts for every reader of archives.
-            twice += usize::from(runs.insert(shown(run), At::Packed(entry, name.as_str().into())).is_some());
+            twice += usize::from(
+                runs.insert(shown(run), At::Packed(entry, name.as_str().into()))
+                    .is_some(),
+            );
         }
     }
     if twice > 0 {
@@ -591,8 +701,19 @@ struct Named {
 impl Named {
     fn add(&mut self, name: &str, at: At) {
         let copies: &mut usize = self.copies.entry(name.to_owned()).or_insert(1);
-        let name = (*copies..).map(|copy| (copy, if copy == 1 { name.to_owned() } else { format!("{name} ({copy})") }));
-        let mut free = name.map(|(copy, name)| (copy, shown(&name))).filter(|(_, name)| !self.runs.contains_key(name));
+        let name = (*copies..).map(|copy| {
+            (
+                copy,
+                if copy == 1 {
+                    name.to_owned()
+                } else {
+                    format!("{name} ({copy})")
+                },
+            )
+        });
+        let mut free = name
+            .map(|(copy, name)| (copy, shown(&name)))
+            .filter(|(_, name)| !self.runs.contains_key(name));
         if let Some((copy, name)) = free.next() {
             *copies = copy + 1;
             self.runs.insert(name, at);
@@ -601,8 +722,16 @@ impl Named {
 }
 
 /// One pass over a file whose lines are runs. Holds no line, only where each is.
-fn in_lines(file: &File, size: u64, several: &Several, lines: &Lines) -> io::Result<(Runs, Option<String>)> {
-    let mut named = Named { runs: BTreeMap::new(), copies: HashMap::new() };
+fn in_lines(
+    file: &File,
+    size: u64,
+    several: &Several,
+    lines: &Lines,
+) -> io::Result<(Runs, Option<String>)> {
+    let mut named = Named {
+        runs: BTreeMap::new(),
+        copies: HashMap::new(),
+    };
     let (mut others, mut beyond) = (0_usize, 0);
     let (mut at, mut line) = (0, LineUnderWay::new(several, 0, 1));
     let mut piece = vec![0; PIECE_BYTES];
@@ -631,7 +760,8 @@ fn in_lines(file: &File, size: u64, several: &Several, lines: &Lines) -> io::Res
     let is_open = !line.is_blank;
     let last = line.run(several);
     let is_torn = is_open && last.is_none();
-    last.into_iter().for_each(|(name, run)| named.add(&name, run));
+    last.into_iter()
+        .for_each(|(name, run)| named.add(&name, run));
     let what = lines.what;
     let fault = match (others, is_torn) {
         _ if beyond > 0 => Some(too_many(named.runs.len(), beyond)),
@@ -674,23 +804,36 @@ impl LineUnderWay {
         self.hasher.write(bytes);
         let names = &mut self.names;
         self.values.push(bytes, |found| {
-            let text = found.bytes.filter(|bytes| bytes.len() <= MAX_NAME_BYTES).unwrap_or_default();
+            let text = found
+                .bytes
+                .filter(|bytes| bytes.len() <= MAX_NAME_BYTES)
+                .unwrap_or_default();
             let text = String::from_utf8_lossy(text).into_owned();
-            names.iter_mut().skip(found.path).take(1).for_each(|name| *name = Some(text.clone()));
+            names
+                .iter_mut()
+                .skip(found.path)
+                .take(1)
+                .for_each(|name| *name = Some(text.clone()));
         });
     }
 
     /// The run that the line is, with its name; `None` where it isn't one, or isn't whole.
     fn run(self, several: &Several) -> Option<(String, At)> {
         let name = (several.name)(&self.names).filter(|_| self.values.is_whole())?;
-        let span = Span { offset: self.start, len: self.len };
+        let span = Span {
+            offset: self.start,
+            len: self.len,
+        };
         Some((name, At::Line(span, self.number, self.hasher.finish())))
     }
 }
 
 /// One pass: where each run is, and what names it.
 fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<RunsInFile> {
-    let (mut places, mut names) = (Values::new(several.runs).places_only(), Values::new(several.named_by));
+    let (mut places, mut names) = (
+        Values::new(several.runs).places_only(),
+        Values::new(several.named_by),
+    );
     let mut spans: Vec<(Span, u64)> = Vec::new();
     let mut said: Vec<(u64, usize, String)> = Vec::new();
     let (most, mut beyond) = (most(expected), 0);
@@ -708,8 +851,15 @@ fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<Runs
             if said.len() >= most * several.named_by.len().max(1) {
                 return;
             }
-            let text = found.bytes.filter(|bytes| bytes.len() <= MAX_NAME_BYTES).unwrap_or_default();
-            said.push((found.span.offset, found.path, String::from_utf8_lossy(text).into_owned()));
+            let text = found
+                .bytes
+                .filter(|bytes| bytes.len() <= MAX_NAME_BYTES)
+                .unwrap_or_default();
+            said.push((
+                found.span.offset,
+                found.path,
+                String::from_utf8_lossy(text).into_owned(),
+            ));
         });
         size += bytes.len() as u64;
         if bytes.len() < PIECE_BYTES {
@@ -719,24 +869,49 @@ fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<Runs
     let fault = match (places.is_broken(), places.is_whole()) {
         (true, _) => Some("it is not one JSON document".to_owned()),
         (false, true) => None,
-        (false, false) => Some(format!("the document ends in the middle, after {size} bytes")),
+        (false, false) => Some(format!(
+            "the document ends in the middle, after {size} bytes"
+        )),
     };
     let fault = fault.or_else(|| (beyond > 0).then(|| too_many(spans.len(), beyond)));
     // What there is of a run that is cut is there.
-    spans.extend(places.under_way().map(|(offset, line)| (Span { offset, len: size - offset }, line)));
+    spans.extend(places.under_way().map(|(offset, line)| {
+        (
+            Span {
+                offset,
+                len: size - offset,
+            },
+            line,
+        )
+    }));
     let mut said = said.into_iter().peekable();
     let first = spans.first().map(|(span, _)| span.offset);
-    let mut named = Named { runs: BTreeMap::new(), copies: HashMap::new() };
+    let mut named = Named {
+        runs: BTreeMap::new(),
+        copies: HashMap::new(),
+    };
     for (nth, (span, line)) in spans.into_iter().enumerate() {
         let mut values = vec![None; several.named_by.len()];
-        while let Some((_, path, text)) = said.next_if(|(offset, ..)| *offset < span.offset + span.len) {
-            values.iter_mut().skip(path).take(1).for_each(|value| *value = Some(text.clone()));
+        while let Some((_, path, text)) =
+            said.next_if(|(offset, ..)| *offset < span.offset + span.len)
+        {
+            values
+                .iter_mut()
+                .skip(path)
+                .take(1)
+                .for_each(|value| *value = Some(text.clone()));
         }
         let name = (several.name)(&values).unwrap_or_else(|| format!("run {}", nth + 1));
         named.add(&name, At::Bytes(span, line));
     }
     // A document without a run is all about the runs that it might hold.
-    let alone = several.is_run_alone.then_some(At::Bytes(Span { offset: 0, len: size }, 1));
+    let alone = several.is_run_alone.then_some(At::Bytes(
+        Span {
+            offset: 0,
+            len: size,
+        },
+        1,
+    ));
     Ok((named.runs, first.map(At::Before).or(alone), fault))
 }
 
@@ -747,18 +922,28 @@ fn most(size: u64) -> usize {
 
 /// What is wrong with a file that holds more runs than are listed.
 pub(super) fn too_many(listed: usize, beyond: usize) -> String {
-    format!("it holds {} runs, and the first {listed} are listed", listed + beyond)
+    format!(
+        "it holds {} runs, and the first {listed} are listed",
+        listed + beyond
+    )
 }
 
 /// A name as it is shown, and as a part of a run's key.
 fn shown(name: &str) -> Arc<str> {
-    if name.is_empty() { "run".into() } else { name.into() }
+    if name.is_empty() {
+        "run".into()
+    } else {
+        name.into()
+    }
 }
 
 /// The file that a path leads to whose end is the name of a run in it, and that name.
 pub(super) fn split(path: &Path) -> Option<(PathBuf, String)> {
     let file = path.ancestors().skip(1).find(|part| part.is_file())?;
-    let rest = path.as_os_str().as_encoded_bytes().get(file.as_os_str().len()..)?;
+    let rest = path
+        .as_os_str()
+        .as_encoded_bytes()
+        .get(file.as_os_str().len()..)?;
     let name = std::str::from_utf8(rest).ok()?.strip_prefix('/')?;
     Some((file.to_owned(), name.to_owned()))
 }

@@ -34,11 +34,18 @@ pub(super) const TICK: Duration = Duration::from_secs(2);
 
 impl Stamp {
     #[cfg(unix)]
-    #[allow(clippy::unnecessary_cast, reason = "their widths differ between systems")]
+    #[allow(
+        clippy::unnecessary_cast,
+        reason = "their widths differ between systems"
+    )]
     pub(super) fn of(stat: &rustix::fs::Stat) -> Self {
         let nanos = Duration::from_nanos(stat.st_mtime_nsec as u64);
         let seconds = Duration::from_secs((stat.st_mtime as i64).unsigned_abs());
-        let whole = if stat.st_mtime < 0 { UNIX_EPOCH.checked_sub(seconds) } else { UNIX_EPOCH.checked_add(seconds) };
+        let whole = if stat.st_mtime < 0 {
+            UNIX_EPOCH.checked_sub(seconds)
+        } else {
+            UNIX_EPOCH.checked_add(seconds)
+        };
         Self {
             id: FileId(stat.st_dev as u64, stat.st_ino as u64),
             size: u64::try_from(stat.st_size).unwrap_or_default(),
@@ -49,20 +56,35 @@ impl Stamp {
 
     #[cfg(not(unix))]
     pub(super) fn of(metadata: &std::fs::Metadata) -> Self {
-        Self { id: FileId(0, 0), size: metadata.len(), modified: metadata.modified().ok(), changed: (0, 0) }
+        Self {
+            id: FileId(0, 0),
+            size: metadata.len(),
+            modified: metadata.modified().ok(),
+            changed: (0, 0),
+        }
     }
 
     /// That of bytes which are known by their checksum and lengths, wherever they lie.
     pub(super) fn of_bytes(crc: u32, packed: u64, size: u64) -> Self {
         // Who writes other bytes writes another checksum, so they are as old as can be.
-        Self { id: FileId(u64::from(crc), packed), size, modified: Some(UNIX_EPOCH), changed: (0, 0) }
+        Self {
+            id: FileId(u64::from(crc), packed),
+            size,
+            modified: Some(UNIX_EPOCH),
+            changed: (0, 0),
+        }
     }
 
     /// That of a directory with a file in it: the newest times of both, and their bytes together. A change of any file shows
     /// in it, as long as the system's clock is not put back.
     pub(super) fn and(self, file: Self) -> Self {
         let size = self.size.saturating_add(file.size);
-        Self { size, modified: self.modified.max(file.modified), changed: self.changed.max(file.changed), ..self }
+        Self {
+            size,
+            modified: self.modified.max(file.modified),
+            changed: self.changed.max(file.changed),
+            ..self
+        }
     }
 
     /// That of something in a file about which `fault` is said.
@@ -80,7 +102,10 @@ impl Stamp {
         let mut hasher = DefaultHasher::new();
         (with, self.changed).hash(&mut hasher);
         // No time of a file has such a number of nanoseconds.
-        Self { changed: (hasher.finish().cast_signed(), -1), ..self }
+        Self {
+            changed: (hasher.finish().cast_signed(), -1),
+            ..self
+        }
     }
 
     /// That of a part of the file.
@@ -109,7 +134,11 @@ impl Stamps {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Some(None),
             Ok(Err(_)) | Err(_) => None,
         };
-        Some(Self([stamp(TraceFile::Manifest)?, stamp(TraceFile::Steps)?, stamp(TraceFile::Events)?]))
+        Some(Self([
+            stamp(TraceFile::Manifest)?,
+            stamp(TraceFile::Steps)?,
+            stamp(TraceFile::Events)?,
+        ]))
     }
 
     /// How long the three files are.

@@ -35,8 +35,11 @@ impl Sums {
         let mut rest = bytes;
         while !rest.is_empty() {
             let room = (BLOCK_BYTES - at % BLOCK_BYTES).min(rest.len() as u64);
-            let (now, later) = rest.split_at(usize::try_from(room).unwrap_or(rest.len()).min(rest.len()));
-            self.change(at / BLOCK_BYTES, |sum| sum.map(|sum| sum.wrapping_add(sum_of(at, now))));
+            let (now, later) =
+                rest.split_at(usize::try_from(room).unwrap_or(rest.len()).min(rest.len()));
+            self.change(at / BLOCK_BYTES, |sum| {
+                sum.map(|sum| sum.wrapping_add(sum_of(at, now)))
+            });
             (at, rest) = (at + room, later);
         }
         self.end = self.end.max(at);
@@ -56,9 +59,12 @@ impl Sums {
         for _ in 0..count.min(self.blocks.len()) {
             let at = self.next % self.blocks.len();
             self.next = at + 1;
-            let Some(Some(sum)) = self.blocks.get(at) else { continue };
+            let Some(Some(sum)) = self.blocks.get(at) else {
+                continue;
+            };
             let start = at as u64 * BLOCK_BYTES;
-            let len = usize::try_from((self.end - start).min(BLOCK_BYTES)).map_err(io::Error::other)?;
+            let len =
+                usize::try_from((self.end - start).min(BLOCK_BYTES)).map_err(io::Error::other)?;
             bytes.resize(len, 0);
             if file.read_at(&mut bytes, start)? < len || sum_of(start, &bytes) != *sum {
                 return Ok(false);
@@ -68,7 +74,9 @@ impl Sums {
     }
 
     fn change(&mut self, block: u64, new: impl FnOnce(Option<u64>) -> Option<u64>) {
-        let Ok(at) = usize::try_from(block) else { return };
+        let Ok(at) = usize::try_from(block) else {
+            return;
+        };
         if at >= self.blocks.len() {
             self.blocks.resize(at + 1, Some(0));
         }
@@ -97,7 +105,9 @@ fn sum_of(offset: u64, bytes: &[u8]) -> u64 {
 /// The same for bytes inside one word.
 fn part(offset: u64, bytes: &[u8]) -> u64 {
     let shift = |at: u64| 8 * (at % WORD as u64);
-    let word = (offset..).zip(bytes).fold(0, |word, (at, byte)| word | u64::from(*byte) << shift(at));
+    let word = (offset..)
+        .zip(bytes)
+        .fold(0, |word, (at, byte)| word | u64::from(*byte) << shift(at));
     word.wrapping_mul(factor(offset / WORD as u64))
 }
 
@@ -139,7 +149,11 @@ mod tests {
             for (at, piece) in text.chunks(step).enumerate() {
                 pieces.add((at * step) as u64, piece);
             }
-            assert_eq!((pieces.blocks, pieces.end), (whole.blocks.clone(), whole.end), "{step}");
+            assert_eq!(
+                (pieces.blocks, pieces.end),
+                (whole.blocks.clone(), whole.end),
+                "{step}"
+            );
         }
     }
 

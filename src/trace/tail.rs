@@ -104,7 +104,11 @@ pub(super) struct Line<'a> {
 impl Line<'_> {
     /// The fate of what was read of it as `fate`.
     pub(super) fn fate(&self, fate: Fate) -> Fate {
-        if self.provisional && fate == Fate::Good { Fate::Provisional } else { fate }
+        if self.provisional && fate == Fate::Good {
+            Fate::Provisional
+        } else {
+            fate
+        }
     }
 }
 
@@ -151,7 +155,11 @@ impl Tail {
 
     /// Whether another look may find something although the file does not change.
     pub(super) fn is_unsettled(&self, look: &Look) -> bool {
-        self.more || look.busy || look.waits || self.doubted > 0 || (look.rest > 0 && !self.rest_judged)
+        self.more
+            || look.busy
+            || look.waits
+            || self.doubted > 0
+            || (look.rest > 0 && !self.rest_judged)
     }
 
     /// Hands out new lines, reading at most about `limit` bytes.
@@ -171,7 +179,10 @@ impl Tail {
         let stamp = match dir.stat(self.file) {
             Ok(stamp) => stamp,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Look { restarted: self.offset > 0, ..Look::default() });
+                return Ok(Look {
+                    restarted: self.offset > 0,
+                    ..Look::default()
+                });
             }
             Err(error) => return Err(error),
         };
@@ -190,7 +201,13 @@ impl Tail {
                 self.forget_look();
                 let waits = is_pending(&error);
                 let state = self.state(size, Look::default());
-                return Ok(Look { busy: !waits, waits, more: waits || state.more, rest: 0, ..state });
+                return Ok(Look {
+                    busy: !waits,
+                    waits,
+                    more: waits || state.more,
+                    rest: 0,
+                    ..state
+                });
             }
             Err(error) => return Err(error),
         };
@@ -205,21 +222,35 @@ impl Tail {
             news = News::Touched;
         }
         if self.offset > 0 && (news == News::Replaced || size < self.offset) {
-            return Ok(Look { restarted: true, ..Look::default() });
+            return Ok(Look {
+                restarted: true,
+                ..Look::default()
+            });
         }
         let in_pieces = self.more;
         if !self.still_the_same(&file)? || !self.compare(&file, news, limit)? {
-            return Ok(Look { restarted: true, ..Look::default() });
+            return Ok(Look {
+                restarted: true,
+                ..Look::default()
+            });
         }
         // No mark guards what stands after the last line: it is searched anew, unless it is long and only grew.
-        if news == News::Replaced || size < self.scanned || self.scanned - self.offset < CHUNK_BYTES as u64 {
+        if news == News::Replaced
+            || size < self.scanned
+            || self.scanned - self.offset < CHUNK_BYTES as u64
+        {
             self.scanned = self.offset;
         }
         let mut look = Look::default();
         if self.provisional.is_some() {
             match self.line_end_follows(&file)? {
                 None => return Ok(self.state(size, look)),
-                Some(false) => return Ok(Look { restarted: true, ..look }),
+                Some(false) => {
+                    return Ok(Look {
+                        restarted: true,
+                        ..look
+                    });
+                }
                 Some(true) => look.confirmed = true,
             }
         }
@@ -239,9 +270,19 @@ impl Tail {
     }
 
     fn state(&self, size: u64, look: Look) -> Look {
-        let state = FileState { exists: true, size, read: self.offset };
+        let state = FileState {
+            exists: true,
+            size,
+            read: self.offset,
+        };
         let provisional = self.provisional.map(|start| (self.lines, start));
-        Look { state, more: self.more, rest: size.saturating_sub(self.offset), provisional, ..look }
+        Look {
+            state,
+            more: self.more,
+            rest: size.saturating_sub(self.offset),
+            provisional,
+            ..look
+        }
     }
 
     /// Takes note of what the file looks like.
@@ -333,7 +374,10 @@ impl Tail {
             let mut at = 0;
             for end in memchr::memchr_iter(b'\n', &chunk) {
                 let line_end = from + end as u64;
-                let span = Span { offset: self.offset, len: line_end - self.offset };
+                let span = Span {
+                    offset: self.offset,
+                    len: line_end - self.offset,
+                };
                 if self.offset < from {
                     self.hand_out_long(file, span, on_line)?;
                 } else {
@@ -350,7 +394,11 @@ impl Tail {
                 return Ok(from + read as u64);
             }
             // A line that was begun in this chunk is read again from its start, unless the chunk holds no other.
-            self.scanned = if at > 0 && read == wanted { self.offset } else { from + read as u64 };
+            self.scanned = if at > 0 && read == wanted {
+                self.offset
+            } else {
+                from + read as u64
+            };
             if read < wanted {
                 return Ok(from + read as u64);
             }
@@ -361,13 +409,28 @@ impl Tail {
         }
     }
 
-    fn hand_out_long(&mut self, file: &Content, span: Span, on_line: &mut impl FnMut(Line<'_>)) -> io::Result<()> {
-        let bytes = if span.len <= MAX_LINE_BYTES { Some(bytes_at(file, span.offset, span.len)?) } else { None };
+    fn hand_out_long(
+        &mut self,
+        file: &Content,
+        span: Span,
+        on_line: &mut impl FnMut(Line<'_>),
+    ) -> io::Result<()> {
+        let bytes = if span.len <= MAX_LINE_BYTES {
+            Some(bytes_at(file, span.offset, span.len)?)
+        } else {
+            None
+        };
         self.hand_out(span, bytes.as_deref(), false, on_line);
         Ok(())
     }
 
-    fn hand_out(&mut self, span: Span, bytes: Option<&[u8]>, provisional: bool, on_line: &mut impl FnMut(Line<'_>)) {
+    fn hand_out(
+        &mut self,
+        span: Span,
+        bytes: Option<&[u8]>,
+        provisional: bool,
+        on_line: &mut impl FnMut(Line<'_>),
+    ) {
         self.lines += 1;
         if let Some(bytes) = bytes {
             self.sums.add(span.offset, bytes);
@@ -375,7 +438,13 @@ impl Tail {
         if !provisional {
             self.sums.add(span.offset + span.len, b"\n");
         }
-        on_line(Line { span, number: self.lines, bytes, provisional, may_hold_records: false });
+        on_line(Line {
+            span,
+            number: self.lines,
+            bytes,
+            provisional,
+            may_hold_records: false,
+        });
     }
 
     fn hand_out_rest(
@@ -385,7 +454,10 @@ impl Tail {
         is_record: impl Fn(&[u8]) -> bool,
         mut on_line: impl FnMut(Line<'_>),
     ) -> io::Result<()> {
-        let span = Span { offset: self.offset, len: size - self.offset };
+        let span = Span {
+            offset: self.offset,
+            len: size - self.offset,
+        };
         self.rest_judged = true;
         if span.len > MAX_LINE_BYTES {
             return Ok(());

@@ -21,12 +21,21 @@ fn reader(dir: &tempfile::TempDir, settle: Duration) -> RunReader {
 fn an_archive_is_named_where_it_cannot_be_read() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("log.eval"), b"PK\x03\x04 and more").unwrap();
-    let skipped = super::RootScanner::new(dir.path().to_owned()).scan().skipped;
-    assert!(skipped[0].reason.contains("without the feature `archives`"), "{skipped:?}");
+    let skipped = super::RootScanner::new(dir.path().to_owned())
+        .scan()
+        .skipped;
+    assert!(
+        skipped[0].reason.contains("without the feature `archives`"),
+        "{skipped:?}"
+    );
 }
 
 fn passing(index: &Index, kind: IssueKind) -> usize {
-    index.passing_issues().iter().filter(|issue| issue.kind == kind).count()
+    index
+        .passing_issues()
+        .iter()
+        .filter(|issue| issue.kind == kind)
+        .count()
 }
 
 #[test]
@@ -36,13 +45,28 @@ fn a_missing_line_end_is_told_only_while_it_is_missing() {
     let (mut reader, mut index) = (reader(&dir, Duration::ZERO), Index::default());
     fs::write(&path, event(0)).unwrap();
     index.apply(reader.refresh(ALL));
-    assert_eq!((index.events().get(0).unwrap().fate, passing(&index, IssueKind::Unterminated)), (Fate::Provisional, 1));
+    assert_eq!(
+        (
+            index.events().get(0).unwrap().fate,
+            passing(&index, IssueKind::Unterminated)
+        ),
+        (Fate::Provisional, 1)
+    );
     index.apply(reader.refresh(ALL));
     assert_eq!(passing(&index, IssueKind::Unterminated), 1);
     fs::write(&path, format!("{}\n{}\n", event(0), event(1))).unwrap();
     index.apply(reader.refresh(ALL));
-    assert_eq!((index.events().len(), index.events().get(0).unwrap().fate), (2, Fate::Good));
-    assert_eq!((passing(&index, IssueKind::Unterminated), index.issues().total()), (0, 0));
+    assert_eq!(
+        (index.events().len(), index.events().get(0).unwrap().fate),
+        (2, Fate::Good)
+    );
+    assert_eq!(
+        (
+            passing(&index, IssueKind::Unterminated),
+            index.issues().total()
+        ),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -54,15 +78,26 @@ fn an_unfinished_line_may_be_rewritten() {
         fs::write(&path, format!("{first}{}", "x".repeat(5_000))).unwrap();
         index.apply(reader.refresh(ALL));
         for times in [1, 100] {
-            fs::write(&path, format!("{first}{}", format!("{}\n", event(1)).repeat(times))).unwrap();
+            fs::write(
+                &path,
+                format!("{first}{}", format!("{}\n", event(1)).repeat(times)),
+            )
+            .unwrap();
             index.apply(reader.refresh(ALL));
-            assert_eq!((index.events_read(), index.issues().total()), (times + first.lines().count(), 0));
+            assert_eq!(
+                (index.events_read(), index.issues().total()),
+                (times + first.lines().count(), 0)
+            );
         }
     }
 }
 
 fn phases(index: &Index, name: &str) -> usize {
-    index.events().iter().filter(|event| index.name(event.phase) == name).count()
+    index
+        .events()
+        .iter()
+        .filter(|event| index.name(event.phase) == name)
+        .count()
 }
 
 /// Writes `lines` events, reads them and changes the letter at `at`.
@@ -87,7 +122,11 @@ fn what_changes_between_both_ends_of_a_file_is_read_again() {
     assert!(delta.restarted);
     index.apply(delta);
     assert_eq!((phases(&index, "END"), index.events().len()), (1, 100));
-    assert_eq!(index.issues().total(), 0, "nothing is wrong with the file as it is");
+    assert_eq!(
+        index.issues().total(),
+        0,
+        "nothing is wrong with the file as it is"
+    );
 }
 
 #[cfg(unix)]
@@ -100,7 +139,12 @@ fn a_time_set_back_hides_no_change() {
     let time = fs::metadata(&path).unwrap().modified().unwrap();
     let text = fs::read_to_string(&path).unwrap().replace("END", "ACT");
     fs::write(&path, text).unwrap();
-    fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_modified(time)
+        .unwrap();
     index.apply(reader.refresh(ALL));
     assert_eq!(phases(&index, "END"), 0);
 }
@@ -110,7 +154,12 @@ fn a_file_that_is_only_touched_is_not_read_again() {
     let (dir, mut reader, mut index) = changed_inside(100, 3_000);
     index.apply(reader.refresh(ALL));
     let hour = std::time::SystemTime::now() + Duration::from_secs(3600);
-    fs::File::options().write(true).open(dir.path().join("events.jsonl")).unwrap().set_modified(hour).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(dir.path().join("events.jsonl"))
+        .unwrap()
+        .set_modified(hour)
+        .unwrap();
     let delta = reader.refresh(ALL);
     assert!(!delta.restarted && delta.events.is_empty());
 }
@@ -119,10 +168,17 @@ fn a_file_that_is_only_touched_is_not_read_again() {
 fn what_changes_while_a_file_grows_is_found_once_it_is_quiet() {
     use std::io::Write as _;
     let (dir, mut reader, mut index) = changed_inside(9_000, 400_000);
-    let mut file = fs::OpenOptions::new().append(true).open(dir.path().join("events.jsonl")).unwrap();
+    let mut file = fs::OpenOptions::new()
+        .append(true)
+        .open(dir.path().join("events.jsonl"))
+        .unwrap();
     writeln!(file, "{}", event(9_000)).unwrap();
     let mut delta = reader.refresh(ALL);
-    assert_eq!((delta.restarted, delta.events.len()), (false, 1), "one block is compared, and it is another one");
+    assert_eq!(
+        (delta.restarted, delta.events.len()),
+        (false, 1),
+        "one block is compared, and it is another one"
+    );
     let start = std::time::Instant::now();
     while !delta.restarted {
         assert!(reader.is_unsettled() && start.elapsed() < Duration::from_secs(20));
@@ -140,16 +196,29 @@ fn a_manifest_of_the_same_size_and_time_is_read_again() {
     let path = dir.path().join("manifest.json");
     fs::write(&path, r#"{"run_id": "one"}"#).unwrap();
     let time = std::time::SystemTime::now() - Duration::from_secs(3600);
-    let set_back = || fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    let set_back = || {
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap()
+    };
     set_back();
     let (mut reader, mut index) = (reader(&dir, Duration::ZERO), Index::default());
     index.apply(reader.refresh(ALL));
     fs::write(&path, r#"{"run_id": "two"}"#).unwrap();
     set_back();
     index.apply(reader.refresh(ALL));
-    assert_eq!(index.manifest().get().unwrap().run_id.as_deref(), Some("two"));
+    assert_eq!(
+        index.manifest().get().unwrap().run_id.as_deref(),
+        Some("two")
+    );
     fs::write(&path, r#"{"run_id": "two"}"#).unwrap();
-    assert!(reader.refresh(ALL).manifest.is_none(), "the same again is nothing new");
+    assert!(
+        reader.refresh(ALL).manifest.is_none(),
+        "the same again is nothing new"
+    );
     fs::write(&path, r#"{"run_id": "two", "what nobody reads": 1}"#).unwrap();
     assert!(reader.refresh(ALL).manifest.is_some());
 }
@@ -194,22 +263,59 @@ fn what_is_written_reads_back_without_an_issue() {
     writer.begin(info).unwrap();
     index.apply(reader.refresh(ALL));
     let running = index.manifest().get().unwrap();
-    assert_eq!((running.status.as_deref(), running.is_final(), running.format.name), (Some("running"), false, "board"));
-    assert_eq!((running.stop_reason.as_deref(), running.tokens, running.failures.len()), (None, None, 0));
+    assert_eq!(
+        (
+            running.status.as_deref(),
+            running.is_final(),
+            running.format.name
+        ),
+        (Some("running"), false, "board")
+    );
+    assert_eq!(
+        (
+            running.stop_reason.as_deref(),
+            running.tokens,
+            running.failures.len()
+        ),
+        (None, None, 0)
+    );
     for step_id in 0..3 {
         let ts = START + i64::try_from(step_id).unwrap() * 700_000;
-        let line = EventLine { step_id, phase: "DECIDE", stage: "start", ok: true, payload: (), error: None, ts };
+        let line = EventLine {
+            step_id,
+            phase: "DECIDE",
+            stage: "start",
+            ok: true,
+            payload: (),
+            error: None,
+            ts,
+        };
         writer.event(&line).unwrap();
-        writer.event(&EventLine { phase: "ACT_ERROR", stage: "", ok: false, error: Some("no luck"), ..line }).unwrap();
+        writer
+            .event(&EventLine {
+                phase: "ACT_ERROR",
+                stage: "",
+                ok: false,
+                error: Some("no luck"),
+                ..line
+            })
+            .unwrap();
         writer.step(step_id, ts, &step(step_id)).unwrap();
         index.apply(reader.refresh(ALL));
     }
     let end = RunEnd {
         ended_at: Some(START + 3_000_000),
-        stop: Some(StopVerdict::outside(Source::Critic, Code::CriticStop, Some(2), "low")),
+        stop: Some(StopVerdict::outside(
+            Source::Critic,
+            Code::CriticStop,
+            Some(2),
+            "low",
+        )),
         final_result: Some("none".to_owned()),
-        failures: vec![json!({"step_id": 1, "phase": "ACT", "category": "tool_error", "message": "m",
-            "recoverable": true, "decision": "continue"})],
+        failures: vec![
+            json!({"step_id": 1, "phase": "ACT", "category": "tool_error", "message": "m",
+            "recoverable": true, "decision": "continue"}),
+        ],
         token_usage: Some(126),
         latency_seconds: Some(3.0),
         task_result: json!({"success": false}),
@@ -217,32 +323,72 @@ fn what_is_written_reads_back_without_an_issue() {
     };
     writer.finish(end).unwrap();
     index.apply(reader.refresh(ALL));
-    assert_eq!((index.issues().total(), index.passing_issues().len()), (0, 0));
+    assert_eq!(
+        (index.issues().total(), index.passing_issues().len()),
+        (0, 0)
+    );
     let manifest = index.manifest().get().unwrap();
     assert_eq!(manifest.run_id.as_deref(), Some("run"));
-    assert_eq!((manifest.status.as_deref(), manifest.stop_reason.as_deref()), (Some("completed"), Some("critic_stop")));
-    assert_eq!((manifest.started_at, manifest.updated_at), (Some(START), Some(START + 3_000_000)));
-    assert_eq!((manifest.step_count, manifest.event_count, manifest.tokens), (Some(3), Some(6), Some(126)));
-    assert_eq!((manifest.pid, manifest.host.as_deref()), (Some(4_000_000), Some("here")));
     assert_eq!(
-        (index.limit("steps").agreed().copied(), manifest.seed, manifest.success),
+        (manifest.status.as_deref(), manifest.stop_reason.as_deref()),
+        (Some("completed"), Some("critic_stop"))
+    );
+    assert_eq!(
+        (manifest.started_at, manifest.updated_at),
+        (Some(START), Some(START + 3_000_000))
+    );
+    assert_eq!(
+        (manifest.step_count, manifest.event_count, manifest.tokens),
+        (Some(3), Some(6), Some(126))
+    );
+    assert_eq!(
+        (manifest.pid, manifest.host.as_deref()),
+        (Some(4_000_000), Some("here"))
+    );
+    assert_eq!(
+        (
+            index.limit("steps").agreed().copied(),
+            manifest.seed,
+            manifest.success
+        ),
         (Some(8.0), Some(7), Some(false))
     );
-    assert_eq!((manifest.failures.len(), manifest.latency_s), (1, Some(3.0)));
+    assert_eq!(
+        (manifest.failures.len(), manifest.latency_s),
+        (1, Some(3.0))
+    );
     assert_eq!((index.steps().len(), index.events().len()), (3, 6));
     for (n, head) in index.steps().iter().enumerate() {
-        assert_eq!((head.fate, head.step_id), (Fate::Good, i64::try_from(n).ok()));
-        assert_eq!((head.actions, head.critics[0].score, head.tokens), (1, Some(0.25), Some(42)));
-        let line = reader.dir().read_span(crate::model::TraceFile::Steps, head.span).unwrap();
-        assert_eq!(serde_json::from_slice::<Value>(&line).unwrap(), step(n as u64));
+        assert_eq!(
+            (head.fate, head.step_id),
+            (Fate::Good, i64::try_from(n).ok())
+        );
+        assert_eq!(
+            (head.actions, head.critics[0].score, head.tokens),
+            (1, Some(0.25), Some(42))
+        );
+        let line = reader
+            .dir()
+            .read_span(crate::model::TraceFile::Steps, head.span)
+            .unwrap();
+        assert_eq!(
+            serde_json::from_slice::<Value>(&line).unwrap(),
+            step(n as u64)
+        );
     }
     let first = index.events().get(0).unwrap();
-    assert_eq!((first.ok, first.ts, first.step_id), (true, Some(START), Some(0)));
+    assert_eq!(
+        (first.ok, first.ts, first.step_id),
+        (true, Some(START), Some(0))
+    );
     assert!(!index.events().get(1).unwrap().ok);
     // A second reader that comes after the end sees the same heads.
     let mut late = Index::default();
     late.apply(reader_of(writer.dir()).refresh(ALL));
-    assert_eq!((late.steps(), late.events()), (index.steps(), index.events()));
+    assert_eq!(
+        (late.steps(), late.events()),
+        (index.steps(), index.events())
+    );
 }
 
 fn reader_of(dir: &std::path::Path) -> RunReader {
@@ -259,10 +405,20 @@ fn a_picture_that_is_too_large_is_refused_and_not_cut() {
     large.set_len((32 << 20) + 1).unwrap();
     let run = RunDir::alone(dir.path());
     let (path, bytes) = run.read_asset("/moved/elsewhere/small.png").unwrap();
-    assert!(path.ends_with("assets/small.png") && bytes == b"png", "{}", path.display());
-    assert_eq!(run.read_asset("assets/large.png").unwrap_err().to_string(), "larger than 32 MiB");
+    assert!(
+        path.ends_with("assets/small.png") && bytes == b"png",
+        "{}",
+        path.display()
+    );
+    assert_eq!(
+        run.read_asset("assets/large.png").unwrap_err().to_string(),
+        "larger than 32 MiB"
+    );
     large.set_len(32 << 20).unwrap();
-    assert_eq!(run.read_asset("assets/large.png").unwrap().1.len(), 32 << 20);
+    assert_eq!(
+        run.read_asset("assets/large.png").unwrap().1.len(),
+        32 << 20
+    );
 }
 
 #[test]
@@ -272,7 +428,12 @@ fn stamps_stand_only_for_what_another_reader_would_say_too() {
         let path = dir.path().join(file);
         std::fs::write(&path, text).unwrap();
         let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
-        std::fs::File::options().append(true).open(path).unwrap().set_modified(hour_ago).unwrap();
+        std::fs::File::options()
+            .append(true)
+            .open(path)
+            .unwrap()
+            .set_modified(hour_ago)
+            .unwrap();
     };
     let manifest = r#"{"run_id": "a", "status": "completed"}"#;
     write("manifest.json", manifest);
@@ -295,7 +456,8 @@ fn stamps_stand_only_for_what_another_reader_would_say_too() {
 
 #[test]
 fn each_complete_record_on_a_line_counts_with_its_own_place() {
-    let end = r#"{"run_id": "r", "step_id": 1, "phase": "END", "payload": {"stop_reason": "final"}}"#;
+    let end =
+        r#"{"run_id": "r", "step_id": 1, "phase": "END", "payload": {"stop_reason": "final"}}"#;
     let step = |id: usize| format!(r#"{{"step_id": {id}, "decision": {{"mode": "act"}}}}"#);
     for (before, behind) in [
         ("", ""),
@@ -310,17 +472,43 @@ fn each_complete_record_on_a_line_counts_with_its_own_place() {
         let dir = tempfile::tempdir().unwrap();
         let line = format!("{before}{end}{behind}");
         fs::write(dir.path().join("events.jsonl"), format!("{line}\n")).unwrap();
-        fs::write(dir.path().join("steps.jsonl"), format!("{}{}\r{}\n", step(0), step(1), step(2))).unwrap();
+        fs::write(
+            dir.path().join("steps.jsonl"),
+            format!("{}{}\r{}\n", step(0), step(1), step(2)),
+        )
+        .unwrap();
         let index = super::read_index(&RunDir::alone(dir.path()));
         let last = index.events().last().unwrap();
         assert_eq!(index.name(last.phase), "END", "{line}");
         assert_eq!((last.line, last.span.len), (1, end.len() as u64), "{line}");
         let at = usize::try_from(last.span.offset).unwrap();
         assert_eq!(line.get(at..at + end.len()), Some(end));
-        assert_eq!(index.events().len(), 1 + usize::from(before.ends_with('}')), "{line}");
-        assert_eq!(index.steps().iter().map(|step| step.step_id).collect::<Vec<_>>(), [0, 1, 2].map(Some));
-        assert!(index.steps().iter().all(|step| step.line == 1 && step.fate == Fate::Good));
-        assert!(index.issues().listed().iter().any(|issue| issue.kind == IssueKind::Joined));
+        assert_eq!(
+            index.events().len(),
+            1 + usize::from(before.ends_with('}')),
+            "{line}"
+        );
+        assert_eq!(
+            index
+                .steps()
+                .iter()
+                .map(|step| step.step_id)
+                .collect::<Vec<_>>(),
+            [0, 1, 2].map(Some)
+        );
+        assert!(
+            index
+                .steps()
+                .iter()
+                .all(|step| step.line == 1 && step.fate == Fate::Good)
+        );
+        assert!(
+            index
+                .issues()
+                .listed()
+                .iter()
+                .any(|issue| issue.kind == IssueKind::Joined)
+        );
     }
 }
 
@@ -334,5 +522,12 @@ fn records_on_an_unfinished_line_are_read_again_when_it_goes_on() {
     assert_eq!(index.events().len(), 1);
     fs::write(&path, format!("{}{}\n", event(0), event(1))).unwrap();
     index.apply(reader.refresh(ALL));
-    assert_eq!(index.events().iter().map(|event| event.step_id).collect::<Vec<_>>(), [Some(0), Some(1)]);
+    assert_eq!(
+        index
+            .events()
+            .iter()
+            .map(|event| event.step_id)
+            .collect::<Vec<_>>(),
+        [Some(0), Some(1)]
+    );
 }

@@ -31,12 +31,23 @@ impl ToolFile {
     pub(super) fn new(tool: &'static Tool) -> Self {
         let (tail, document) = (Tail::new(TraceFile::Events), Document::default());
         let (numbered, beside) = (Numbered::default(), BesideFile::default());
-        Self { tool, tail, document, numbered, beside, reader: tool.reader(), open: Open::new(tool) }
+        Self {
+            tool,
+            tail,
+            document,
+            numbered,
+            beside,
+            reader: tool.reader(),
+            open: Open::new(tool),
+        }
     }
 
     /// What the last look saw of the file.
     pub(super) fn seen(&self) -> Option<Stamp> {
-        self.tail.seen().or(self.document.seen()).or(self.numbered.seen())
+        self.tail
+            .seen()
+            .or(self.document.seen())
+            .or(self.numbered.seen())
     }
 
     /// Whether any of it was handed out.
@@ -46,7 +57,10 @@ impl ToolFile {
 
     /// What the last look saw of the document beside the records.
     pub(super) fn seen_beside(&self) -> Option<Stamp> {
-        self.document.seen_beside().or(self.numbered.seen_beside()).or(self.beside.seen())
+        self.document
+            .seen_beside()
+            .or(self.numbered.seen_beside())
+            .or(self.beside.seen())
     }
 
     /// Whether a pass over the document is under way, of which what was handed out before says nothing.
@@ -87,9 +101,18 @@ impl ToolFile {
             Shape::Lines | Shape::LinesBelow { .. } | Shape::Files { .. } => None,
         };
         if let Some(paths) = paths {
-            return self.document.look(dir, (self.tool, paths), (limit, patience), names, delta);
+            return self
+                .document
+                .look(dir, (self.tool, paths), (limit, patience), names, delta);
         }
-        let Self { tail, numbered, beside, reader, open, .. } = self;
+        let Self {
+            tail,
+            numbered,
+            beside,
+            reader,
+            open,
+            ..
+        } = self;
         if let Shape::Files { numbering, .. } = self.tool.shape {
             let mut draft = Draft::new(open, names, delta);
             let look = numbered.look(dir, numbering, limit, reader.as_mut(), &mut draft);
@@ -109,7 +132,11 @@ impl ToolFile {
         let mut draft = Draft::new(open, names, delta);
         let look = tail.look(dir, (limit, patience), settle, is_record, |line| {
             each_record(TraceFile::Events, line, &mut issues, |line| {
-                let Record { text, fate, remarks } = match line.bytes {
+                let Record {
+                    text,
+                    fate,
+                    remarks,
+                } = match line.bytes {
                     Some(bytes) => Record::whole(bytes),
                     None => unread(),
                 };
@@ -117,11 +144,26 @@ impl ToolFile {
                 if fate == Fate::Unreadable && line.may_hold_records {
                     return Err(remarks);
                 }
-                draft.at(RecordPlace { span: line.span, line: line.number, fate });
+                draft.at(RecordPlace {
+                    span: line.span,
+                    line: line.number,
+                    fate,
+                });
                 if fate.is_readable() {
-                    reader.record(Source { text: &text, path: 0, key: "", file: dir.path() }, &mut draft);
+                    reader.record(
+                        Source {
+                            text: &text,
+                            path: 0,
+                            key: "",
+                            file: dir.path(),
+                        },
+                        &mut draft,
+                    );
                 } else {
-                    draft.event(EventDraft { failed: true, ..EventDraft::default() });
+                    draft.event(EventDraft {
+                        failed: true,
+                        ..EventDraft::default()
+                    });
                 }
                 Ok(remarks)
             });
@@ -149,5 +191,9 @@ impl ToolFile {
 
 /// A line that is too long to be read.
 fn unread() -> Record<'static> {
-    Record { text: Default::default(), fate: Fate::Unreadable, remarks: Vec::new() }
+    Record {
+        text: Default::default(),
+        fate: Fate::Unreadable,
+        remarks: Vec::new(),
+    }
 }

@@ -111,7 +111,12 @@ impl Unpacked {
     /// # Errors
     /// It exceeds a bound or is encrypted; there is no room for it. Would block while it is being unpacked, unless the caller
     /// waits.
-    pub(super) fn of(file: File, archive: Stamp, entry: Entry, patience: Patience) -> io::Result<Arc<Self>> {
+    pub(super) fn of(
+        file: File,
+        archive: Stamp,
+        entry: Entry,
+        patience: Patience,
+    ) -> io::Result<Arc<Self>> {
         let open = || Ok(Box::new(archive::unpack(file, entry)?) as Box<dyn Read + Send>);
         get(Key::Member(archive.id, entry), archive, patience, open)
     }
@@ -148,7 +153,10 @@ impl ReadAt for Unpacked {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         match &self.bytes {
             Bytes::Held(bytes) => {
-                let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+                let rest = usize::try_from(offset)
+                    .ok()
+                    .and_then(|at| bytes.get(at..))
+                    .unwrap_or_default();
                 (&*rest).read(buffer)
             }
             Bytes::OnDisk { file, .. } => file.read_at(buffer, offset),
@@ -160,12 +168,20 @@ impl ReadAt for Unpacked {
 ///
 /// # Errors
 /// Would block while it is being unpacked, unless the caller waits. Any other fault is an error of the first read.
-pub(super) fn whole(file: File, archive: Stamp, entry: Entry, patience: Patience) -> io::Result<Box<dyn Read + Send>> {
+pub(super) fn whole(
+    file: File,
+    archive: Stamp,
+    entry: Entry,
+    patience: Patience,
+) -> io::Result<Box<dyn Read + Send>> {
     let key = Key::Member(archive.id, entry);
     // What is wrong with a member is found by unpacking it.
     let is_sound = |text: &Arc<Unpacked>| text.fault.is_none() && text.packed == archive;
     if let Some(text) = pool().find(key, archive).filter(is_sound) {
-        let span = Span { offset: 0, len: text.len };
+        let span = Span {
+            offset: 0,
+            len: text.len,
+        };
         return Ok(text.part(span));
     }
     // A caller that doesn't wait must not unpack much by itself. Without room for the text, it is unpacked piece by piece while
@@ -174,7 +190,10 @@ pub(super) fn whole(file: File, archive: Stamp, entry: Entry, patience: Patience
         match Unpacked::of(file.try_clone()?, archive, entry, patience) {
             Err(error) if content::is_pending(&error) => return Err(error),
             Ok(text) if is_sound(&text) => {
-                let span = Span { offset: 0, len: text.len };
+                let span = Span {
+                    offset: 0,
+                    len: text.len,
+                };
                 return Ok(text.part(span));
             }
             Ok(_) | Err(_) => {}
@@ -206,7 +225,12 @@ pub(super) struct Bounded<R> {
 
 impl<R> Bounded<R> {
     pub(super) fn new(inner: R, packed: u64) -> Self {
-        Self { inner, packed, read: 0, most: MAX_TEXT_BYTES }
+        Self {
+            inner,
+            packed,
+            read: 0,
+            most: MAX_TEXT_BYTES,
+        }
     }
 }
 
@@ -289,7 +313,10 @@ impl Job {
             };
             if let Err(error) = self.out.write(read, self.len) {
                 let dir = std::env::temp_dir();
-                let what = format!("there is no room to unpack it in {}: {error}", dir.display());
+                let what = format!(
+                    "there is no room to unpack it in {}: {error}",
+                    dir.display()
+                );
                 return Some(Err(io::Error::other(what)));
             }
             self.len += read.len() as u64;
@@ -299,13 +326,30 @@ impl Job {
 
     /// Keeps the text, or the error.
     fn finish(self, outcome: io::Result<()>) {
-        let Self { key, packed, out, len, fault, took, _begun: begun, input } = self;
+        let Self {
+            key,
+            packed,
+            out,
+            len,
+            fault,
+            took,
+            _begun: begun,
+            input,
+        } = self;
         drop(input);
         let bytes = match out {
             Out::Held(bytes) => Bytes::Held(bytes),
-            Out::OnDisk(file, on_disk) => Bytes::OnDisk { file, _counted: on_disk },
+            Out::OnDisk(file, on_disk) => Bytes::OnDisk {
+                file,
+                _counted: on_disk,
+            },
         };
-        let text = Arc::new(Unpacked { bytes, len, fault, packed });
+        let text = Arc::new(Unpacked {
+            bytes,
+            len,
+            fault,
+            packed,
+        });
         // Evicted texts are dropped after the lock is released.
         let mut old = Vec::new();
         {
@@ -315,10 +359,13 @@ impl Job {
                 pool.rests.retain(|_, until| *until > now);
                 pool.rests.insert(key.place(), now + took * REST);
             }
-            pool.failed.retain(|(failed, at, _)| *failed != key && at.elapsed() < TRY_AGAIN_AFTER);
+            pool.failed
+                .retain(|(failed, at, _)| *failed != key && at.elapsed() < TRY_AGAIN_AFTER);
             match outcome {
                 Ok(()) => pool.keep(key, text, &mut old),
-                Err(error) => pool.failed.push((key, now, (error.kind(), error.to_string()))),
+                Err(error) => pool
+                    .failed
+                    .push((key, now, (error.kind(), error.to_string()))),
             }
         }
         // Whoever waits finds the outcome.
@@ -354,7 +401,10 @@ fn room(on_disk: &mut OnDisk, len: u64, more: u64) -> io::Result<()> {
     if let Some(most) = rustix::process::getrlimit(rustix::process::Resource::Fsize).current
         && len.saturating_add(more) > most
     {
-        return Err(io::Error::new(io::ErrorKind::StorageFull, format!("files may have no more than {most} bytes")));
+        return Err(io::Error::new(
+            io::ErrorKind::StorageFull,
+            format!("files may have no more than {most} bytes"),
+        ));
     }
     let _ = len;
     if on_disk.add(more) > MAX_DISK_BYTES {
@@ -404,7 +454,10 @@ impl Pool {
     /// Returns a kept text and makes it the newest. A damaged text counts only while the file looks the same.
     fn find(&mut self, key: Key, packed: Stamp) -> Option<Arc<Unpacked>> {
         let holds = |text: &Unpacked| text.fault.is_none() || text.packed == packed;
-        let at = self.kept.iter().position(|kept| kept.key == key && holds(&kept.text))?;
+        let at = self
+            .kept
+            .iter()
+            .position(|kept| kept.key == key && holds(&kept.text))?;
         let mut found = self.kept.remove(at)?;
         found.taken = true;
         let text = Arc::clone(&found.text);
@@ -413,7 +466,12 @@ impl Pool {
     }
 
     fn keep(&mut self, key: Key, text: Arc<Unpacked>, old: &mut Vec<Arc<Unpacked>>) {
-        self.kept.push_back(Kept { key, text, since: Instant::now(), taken: false });
+        self.kept.push_back(Kept {
+            key,
+            text,
+            since: Instant::now(),
+            taken: false,
+        });
         for (on_disk, most) in [(false, MAX_KEPT_BYTES[0]), (true, MAX_KEPT_BYTES[1])] {
             self.let_go(most, on_disk, old);
         }
@@ -423,7 +481,13 @@ impl Pool {
     /// its reader is on the way.
     fn let_go(&mut self, most: u64, on_disk: bool, old: &mut Vec<Arc<Unpacked>>) {
         let alike = |kept: &Kept| matches!(kept.text.bytes, Bytes::OnDisk { .. }) == on_disk;
-        while self.kept.iter().filter(|kept| alike(kept)).map(|kept| kept.text.len).sum::<u64>() > most
+        while self
+            .kept
+            .iter()
+            .filter(|kept| alike(kept))
+            .map(|kept| kept.text.len)
+            .sum::<u64>()
+            > most
             && self.kept.iter().filter(|kept| alike(kept)).count() > 1
             && let Some(oldest) = self.kept.iter().position(alike)
         {
@@ -433,8 +497,12 @@ impl Pool {
 
     /// Returns why a text could not be unpacked a moment ago.
     fn failure(&self, key: Key) -> Option<io::Error> {
-        let lately = |(failed, at, _): &&(Key, Instant, _)| *failed == key && at.elapsed() < TRY_AGAIN_AFTER;
-        self.failed.iter().find(lately).map(|(_, _, (kind, what))| io::Error::new(*kind, what.clone()))
+        let lately =
+            |(failed, at, _): &&(Key, Instant, _)| *failed == key && at.elapsed() < TRY_AGAIN_AFTER;
+        self.failed
+            .iter()
+            .find(lately)
+            .map(|(_, _, (kind, what))| io::Error::new(*kind, what.clone()))
     }
 
     /// Whether too much is under way to begin another text.
@@ -456,7 +524,16 @@ fn get(
     // `await_outcome` marked it as begun.
     let begun = Begun(key);
     let (out, fault) = (Out::Held(Vec::new()), None);
-    let mut job = Job { key, packed, input: open()?, out, len: 0, fault, took: Duration::ZERO, _begun: begun };
+    let mut job = Job {
+        key,
+        packed,
+        input: open()?,
+        out,
+        len: 0,
+        fault,
+        took: Duration::ZERO,
+        _begun: begun,
+    };
     match job.step() {
         Some(outcome) => job.finish(outcome),
         None => hand_over(job)?,
@@ -482,7 +559,10 @@ fn await_outcome(key: Key, packed: Stamp, patience: Patience) -> io::Result<Opti
             return Err(error);
         }
         if !pool.begun.contains(&key) {
-            let rests = pool.rests.get(&key.place()).is_some_and(|until| *until > Instant::now());
+            let rests = pool
+                .rests
+                .get(&key.place())
+                .is_some_and(|until| *until > Instant::now());
             if patience == Patience::Now && (rests || pool.is_busy()) {
                 return Err(pending(UNPACKED));
             }
@@ -503,7 +583,10 @@ fn hand_over(job: Job) -> io::Result<()> {
     if pool.works {
         return Ok(());
     }
-    match std::thread::Builder::new().name("board-unpack".to_owned()).spawn(work) {
+    match std::thread::Builder::new()
+        .name("board-unpack".to_owned())
+        .spawn(work)
+    {
         Ok(_) => {
             pool.works = true;
             Ok(())
@@ -529,7 +612,9 @@ fn work() {
         match catch_unwind(AssertUnwindSafe(|| job.step())) {
             Ok(None) => pool().queue.push_back(job),
             Ok(Some(outcome)) => job.finish(outcome),
-            Err(_) => job.finish(Err(io::Error::other("unpacking it failed, which is a fault of the board"))),
+            Err(_) => job.finish(Err(io::Error::other(
+                "unpacking it failed, which is a fault of the board",
+            ))),
         }
     }
 }
@@ -555,14 +640,26 @@ mod tests {
             text(10 << 20)
         };
         std::thread::scope(|scope| {
-            let read = || Unpacked::of_file(stamp(1), Patience::Wait, input).unwrap().len();
+            let read = || {
+                Unpacked::of_file(stamp(1), Patience::Wait, input)
+                    .unwrap()
+                    .len()
+            };
             let readers: Vec<_> = (0..4).map(|_| scope.spawn(read)).collect();
-            readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap(), 10 << 20));
+            readers
+                .into_iter()
+                .for_each(|reader| assert_eq!(reader.join().unwrap(), 10 << 20));
         });
         assert_eq!(opened.into_inner(), 1);
         let mut last = [0; 8];
         let whole = Unpacked::of_file(stamp(1), Patience::Now, || unreachable!()).unwrap();
-        assert_eq!((whole.read_at(&mut last, (10 << 20) - 3).unwrap(), &last[..3]), (3, &b"xxx"[..]));
+        assert_eq!(
+            (
+                whole.read_at(&mut last, (10 << 20) - 3).unwrap(),
+                &last[..3]
+            ),
+            (3, &b"xxx"[..])
+        );
     }
 
     #[test]
@@ -573,7 +670,12 @@ mod tests {
         // Other tests may keep the thread busy, and then nothing is begun.
         let first = Unpacked::of_file(stamp(3), Patience::Now, input);
         assert!(first.is_err_and(|error| content::is_pending(&error)));
-        assert_eq!(Unpacked::of_file(stamp(3), Patience::Wait, input).unwrap().len(), 40 << 20);
+        assert_eq!(
+            Unpacked::of_file(stamp(3), Patience::Wait, input)
+                .unwrap()
+                .len(),
+            40 << 20
+        );
     }
 
     #[test]
@@ -585,11 +687,20 @@ mod tests {
         assert_eq!(read(10, RATIO_FREE_BYTES).unwrap(), RATIO_FREE_BYTES);
         let error = read(35_000, 100 << 20).unwrap_err();
         let said = "its 35000 bytes unpack to more than 200 times as many, as those of a bomb do";
-        assert_eq!((error.kind(), error.to_string()), (io::ErrorKind::FileTooLarge, said.to_owned()));
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (io::ErrorKind::FileTooLarge, said.to_owned())
+        );
         assert_eq!(read(1 << 20, 199 << 20).unwrap(), 199 << 20);
         assert!(check_size(u64::MAX, MAX_TEXT_BYTES + 1, MAX_TEXT_BYTES).is_err());
-        let cut = Unpacked::of_file(stamp(4), Patience::Wait, || Box::new(Bounded::new(text(100 << 20), 9))).unwrap();
-        assert!(cut.len() <= RATIO_FREE_BYTES && cut.fault().unwrap().contains("200 times"), "{cut:?}");
+        let cut = Unpacked::of_file(stamp(4), Patience::Wait, || {
+            Box::new(Bounded::new(text(100 << 20), 9))
+        })
+        .unwrap();
+        assert!(
+            cut.len() <= RATIO_FREE_BYTES && cut.fault().unwrap().contains("200 times"),
+            "{cut:?}"
+        );
     }
 
     /// Fails while it is read.
@@ -604,10 +715,16 @@ mod tests {
     #[test]
     fn what_fails_for_now_is_an_error_and_tried_again_later() {
         for _ in 0..2 {
-            let error = Unpacked::of_file(stamp(5), Patience::Wait, || Box::new(Fails)).unwrap_err();
+            let error =
+                Unpacked::of_file(stamp(5), Patience::Wait, || Box::new(Fails)).unwrap_err();
             assert!(error.to_string().contains("the disk is gone") && !content::is_lasting(&error));
         }
         pool().failed.clear();
-        assert_eq!(Unpacked::of_file(stamp(5), Patience::Wait, || text(5)).unwrap().len(), 5);
+        assert_eq!(
+            Unpacked::of_file(stamp(5), Patience::Wait, || text(5))
+                .unwrap()
+                .len(),
+            5
+        );
     }
 }

@@ -42,7 +42,12 @@ impl WholeLines {
     /// What the system says.
     pub fn open(path: &Path) -> io::Result<Self> {
         let input = BufReader::with_capacity(256 << 10, File::open(path)?);
-        Ok(Self { input, line: Vec::new(), so_far: Beginning::default(), torn: 0 })
+        Ok(Self {
+            input,
+            line: Vec::new(),
+            so_far: Beginning::default(),
+            torn: 0,
+        })
     }
 
     /// The next whole line, without its end; `None` at the end, or where only a torn line is left.
@@ -51,7 +56,11 @@ impl WholeLines {
     /// What the system says; a line that is longer than any may be.
     pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
         self.line.clear();
-        let read = self.input.by_ref().take(MAX_LINE_BYTES + 2).read_until(b'\n', &mut self.line)?;
+        let read = self
+            .input
+            .by_ref()
+            .take(MAX_LINE_BYTES + 2)
+            .read_until(b'\n', &mut self.line)?;
         if self.line.pop_if(|last| *last == b'\n').is_none() {
             if read as u64 > MAX_LINE_BYTES {
                 return Err(io::Error::other(format!(
@@ -59,7 +68,8 @@ impl WholeLines {
                     self.so_far.lines + 1
                 )));
             }
-            let is_whole = serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&self.line).is_ok();
+            let is_whole =
+                serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&self.line).is_ok();
             if !is_whole {
                 self.torn = read as u64;
                 return Ok(None);
@@ -100,7 +110,11 @@ mod tests {
 
     #[test]
     fn a_torn_line_is_left_out_and_a_whole_one_only_lacks_its_end() {
-        let beginning = |lines, bytes, is_open| Beginning { lines, bytes, is_open };
+        let beginning = |lines, bytes, is_open| Beginning {
+            lines,
+            bytes,
+            is_open,
+        };
         assert_eq!(read("{\"a\":1}\n{\"b\"").1, beginning(1, 8, false));
         assert_eq!(read("{\"a\":1}\n{\"b\"").2, 4);
         let (lines, so_far, torn) = read("{\"a\":1}\n{\"b\":2}");

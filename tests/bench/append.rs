@@ -46,7 +46,10 @@ fn in_the_index(writer: &mut Writer, steps: u64, appends: u64, is_held: bool) {
     let mut index = Arc::new(Index::default());
     // The run goes on.
     let now = jiff::Timestamp::now().as_microsecond();
-    let outside = Outside { now, ..Outside::default() };
+    let outside = Outside {
+        now,
+        ..Outside::default()
+    };
     loop {
         let delta = reader.refresh(LIMIT);
         let more = delta.more;
@@ -67,13 +70,23 @@ fn in_the_index(writer: &mut Writer, steps: u64, appends: u64, is_held: bool) {
         Arc::make_mut(&mut index).apply(delta);
         note(&mut taking, taken);
         let summed = Instant::now();
-        black_box(summary(&RunKey::new("grows"), String::new(), &index, outside));
+        black_box(summary(
+            &RunKey::new("grows"),
+            String::new(),
+            &index,
+            outside,
+        ));
         note(&mut summing, summed);
         note(&mut all, start);
         drop(page);
     }
     let held = if is_held { ", held by a page" } else { "" };
-    for (what, samples) in [("read", reading), ("take in", taking), ("sum up", summing), ("all", all)] {
+    for (what, samples) in [
+        ("read", reading),
+        ("take in", taking),
+        ("sum up", summing),
+        ("all", all),
+    ] {
         samples.print(&format!("append at {steps}: {what}{held}"), "");
     }
 }
@@ -90,7 +103,12 @@ fn in_the_board(root: &Path, writer: &mut Writer, steps: u64, appends: u64) {
         stream.next();
     }
     let used = report::cpu(board.pid()).saturating_sub(before);
-    report::per_step(&format!("append at {steps}: CPU of the board"), used, appends, "");
+    report::per_step(
+        &format!("append at {steps}: CPU of the board"),
+        used,
+        appends,
+        "",
+    );
 }
 
 /// What it takes to serve a large run until all of it is known, beside asking once why it ended.
@@ -98,13 +116,30 @@ fn indexing(options: &Options, output: usize) {
     let scratch = options.scratch();
     let dir = scratch.path().join("huge");
     crate::huge::generate(&dir, options, output);
-    let mut once = Command::new(BINARY).arg("why").arg(&dir).stdout(Stdio::null()).spawn().expect("board runs");
+    let mut once = Command::new(BINARY)
+        .arg("why")
+        .arg(&dir)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("board runs");
     // What a process used can be read as long as nobody asked how it ended.
-    until("it is explained", || report::has_ended(once.id()).then_some(()));
-    report::duration(&format!("CPU to explain steps of {output} bytes once"), report::cpu(once.id()), "");
+    until("it is explained", || {
+        report::has_ended(once.id()).then_some(())
+    });
+    report::duration(
+        &format!("CPU to explain steps of {output} bytes once"),
+        report::cpu(once.id()),
+        "",
+    );
     once.wait().expect("board ends");
     let board = Board::serve(scratch.path());
-    until("the whole run is known", || (board.json("/healthz")["indexing"] == 0).then_some(()));
+    until("the whole run is known", || {
+        (board.json("/healthz")["indexing"] == 0).then_some(())
+    });
     let used = report::cpu(board.pid());
-    report::duration("CPU to serve them until they are known", used, "a tenth more at most");
+    report::duration(
+        "CPU to serve them until they are known",
+        used,
+        "a tenth more at most",
+    );
 }

@@ -26,10 +26,13 @@ fn growing(options: &Options) {
     let count = options.number("--writers", 200);
     let seconds = options.number("--seconds", 20);
     let scratch = options.scratch();
-    let mut writers: Vec<Writer> =
-        (0..count).map(|n| Writer::start(&scratch.path().join(format!("run-{n:03}")))).collect();
+    let mut writers: Vec<Writer> = (0..count)
+        .map(|n| Writer::start(&scratch.path().join(format!("run-{n:03}"))))
+        .collect();
     let board = Board::serve(scratch.path());
-    until("all runs are known", || (board.json("/healthz")["runs"] == count).then_some(()));
+    until("all runs are known", || {
+        (board.json("/healthz")["runs"] == count).then_some(())
+    });
     let stream = Stream::open(board.address, "/runs/run-000/events");
     stream.next();
     let before = report::cpu(board.pid());
@@ -54,13 +57,23 @@ fn growing(options: &Options) {
     }
     let used = report::cpu(board.pid()) - before;
     announced.print(&format!("{count} growing runs: append to revision"), "");
-    report::number("percent of one core meanwhile", used.as_secs_f64() / start.elapsed().as_secs_f64() * 100.0, "");
-    report::number("appends that the writers were late with", f64::from(late), "0");
+    report::number(
+        "percent of one core meanwhile",
+        used.as_secs_f64() / start.elapsed().as_secs_f64() * 100.0,
+        "",
+    );
+    report::number(
+        "appends that the writers were late with",
+        f64::from(late),
+        "0",
+    );
     report::memory(board.pid(), "");
     let steps = |run: &str| board.json(&format!("/api/runs/{run}"))["steps"].as_u64();
     for n in 0..count {
         let run = format!("run-{n:03}");
-        until("all steps are known", || (steps(&run) == Some(seconds)).then_some(()));
+        until("all steps are known", || {
+            (steps(&run) == Some(seconds)).then_some(())
+        });
     }
 }
 
@@ -77,12 +90,20 @@ fn streams(options: &Options) {
     let deaf: Vec<TcpStream> = (0..DEAF)
         .map(|n| {
             let path = ["/runs/live/events", "/api/runs/live/raw"][n % 2];
-            let mut stream = TcpStream::connect(board.address).expect("the board takes connections");
-            write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", board.address).expect("the request is sent");
+            let mut stream =
+                TcpStream::connect(board.address).expect("the board takes connections");
+            write!(
+                stream,
+                "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n",
+                board.address
+            )
+            .expect("the request is sent");
             stream
         })
         .collect();
-    let open: Vec<Stream> = (0..count).map(|_| Stream::open(board.address, "/runs/live/events")).collect();
+    let open: Vec<Stream> = (0..count)
+        .map(|_| Stream::open(board.address, "/runs/live/events"))
+        .collect();
     for stream in &open {
         stream.next();
     }
@@ -100,6 +121,12 @@ fn streams(options: &Options) {
         last.push(start.elapsed());
     }
     first.print(&format!("{count} streams: append to the first"), "");
-    last.print(&format!("{count} streams, {} readers that never read: append to the last", deaf.len()), "");
+    last.print(
+        &format!(
+            "{count} streams, {} readers that never read: append to the last",
+            deaf.len()
+        ),
+        "",
+    );
     report::memory(board.pid(), "");
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trace_board::engine::{
-    Action, Agent, AgentError, Builder, Decision, Done, Engine, State, StepCx, Task, Tool, ToolCx, ToolError,
+    Action, Agent, AgentError, Builder, Decision, Done, Engine, State, StepCx, Task, Tool, ToolCx,
+    ToolError,
 };
 use trace_board::stop::StopSpec;
 use trace_board::trace::RunWriter;
@@ -32,7 +33,11 @@ impl Agent for Worker {
         Ok(State::new(&*task.objective, Counter::default()))
     }
 
-    async fn decide(&mut self, _: &State<Counter>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+    async fn decide(
+        &mut self,
+        _: &State<Counter>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
         Ok(Some(Decision::act([Action::new("noop")])))
     }
 
@@ -76,7 +81,9 @@ fn with_rules(builder: Builder<Worker>) -> Builder<Worker> {
         "loop_detection=5",
         "max_runtime=86400",
     ];
-    rules.iter().fold(builder, |builder, rule| builder.stop(rule.parse::<StopSpec>().expect("a rule")))
+    rules.iter().fold(builder, |builder, rule| {
+        builder.stop(rule.parse::<StopSpec>().expect("a rule"))
+    })
 }
 
 /// An engine that works until its budget of steps is used up, with a trace in `scratch/name` where it has a name.
@@ -92,12 +99,16 @@ fn engine(steps: u64, ruled: bool, trace: Option<(&std::path::Path, &str)>) -> E
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime")
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime")
 }
 
 /// Writes a run of so many steps with eight rules.
 pub(crate) fn write_run(scratch: &std::path::Path, name: &str, steps: u64) {
-    let result = runtime().block_on(engine(steps, true, Some((scratch, name))).run("Do nothing, often."));
+    let result =
+        runtime().block_on(engine(steps, true, Some((scratch, name))).run("Do nothing, often."));
     assert_eq!(result.trace_error, None);
 }
 
@@ -112,10 +123,17 @@ fn measure(steps: u64, traced: bool, ruled: bool, scratch: &std::path::Path) -> 
         let start = Instant::now();
         let result = runtime.block_on(engine.run("Do nothing, often."));
         best = best.min(start.elapsed());
-        assert_eq!((result.step_count, result.verdict.code.as_str()), (steps, "budget_steps"));
+        assert_eq!(
+            (result.step_count, result.verdict.code.as_str()),
+            (steps, "budget_steps")
+        );
         assert_eq!(result.trace_error, None);
         if traced {
-            let size = |file| std::fs::metadata(scratch.join(&name).join(file)).expect("a trace file").len();
+            let size = |file| {
+                std::fs::metadata(scratch.join(&name).join(file))
+                    .expect("a trace file")
+                    .len()
+            };
             bytes = size("steps.jsonl") + size("events.jsonl");
         }
     }
@@ -133,10 +151,18 @@ pub(crate) fn run(options: &Options) {
     ] {
         for steps in [steps, 10 * steps] {
             let (took, bytes) = measure(steps, traced, ruled, scratch.path());
-            let goal = if goal.is_empty() { String::new() } else { format!("{goal} a step") };
+            let goal = if goal.is_empty() {
+                String::new()
+            } else {
+                format!("{goal} a step")
+            };
             report::per_step(&format!("{what}, {steps} steps"), took, steps, &goal);
             if traced && !ruled {
-                report::number("both files, bytes a step", bytes as f64 / steps as f64, "1229");
+                report::number(
+                    "both files, bytes a step",
+                    bytes as f64 / steps as f64,
+                    "1229",
+                );
             }
         }
     }
@@ -146,17 +172,29 @@ pub(crate) fn run(options: &Options) {
 /// The same work by QitOS, where its Python package is at hand: `BOARD_QITOS` names the interpreter that has it.
 fn qitos(steps: u64, scratch: &std::path::Path) {
     let Ok(python) = std::env::var("BOARD_QITOS") else {
-        println!("  qitos: not measured; BOARD_QITOS=/path/to/python with qitos==0.3.0 installed would");
+        println!(
+            "  qitos: not measured; BOARD_QITOS=/path/to/python with qitos==0.3.0 installed would"
+        );
         return;
     };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/noop.py");
     for trace in ["off", "on"] {
-        let out = Command::new(&python).arg(script).arg(steps.to_string()).arg(trace).arg(scratch).output();
+        let out = Command::new(&python)
+            .arg(script)
+            .arg(steps.to_string())
+            .arg(trace)
+            .arg(scratch)
+            .output();
         match out {
             Ok(out) if out.status.success() => {
                 let text = String::from_utf8_lossy(&out.stdout).into_owned();
-                let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<f64>().ok());
-                let (seconds, bytes) = (numbers.next().unwrap_or(f64::NAN), numbers.next().unwrap_or(f64::NAN));
+                let mut numbers = text
+                    .split_whitespace()
+                    .filter_map(|word| word.parse::<f64>().ok());
+                let (seconds, bytes) = (
+                    numbers.next().unwrap_or(f64::NAN),
+                    numbers.next().unwrap_or(f64::NAN),
+                );
                 report::number(
                     &format!("qitos, trace {trace}, {steps} steps: us a step"),
                     seconds * 1e6 / steps as f64,
@@ -166,7 +204,10 @@ fn qitos(steps: u64, scratch: &std::path::Path) {
                     report::number("qitos, both files, bytes a step", bytes / steps as f64, "");
                 }
             }
-            Ok(out) => println!("  qitos, trace {trace}: failed: {}", String::from_utf8_lossy(&out.stderr)),
+            Ok(out) => println!(
+                "  qitos, trace {trace}: failed: {}",
+                String::from_utf8_lossy(&out.stderr)
+            ),
             Err(error) => println!("  qitos: {python}: {error}"),
         }
     }

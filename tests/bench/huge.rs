@@ -20,16 +20,30 @@ const LOOKS: u64 = 200;
 pub(crate) fn run(options: &Options) {
     let scratch = options.scratch();
     let steps = generate(&scratch.path().join("huge"), options, RESULT_BYTES);
-    let size = |file: &str| scratch.path().join("huge").join(file).metadata().map_or(0, |meta| meta.len());
-    report::bytes(&format!("one run of {steps} steps on disk"), size("steps.jsonl") + size("events.jsonl"), "");
+    let size = |file: &str| {
+        scratch
+            .path()
+            .join("huge")
+            .join(file)
+            .metadata()
+            .map_or(0, |meta| meta.len())
+    };
+    report::bytes(
+        &format!("one run of {steps} steps on disk"),
+        size("steps.jsonl") + size("events.jsonl"),
+        "",
+    );
 
     let start = Instant::now();
     let board = Board::serve(scratch.path());
-    let page = until("the run has a page", || Some(board.get("/runs/huge")).filter(|page| page.status == 200));
+    let page = until("the run has a page", || {
+        Some(board.get("/runs/huge")).filter(|page| page.status == 200)
+    });
     report::duration("start to first page", start.elapsed(), "500 ms");
     report::bytes("first page", page.body.len() as u64, "400 KiB");
     until("the whole run is known", || {
-        (board.json("/healthz")["indexing"] == 0 && board.json("/api/runs/huge")["steps"] == steps).then_some(())
+        (board.json("/healthz")["indexing"] == 0 && board.json("/api/runs/huge")["steps"] == steps)
+            .then_some(())
     });
     report::duration("start to whole index", start.elapsed(), "3000 ms");
 
@@ -42,9 +56,15 @@ pub(crate) fn run(options: &Options) {
 pub(crate) fn looks(board: &Board, key: &str, steps: u64) -> usize {
     let mut page_size = 0;
     for (what, prefix) in [
-        ("any step through the API", format!("/api/runs/{key}/steps/")),
+        (
+            "any step through the API",
+            format!("/api/runs/{key}/steps/"),
+        ),
         ("any step on the run page", format!("/runs/{key}?step=")),
-        ("any step on a page of its own", format!("/runs/{key}/steps/")),
+        (
+            "any step on a page of its own",
+            format!("/runs/{key}/steps/"),
+        ),
     ] {
         let mut took = Samples::default();
         for look in 0..LOOKS {

@@ -38,12 +38,21 @@ pub(crate) fn run(options: &Options) {
     for (size, len) in SIZES {
         let scratch = options.scratch();
         for n in 0..options.number("--idle", 200) {
-            copy(&corpus().join("q060/q060_redaction"), &scratch.path().join(format!("idle-{n:04}")));
+            copy(
+                &corpus().join("q060/q060_redaction"),
+                &scratch.path().join(format!("idle-{n:04}")),
+            );
         }
         let mut writer = Writer::start(&scratch.path().join("live"));
         let board = Board::serve(scratch.path());
         board.until_read();
-        let load = Load { size, payload: "x".repeat(len), appends, pace, viewers: options.number("--viewers", 1) };
+        let load = Load {
+            size,
+            payload: "x".repeat(len),
+            appends,
+            pace,
+            viewers: options.number("--viewers", 1),
+        };
         through_the_api(&board, &mut writer, &load);
         in_a_browser(&board, &mut writer, &load);
     }
@@ -78,12 +87,17 @@ fn through_the_api(board: &Board, writer: &mut Writer, load: &Load) {
         }
     }
     announced.print(&format!("append of {} to revision", load.size), "");
-    readable.print(&format!("append of {} to readable through the API", load.size), "p50 10, p99 50 ms");
+    readable.print(
+        &format!("append of {} to readable through the API", load.size),
+        "p50 10, p99 50 ms",
+    );
 }
 
 fn in_a_browser(board: &Board, writer: &mut Writer, load: &Load) {
     let over = Arc::new(AtomicBool::new(false));
-    let others: Vec<_> = (1..load.viewers).map(|_| viewer(board.address, Arc::clone(&over))).collect();
+    let others: Vec<_> = (1..load.viewers)
+        .map(|_| viewer(board.address, Arc::clone(&over)))
+        .collect();
     let page = Page::open();
     page.goto(&format!("http://{}/runs/live", board.address));
     page.eval(OBSERVE);
@@ -104,7 +118,10 @@ fn in_a_browser(board: &Board, writer: &mut Writer, load: &Load) {
             None => missed += 1,
         }
     }
-    let what = format!("append of {} to a changed page, {} viewers", load.size, load.viewers);
+    let what = format!(
+        "append of {} to a changed page, {} viewers",
+        load.size, load.viewers
+    );
     changed.print(&what, "p50 20, p99 80 ms");
     if missed > 0 {
         println!("  {missed} steps never appeared as rows");
@@ -112,7 +129,9 @@ fn in_a_browser(board: &Board, writer: &mut Writer, load: &Load) {
     over.store(true, Ordering::Relaxed);
     // The last word that they wait for.
     writer.append_step(&load.payload);
-    others.into_iter().for_each(|viewer| viewer.join().expect("a viewer ends"));
+    others
+        .into_iter()
+        .for_each(|viewer| viewer.join().expect("a viewer ends"));
 }
 
 /// Does what an open page does: hears of each change, and asks for what changed.
@@ -129,5 +148,7 @@ fn viewer(address: SocketAddr, over: Arc<AtomicBool>) -> std::thread::JoinHandle
 }
 
 fn epoch_ms() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64() * 1e3)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0.0, |since| since.as_secs_f64() * 1e3)
 }

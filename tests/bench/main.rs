@@ -50,7 +50,10 @@ mod many;
 #[path = "../support/memory.rs"]
 mod memory;
 #[path = "../e2e/page.rs"]
-#[expect(dead_code, reason = "shared with the browser tests, which use more of it")]
+#[expect(
+    dead_code,
+    reason = "shared with the browser tests, which use more of it"
+)]
 mod page;
 mod pages;
 #[path = "../support/pulse.rs"]
@@ -119,7 +122,11 @@ struct Options {
 
 impl Options {
     fn read(mut args: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self { names: Vec::new(), dir: std::env::temp_dir(), numbers: Default::default() };
+        let mut options = Self {
+            names: Vec::new(),
+            dir: std::env::temp_dir(),
+            numbers: Default::default(),
+        };
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or(format!("{arg} needs a value"));
             match arg.as_str() {
@@ -127,7 +134,9 @@ impl Options {
                 "--bench" => {}
                 "--dir" => options.dir = value()?.into(),
                 option if NUMBERS.contains(&option) => {
-                    let number = value()?.parse().map_err(|_| format!("{arg} needs a number"))?;
+                    let number = value()?
+                        .parse()
+                        .map_err(|_| format!("{arg} needs a number"))?;
                     options.numbers.insert(arg, number);
                 }
                 name if BENCHES.iter().any(|(known, _)| *known == name) => options.names.push(arg),
@@ -147,7 +156,8 @@ impl Options {
 
     /// A directory that is removed when it is dropped.
     fn scratch(&self) -> tempfile::TempDir {
-        tempfile::tempdir_in(&self.dir).unwrap_or_else(|error| panic!("{}: {error}", self.dir.display()))
+        tempfile::tempdir_in(&self.dir)
+            .unwrap_or_else(|error| panic!("{}: {error}", self.dir.display()))
     }
 }
 

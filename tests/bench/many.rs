@@ -60,7 +60,11 @@ fn start(root: &Path, cache: &Path, count: u64) -> Board {
         assert!(start.elapsed() < PATIENCE, "{health}");
         std::thread::sleep(Duration::from_millis(5));
     }
-    report::duration("start to all runs known", start.elapsed(), if count == 10_000 { "5000 ms" } else { "" });
+    report::duration(
+        "start to all runs known",
+        start.elapsed(),
+        if count == 10_000 { "5000 ms" } else { "" },
+    );
     board
 }
 
@@ -69,34 +73,60 @@ fn idle(board: &Board) {
     let before = report::cpu(board.pid());
     std::thread::sleep(IDLE);
     let used = report::cpu(board.pid()) - before;
-    report::number("idle: percent of one core", used.as_secs_f64() / IDLE.as_secs_f64() * 100.0, "1");
-    let fds = fs::read_dir(format!("/proc/{}/fdinfo", board.pid())).into_iter().flatten().flatten();
+    report::number(
+        "idle: percent of one core",
+        used.as_secs_f64() / IDLE.as_secs_f64() * 100.0,
+        "1",
+    );
+    let fds = fs::read_dir(format!("/proc/{}/fdinfo", board.pid()))
+        .into_iter()
+        .flatten()
+        .flatten();
     let watches = |fd: fs::DirEntry| {
         let text = fs::read_to_string(fd.path()).unwrap_or_default();
-        text.lines().filter(|line| line.starts_with("inotify ")).count()
+        text.lines()
+            .filter(|line| line.starts_with("inotify "))
+            .count()
     };
-    report::number("directories that the system watches", fds.map(watches).sum::<usize>() as f64, "");
+    report::number(
+        "directories that the system watches",
+        fds.map(watches).sum::<usize>() as f64,
+        "",
+    );
 }
 
 /// How soon a new run is listed, and a finished one that is written once more.
 fn fresh(board: &Board, root: &Path, count: u64) {
     let start = Instant::now();
     Writer::start(&root.join("new")).step("one");
-    until("the new run is known", || (board.get("/api/runs/new").status == 200).then_some(()));
+    until("the new run is known", || {
+        (board.get("/api/runs/new").status == 200).then_some(())
+    });
     report::duration("a new run to its page", start.elapsed(), "");
     let old = format!("run_{:06}", count / 2);
-    let events = |board: &Board| board.json(&format!("/api/runs?limit=1&q={old}"))["runs"][0]["events"].clone();
+    let events = |board: &Board| {
+        board.json(&format!("/api/runs?limit=1&q={old}"))["runs"][0]["events"].clone()
+    };
     let before = events(board);
     let start = Instant::now();
-    append(&root.join(&old).join("events.jsonl"), "{\"phase\": \"MORE\"}");
-    until("the old run is read again", || (events(board) != before).then_some(()));
+    append(
+        &root.join(&old).join("events.jsonl"),
+        "{\"phase\": \"MORE\"}",
+    );
+    until("the old run is read again", || {
+        (events(board) != before).then_some(())
+    });
     report::duration("a line in an old run to the list", start.elapsed(), "");
 }
 
 fn requests(board: &Board) {
     for (what, path, goal) in [
         ("list of 100 runs", "/api/runs?limit=100", "p50 10 ms"),
-        ("list with a query", "/api/runs?limit=100&q=stop:final+steps%3E1", ""),
+        (
+            "list with a query",
+            "/api/runs?limit=100&q=stop:final+steps%3E1",
+            "",
+        ),
         ("run table", "/", "p50 20 ms"),
     ] {
         let mut took = Samples::default();
@@ -112,15 +142,23 @@ fn requests(board: &Board) {
 
 /// Starts QitOS's own viewer over `root`, where its Python package is at hand: `BOARD_QITOS` names the interpreter.
 pub(crate) fn viewer(root: &Path) -> Option<(Child, SocketAddr)> {
-    let Some(qita) = std::env::var_os("BOARD_QITOS").map(|python| Path::new(&python).with_file_name("qita")) else {
-        println!("  qitos: not measured; BOARD_QITOS=/path/to/python with qitos==0.3.0 installed would");
+    let Some(qita) =
+        std::env::var_os("BOARD_QITOS").map(|python| Path::new(&python).with_file_name("qita"))
+    else {
+        println!(
+            "  qitos: not measured; BOARD_QITOS=/path/to/python with qitos==0.3.0 installed would"
+        );
         return None;
     };
-    let port =
-        std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|free| free.local_addr())
+        .expect("a free port")
+        .port();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut command = Command::new(&qita);
-    command.args(["board", "--port", &port.to_string(), "--logdir"]).arg(root);
+    command
+        .args(["board", "--port", &port.to_string(), "--logdir"])
+        .arg(root);
     let viewer = match command.stdout(Stdio::null()).stderr(Stdio::null()).spawn() {
         Ok(viewer) => viewer,
         Err(error) => {
@@ -129,14 +167,18 @@ pub(crate) fn viewer(root: &Path) -> Option<(Child, SocketAddr)> {
         }
     };
     let start = Instant::now();
-    until("its viewer listens", || std::net::TcpStream::connect(address).ok());
+    until("its viewer listens", || {
+        std::net::TcpStream::connect(address).ok()
+    });
     report::duration("qitos: start to listening", start.elapsed(), "");
     Some((viewer, address))
 }
 
 /// The same directory in QitOS's viewer.
 fn qitos(root: &Path) {
-    let Some((mut viewer, address)) = viewer(root) else { return };
+    let Some((mut viewer, address)) = viewer(root) else {
+        return;
+    };
     for path in ["/", "/api/runs"] {
         let start = Instant::now();
         // It reads every run for each answer.
@@ -145,12 +187,22 @@ fn qitos(root: &Path) {
             std::io::copy(&mut reader, &mut std::io::sink())
         });
         match size {
-            Ok(size) => report::duration(&format!("qitos: {path} ({} KiB)", size / 1024), start.elapsed(), ""),
-            Err(error) => println!("  qitos: {path}: no answer after {:.0?}: {error}", start.elapsed()),
+            Ok(size) => report::duration(
+                &format!("qitos: {path} ({} KiB)", size / 1024),
+                start.elapsed(),
+                "",
+            ),
+            Err(error) => println!(
+                "  qitos: {path}: no answer after {:.0?}: {error}",
+                start.elapsed()
+            ),
         }
     }
     report::memory(viewer.id(), "");
-    viewer.kill().and_then(|()| viewer.wait()).expect("its viewer ends");
+    viewer
+        .kill()
+        .and_then(|()| viewer.wait())
+        .expect("its viewer ends");
 }
 
 /// Writes `count` copies of a recorded run under ids of their own; the answer is their size in bytes.
@@ -159,7 +211,12 @@ fn generate(root: &Path, count: u64) -> u64 {
     let template = corpus().join("q060").join(name);
     fs::create_dir(root).expect("the root can be made");
     let files = ["manifest.json", "steps.jsonl", "events.jsonl"];
-    let texts = files.map(|file| (file, fs::read_to_string(template.join(file)).expect("the template is readable")));
+    let texts = files.map(|file| {
+        (
+            file,
+            fs::read_to_string(template.join(file)).expect("the template is readable"),
+        )
+    });
     let mut size = 0;
     for n in 0..count {
         let id = format!("run_{n:06}");

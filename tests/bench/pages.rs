@@ -61,7 +61,10 @@ struct Cost {
 }
 
 pub(crate) fn run(options: &Options) {
-    let (steps, loads) = (options.number("--steps", 1_000), options.number("--loads", 9));
+    let (steps, loads) = (
+        options.number("--steps", 1_000),
+        options.number("--loads", 9),
+    );
     let scratch = options.scratch();
     for (name, steps) in [("run", steps), ("long", LONG)] {
         let mut writer = Writer::start(&scratch.path().join(name));
@@ -70,11 +73,22 @@ pub(crate) fn run(options: &Options) {
     }
     let board = Board::serve(scratch.path());
     until("both runs are known", || {
-        let known = |name: &str| board.json(&format!("/api/runs/{name}"))["steps"].as_u64().unwrap_or_default();
-        (board.json("/healthz")["indexing"] == 0 && known("run") == steps && known("long") == LONG).then_some(())
+        let known = |name: &str| {
+            board.json(&format!("/api/runs/{name}"))["steps"]
+                .as_u64()
+                .unwrap_or_default()
+        };
+        (board.json("/healthz")["indexing"] == 0 && known("run") == steps && known("long") == LONG)
+            .then_some(())
     });
     let url = |path: &str| format!("http://{}{path}", board.address);
-    let paths = ["/runs/run", "/runs/long", "/runs/run/replay", "/", "/healthz"];
+    let paths = [
+        "/runs/run",
+        "/runs/long",
+        "/runs/run/replay",
+        "/",
+        "/healthz",
+    ];
     let mut costs: [Cost; 5] = Default::default();
     for cycle in 0..=loads {
         for ((cost, path), (_, last)) in costs.iter_mut().zip(paths).zip(LAST) {
@@ -89,13 +103,26 @@ pub(crate) fn run(options: &Options) {
     for name in ["run", "long"] {
         page.goto(&url(&format!("/runs/{name}")));
         page.wait("document.readyState === 'complete'");
-        let (mut keys, mut near, mut far) = (Samples::default(), Samples::default(), Samples::default());
+        let (mut keys, mut near, mut far) =
+            (Samples::default(), Samples::default(), Samples::default());
         let steps = if name == "run" { steps } else { LONG };
         for round in 0..ROUNDS {
-            keys.push_ms(page.eval(&format!("{KEY}('k')")).as_f64().unwrap_or(f64::NAN));
+            keys.push_ms(
+                page.eval(&format!("{KEY}('k')"))
+                    .as_f64()
+                    .unwrap_or(f64::NAN),
+            );
             let line = (round * 2_654_435_761) % (steps - 200);
-            far.push_ms(page.eval(&format!("{SCROLL}({line})")).as_f64().unwrap_or(f64::NAN));
-            near.push_ms(page.eval(&format!("{SCROLL}({})", line + 100)).as_f64().unwrap_or(f64::NAN));
+            far.push_ms(
+                page.eval(&format!("{SCROLL}({line})"))
+                    .as_f64()
+                    .unwrap_or(f64::NAN),
+            );
+            near.push_ms(
+                page.eval(&format!("{SCROLL}({})", line + 100))
+                    .as_f64()
+                    .unwrap_or(f64::NAN),
+            );
         }
         keys.print(&format!("{name}: k to the step drawn"), "60 ms");
         near.print(&format!("{name}: scroll to the next rows"), "60 ms");
@@ -103,9 +130,17 @@ pub(crate) fn run(options: &Options) {
     }
     if let Some((mut other, address)) = viewer(scratch.path()) {
         let mut cost = Cost::default();
-        load(&mut cost, &format!("http://{address}/run/run"), "body", true);
+        load(
+            &mut cost,
+            &format!("http://{address}/run/run"),
+            "body",
+            true,
+        );
         cost.print("qitos: run", empty);
-        other.kill().and_then(|()| other.wait()).expect("its viewer ends");
+        other
+            .kill()
+            .and_then(|()| other.wait())
+            .expect("its viewer ends");
     }
 }
 
@@ -114,7 +149,9 @@ fn load(cost: &mut Cost, url: &str, last: &str, counts: bool) {
     let page = Page::open();
     let start = Instant::now();
     page.call("Page.navigate", &json!({"url": url}));
-    page.wait(&format!("location.href.startsWith('http') && document.querySelector('{last}')?.innerText.trim()"));
+    page.wait(&format!(
+        "location.href.startsWith('http') && document.querySelector('{last}')?.innerText.trim()"
+    ));
     let shown = start.elapsed();
     drop(page);
     let page = Page::open();
@@ -123,14 +160,22 @@ fn load(cost: &mut Cost, url: &str, last: &str, counts: bool) {
     std::thread::sleep(REST);
     let answer = page.call("Performance.getMetrics", &json!({}));
     let metric = |name: &str| {
-        let found = answer["metrics"].as_array().into_iter().flatten().find(|metric| metric["name"] == name);
-        found.and_then(|metric| metric["value"].as_f64()).unwrap_or(f64::NAN) * 1e3
+        let found = answer["metrics"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|metric| metric["name"] == name);
+        found
+            .and_then(|metric| metric["value"].as_f64())
+            .unwrap_or(f64::NAN)
+            * 1e3
     };
     (cost.elements, (cost.requests, cost.bytes)) = (page.count("*"), page.requests());
     if counts {
         cost.shown.push(shown);
         cost.task.push_ms(metric("TaskDuration"));
-        cost.layout.push_ms(metric("LayoutDuration") + metric("RecalcStyleDuration"));
+        cost.layout
+            .push_ms(metric("LayoutDuration") + metric("RecalcStyleDuration"));
     }
 }
 

@@ -41,24 +41,41 @@ pub(crate) fn run(options: &Options) {
     writer.finish("budget_steps");
     let board = Board::serve(scratch.path());
     until("the run is known", || {
-        (board.json("/healthz")["indexing"] == 0 && board.json("/api/runs/run")["steps"] == steps).then_some(())
+        (board.json("/healthz")["indexing"] == 0 && board.json("/api/runs/run")["steps"] == steps)
+            .then_some(())
     });
     let events = board.json("/api/runs/run")["events"].clone();
     let (mut painted, mut jumped) = (Samples::default(), Samples::default());
     let page = Page::open();
     let place = |round: u64| (round * 2_654_435_761) % steps;
     for round in 0..ROUNDS {
-        page.goto(&format!("http://{}/runs/run/replay?step={}&event=9&key=count", board.address, place(round)));
-        page.wait(&format!("({PAINT}) !== null && window.htmx && document.readyState === 'complete'"));
+        page.goto(&format!(
+            "http://{}/runs/run/replay?step={}&event=9&key=count",
+            board.address,
+            place(round)
+        ));
+        page.wait(&format!(
+            "({PAINT}) !== null && window.htmx && document.readyState === 'complete'"
+        ));
         painted.push_ms(page.eval(PAINT).as_f64().unwrap_or(f64::NAN));
     }
-    let last = page.eval("Number(document.getElementById('pos').max)").as_u64().unwrap_or(0);
+    let last = page
+        .eval("Number(document.getElementById('pos').max)")
+        .as_u64()
+        .unwrap_or(0);
     for round in 1..=ROUNDS {
         let at = (round * 2_654_435_761) % last;
-        jumped.push_ms(page.eval(&format!("{JUMP}({at})")).as_f64().unwrap_or(f64::NAN));
+        jumped.push_ms(
+            page.eval(&format!("{JUMP}({at})"))
+                .as_f64()
+                .unwrap_or(f64::NAN),
+        );
     }
     let nodes = page.count("*");
-    painted.print(&format!("replay of {steps} steps, {events} events: first paint"), "300 ms");
+    painted.print(
+        &format!("replay of {steps} steps, {events} events: first paint"),
+        "300 ms",
+    );
     jumped.print("jump to any event", "100 ms");
     println!("  {nodes} nodes in the document (goal: 3000)");
     report::memory(board.pid(), "");

@@ -27,7 +27,10 @@ impl Samples {
 
     fn at(&self, share: f64) -> f64 {
         let last = self.0.len().saturating_sub(1);
-        self.0.get((last as f64 * share).round() as usize).copied().unwrap_or(f64::NAN)
+        self.0
+            .get((last as f64 * share).round() as usize)
+            .copied()
+            .unwrap_or(f64::NAN)
     }
 
     /// Prints median, 90th and 99th percentile and the maximum.
@@ -51,7 +54,11 @@ pub(crate) fn duration(what: &str, took: Duration, goal: &str) {
 
 /// Prints what one of many steps took.
 pub(crate) fn per_step(what: &str, took: Duration, steps: u64, goal: &str) {
-    line(what, &format!("{:12.2} us a step", took.as_secs_f64() * 1e6 / steps as f64), goal);
+    line(
+        what,
+        &format!("{:12.2} us a step", took.as_secs_f64() * 1e6 / steps as f64),
+        goal,
+    );
 }
 
 /// Prints one number.
@@ -67,9 +74,15 @@ pub(crate) fn bytes(what: &str, bytes: u64, goal: &str) {
 /// Prints the memory that process `pid` holds, and the most it ever held.
 pub(crate) fn memory(pid: u32, goal: &str) {
     match memory::now_kib(pid).zip(memory::most_kib(pid)) {
-        Some((now, most)) => {
-            line("memory", &format!("{:12.1} MiB, at most {:.1}", now as f64 / 1024.0, most as f64 / 1024.0), goal)
-        }
+        Some((now, most)) => line(
+            "memory",
+            &format!(
+                "{:12.1} MiB, at most {:.1}",
+                now as f64 / 1024.0,
+                most as f64 / 1024.0
+            ),
+            goal,
+        ),
         None => line("memory", "not known on this system", goal),
     }
 }
@@ -78,18 +91,34 @@ pub(crate) fn memory(pid: u32, goal: &str) {
 pub(crate) fn cpu(pid: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // Fields 14 and 15, counted behind the name, which may hold anything, in ticks of 10 ms.
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default();
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    let ticks = |at: usize| {
+        fields
+            .get(at)
+            .and_then(|text| text.parse::<u64>().ok())
+            .unwrap_or_default()
+    };
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
 /// Whether process `pid`, a child, has ended; nobody has asked how yet.
 pub(crate) fn has_ended(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
+    stat.rsplit(") ")
+        .next()
+        .is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'))
 }
 
 fn line(what: &str, numbers: &str, goal: &str) {
-    let goal = if goal.is_empty() { String::new() } else { format!("   goal {goal}") };
+    let goal = if goal.is_empty() {
+        String::new()
+    } else {
+        format!("   goal {goal}")
+    };
     println!("  {what:<44} {numbers}{goal}");
 }

@@ -13,15 +13,24 @@ use crate::writer::Writer;
 
 /// Makes runs of about 8 MB each until they have `megabytes` together; the last step of the last one says `unicorn`.
 fn many(root: &Path, megabytes: u64) -> u64 {
-    let said: String = (0..400).map(|n| format!("line {n}: def test_{n}(): assert add({n}, 1) == 1 # ok\n")).collect();
+    let said: String = (0..400)
+        .map(|n| format!("line {n}: def test_{n}(): assert add({n}, 1) == 1 # ok\n"))
+        .collect();
     let runs = megabytes.div_ceil(8);
     for run in 0..runs {
         let dir = root.join(format!("run-{run}"));
         let mut writer = Writer::start(&dir);
         writer.append_step("short");
-        let mut file = fs::OpenOptions::new().append(true).open(dir.join("steps.jsonl")).expect("the file is there");
+        let mut file = fs::OpenOptions::new()
+            .append(true)
+            .open(dir.join("steps.jsonl"))
+            .expect("the file is there");
         for step in 1..=360 {
-            let last = if run + 1 == runs && step == 360 { "unicorn" } else { "horse" };
+            let last = if run + 1 == runs && step == 360 {
+                "unicorn"
+            } else {
+                "horse"
+            };
             let line = serde_json::json!({"step_id": step, "output": format!("{said}{step}"), "animal": last});
             writeln!(file, "{line}").expect("there is room");
         }
@@ -71,9 +80,17 @@ pub(crate) fn run(options: &Options) {
 fn first_hit(board: &Board) {
     let start = Instant::now();
     until("the first hit is on the page", || {
-        board.get("/search?q=assert%20add").text().contains("<mark>").then_some(())
+        board
+            .get("/search?q=assert%20add")
+            .text()
+            .contains("<mark>")
+            .then_some(())
     });
-    report::duration("a text that is everywhere: to the first hits on the page", start.elapsed(), "");
+    report::duration(
+        "a text that is everywhere: to the first hits on the page",
+        start.elapsed(),
+        "",
+    );
 }
 
 /// From the click on Stop to the end of the work.
@@ -87,7 +104,9 @@ fn cancelled(board: &Board) {
         }
         let start = Instant::now();
         let path = format!("{path}&cancel={}", asked["number"]);
-        until("it is cancelled", || (board.json(&path)["state"] == "cancelled").then_some(()));
+        until("it is cancelled", || {
+            (board.json(&path)["state"] == "cancelled").then_some(())
+        });
         took.push(start.elapsed());
     }
     took.print("cancel to the end of the work", "");

@@ -38,8 +38,14 @@ pub(crate) fn run(options: &Options) {
 fn templates() -> Vec<String> {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools");
     let given = std::env::var_os("BOARD_SESSIONS").map(PathBuf::from);
-    let dirs = given.map_or_else(|| vec![samples.join("claude-code"), samples.join("codex")], |dir| vec![dir]);
-    let files = dirs.iter().flat_map(|dir| walk(dir)).filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    let dirs = given.map_or_else(
+        || vec![samples.join("claude-code"), samples.join("codex")],
+        |dir| vec![dir],
+    );
+    let files = dirs
+        .iter()
+        .flat_map(|dir| walk(dir))
+        .filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
     files
         .filter_map(|path| fs::read_to_string(path).ok())
         .filter(|text| text.contains("\"sessionId\"") || text.contains("session_meta"))
@@ -50,8 +56,12 @@ fn templates() -> Vec<String> {
 /// session. Returns its bytes.
 fn write(path: &Path, template: &str, number: u64, size: u64) -> u64 {
     let ids = Regex::new(IDS).expect("the ids are a regex");
-    let own = Regex::new(r#""(?:sessionId|session_id|id)":"([0-9a-f-]{36})""#).expect("the session's id is a regex");
-    let session = own.captures(template).map(|found| found[1].to_owned()).unwrap_or_default();
+    let own = Regex::new(r#""(?:sessionId|session_id|id)":"([0-9a-f-]{36})""#)
+        .expect("the session's id is a regex");
+    let session = own
+        .captures(template)
+        .map(|found| found[1].to_owned())
+        .unwrap_or_default();
     let mut out = BufWriter::new(File::create(path).expect("the session can be made"));
     let mut written = 0;
     for round in 0.. {
@@ -65,7 +75,9 @@ fn write(path: &Path, template: &str, number: u64, size: u64) -> u64 {
             }
         });
         // A session begins once: what says so is not repeated.
-        let lines = text.lines().filter(|line| round == 0 || !line.contains("\"session_meta\""));
+        let lines = text
+            .lines()
+            .filter(|line| round == 0 || !line.contains("\"session_meta\""));
         for line in lines {
             writeln!(out, "{line}").expect("the session can be written");
             written += line.len() as u64 + 1;
@@ -80,12 +92,17 @@ fn write(path: &Path, template: &str, number: u64, size: u64) -> u64 {
 
 /// Many sessions: until all are known, the list, memory, and the processor beside `jq`.
 fn many(options: &Options, templates: &[String]) {
-    let (count, megabytes) = (options.number("--runs", 2000), options.number("--megabytes", 1000));
+    let (count, megabytes) = (
+        options.number("--runs", 2000),
+        options.number("--megabytes", 1000),
+    );
     let scratch = options.scratch();
     let mut size = 0;
     for (number, template) in (0..count).zip(templates.iter().cycle()) {
         // As many to a directory as a project has.
-        let dir = scratch.path().join(format!("-home-me-project-{}", number % 40));
+        let dir = scratch
+            .path()
+            .join(format!("-home-me-project-{}", number % 40));
         fs::create_dir_all(&dir).expect("the directory can be made");
         size += write(
             &dir.join(format!("{number:08x}-0000-4000-8000-000000000000.jsonl")),
@@ -94,7 +111,11 @@ fn many(options: &Options, templates: &[String]) {
             megabytes * 1_000_000 / count,
         );
     }
-    report::bytes(&format!("{count} sessions of {} recorded ones", templates.len()), size, "");
+    report::bytes(
+        &format!("{count} sessions of {} recorded ones", templates.len()),
+        size,
+        "",
+    );
     let start = Instant::now();
     let board = Board::serve(scratch.path());
     assert_eq!(board.get("/").status, 200);
@@ -103,10 +124,21 @@ fn many(options: &Options, templates: &[String]) {
         let health = board.json("/healthz");
         (health["runs"] == count && health["indexing"] == 0).then_some(())
     });
-    report::duration("start to all sessions known", start.elapsed(), "5000 ms for 1 GB");
+    report::duration(
+        "start to all sessions known",
+        start.elapsed(),
+        "5000 ms for 1 GB",
+    );
     let used = report::cpu(board.pid());
-    report::number("megabytes for each second of processor", size as f64 / 1e6 / used.as_secs_f64(), "");
-    for (what, path, goal) in [("list of 100 runs", "/api/runs?limit=100", "10 ms"), ("run table", "/", "")] {
+    report::number(
+        "megabytes for each second of processor",
+        size as f64 / 1e6 / used.as_secs_f64(),
+        "",
+    );
+    for (what, path, goal) in [
+        ("list of 100 runs", "/api/runs?limit=100", "10 ms"),
+        ("run table", "/", ""),
+    ] {
         let mut took = Samples::default();
         for _ in 0..50 {
             let start = Instant::now();
@@ -122,11 +154,22 @@ fn many(options: &Options, templates: &[String]) {
 
 /// What `jq -c .type` takes of the processor for the same files.
 fn jq(dir: &Path, size: u64) {
-    let script = "TIMEFORMAT='%U %S'; time find \"$1\" -name '*.jsonl' -exec jq -c .type {} + > /dev/null";
-    let output = Command::new("bash").args(["-c", script, "bash"]).arg(dir).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).unwrap_or_default();
-    let seconds: f64 =
-        text.lines().last().unwrap_or_default().split_whitespace().filter_map(|part| part.parse::<f64>().ok()).sum();
+    let script =
+        "TIMEFORMAT='%U %S'; time find \"$1\" -name '*.jsonl' -exec jq -c .type {} + > /dev/null";
+    let output = Command::new("bash")
+        .args(["-c", script, "bash"])
+        .arg(dir)
+        .output();
+    let text = output
+        .map(|output| String::from_utf8_lossy(&output.stderr).into_owned())
+        .unwrap_or_default();
+    let seconds: f64 = text
+        .lines()
+        .last()
+        .unwrap_or_default()
+        .split_whitespace()
+        .filter_map(|part| part.parse::<f64>().ok())
+        .sum();
     if seconds > 0.0 {
         report::number("jq -c .type: the same", size as f64 / 1e6 / seconds, "");
     } else {
@@ -137,19 +180,28 @@ fn jq(dir: &Path, size: u64) {
 /// One long session: its first page, then any step.
 fn long(options: &Options, templates: &[String]) {
     let scratch = options.scratch();
-    let template = templates.iter().max_by_key(|text| text.len()).expect("there are samples");
+    let template = templates
+        .iter()
+        .max_by_key(|text| text.len())
+        .expect("there are samples");
     let size = write(&scratch.path().join("long.jsonl"), template, 1, LONG_BYTES);
     report::bytes("one session", size, "");
     let start = Instant::now();
     let board = Board::serve(scratch.path());
-    until("the session has a page", || (board.get("/runs/long.jsonl").status == 200).then_some(()));
+    until("the session has a page", || {
+        (board.get("/runs/long.jsonl").status == 200).then_some(())
+    });
     report::duration("start to its first page", start.elapsed(), "500 ms");
     let steps = until("the whole session is known", || {
         (board.json("/healthz")["indexing"] == 0)
             .then(|| board.json("/api/runs/long.jsonl")["steps"].as_u64())
             .flatten()
     });
-    report::duration(&format!("start to all its {steps} steps known"), start.elapsed(), "");
+    report::duration(
+        &format!("start to all its {steps} steps known"),
+        start.elapsed(),
+        "",
+    );
     looks(&board, "long.jsonl", steps);
     report::memory(board.pid(), "");
 }
@@ -159,10 +211,16 @@ fn archive(options: &Options) {
     let scratch = options.scratch();
     let path = scratch.path().join("log.eval");
     let samples = write_archive(&path);
-    report::bytes(&format!("an archive of {samples} samples"), path.metadata().map_or(0, |meta| meta.len()), "");
+    report::bytes(
+        &format!("an archive of {samples} samples"),
+        path.metadata().map_or(0, |meta| meta.len()),
+        "",
+    );
     let start = Instant::now();
     let board = Board::serve(scratch.path());
-    until("the first sample is listed", || (board.json("/api/runs?limit=1")["total"].as_u64() > Some(0)).then_some(()));
+    until("the first sample is listed", || {
+        (board.json("/api/runs?limit=1")["total"].as_u64() > Some(0)).then_some(())
+    });
     report::duration("start to the first row", start.elapsed(), "1000 ms");
     until("all samples are known", || {
         let health = board.json("/healthz");
@@ -170,30 +228,44 @@ fn archive(options: &Options) {
     });
     report::duration("start to all samples known", start.elapsed(), "");
     let run = &board.json("/api/runs?limit=1")["runs"][0];
-    let key = run["key"].as_str().expect("a run has a key").replace('/', "%2F").replace(' ', "%20");
+    let key = run["key"]
+        .as_str()
+        .expect("a run has a key")
+        .replace('/', "%2F")
+        .replace(' ', "%20");
     looks(&board, &key, run["steps"].as_u64().unwrap_or(1));
     report::memory(board.pid(), "200 MiB");
 }
 
 /// Writes the sample log as an archive in which each result of a tool has 20 KB more; returns its number of samples.
 fn write_archive(path: &Path) -> u64 {
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/inspect/ledger.json");
+    let sample =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/inspect/ledger.json");
     let text = fs::read_to_string(sample).expect("the sample is readable");
     let mut log: Value = serde_json::from_str(&text).expect("the sample is JSON");
     let template = log["samples"][1].take();
-    log.as_object_mut().expect("a log is an object").remove("samples");
+    log.as_object_mut()
+        .expect("a log is an object")
+        .remove("samples");
     let mut chance = Chance::new(7);
-    let mut zip = ZipArchiveWriter::new(BufWriter::new(File::create(path).expect("the archive can be made")));
+    let mut zip = ZipArchiveWriter::new(BufWriter::new(
+        File::create(path).expect("the archive can be made"),
+    ));
     let mut number = 0;
     loop {
         let mut sample = template.clone();
         number += 1;
         sample["id"] = json!(format!("sample-{number}"));
         sample["uuid"] = json!(format!("uuid-{number}"));
-        for event in sample["events"].as_array_mut().expect("a sample has events") {
+        for event in sample["events"]
+            .as_array_mut()
+            .expect("a sample has events")
+        {
             if event["event"] == "tool" {
                 let mut noise = String::new();
-                (0..1250).for_each(|_| write!(noise, "{:016x}", chance.below(u64::MAX)).expect("a text takes all"));
+                (0..1250).for_each(|_| {
+                    write!(noise, "{:016x}", chance.below(u64::MAX)).expect("a text takes all")
+                });
                 event["result"] = json!(noise);
             }
         }
@@ -204,13 +276,19 @@ fn write_archive(path: &Path) -> u64 {
         }
     }
     member(&mut zip, "header.json", &log);
-    zip.finish().and_then(|mut out| Ok(out.flush()?)).expect("the archive can be ended");
+    zip.finish()
+        .and_then(|mut out| Ok(out.flush()?))
+        .expect("the archive can be ended");
     number
 }
 
 fn member(zip: &mut ZipArchiveWriter<BufWriter<File>>, name: &str, value: &Value) {
     let method = CompressionMethod::DEFLATE;
-    let (mut entry, config) = zip.new_file(name).compression_method(method).start().expect("a member can be begun");
+    let (mut entry, config) = zip
+        .new_file(name)
+        .compression_method(method)
+        .start()
+        .expect("a member can be begun");
     let encoder = flate2::write::DeflateEncoder::new(&mut entry, flate2::Compression::fast());
     let mut writer = config.wrap(encoder);
     serde_json::to_writer(&mut writer, value).expect("a member can be written");

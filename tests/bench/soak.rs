@@ -82,11 +82,17 @@ pub(crate) fn run(options: &Options) {
         }
         counts.done.store(true, Relaxed);
     });
-    println!("  in all: {}", Seen::of(pid, &counts).since(&Seen::default()));
+    println!(
+        "  in all: {}",
+        Seen::of(pid, &counts).since(&Seen::default())
+    );
     tell_memory(&memory);
     report::memory(pid, "");
     let differences = differences(&board, &root);
-    println!("  what a client sees that differs from a fresh board: {}", differences.len());
+    println!(
+        "  what a client sees that differs from a fresh board: {}",
+        differences.len()
+    );
     let faults = counts.faults.load(Relaxed);
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     assert_eq!(faults, 0, "requests that failed");
@@ -102,7 +108,10 @@ fn write(root: &Path, writer: u64, counts: &Counts) {
             if counts.done.load(Relaxed) {
                 return;
             }
-            run.step(&format!("step {step} {}", "of many words ".repeat(chance.place(100))));
+            run.step(&format!(
+                "step {step} {}",
+                "of many words ".repeat(chance.place(100))
+            ));
             counts.steps.fetch_add(1, Relaxed);
             std::thread::sleep(Duration::from_millis(chance.below(60)));
         }
@@ -117,8 +126,11 @@ fn write(root: &Path, writer: u64, counts: &Counts) {
             let mut file = file.expect("what can be read can be written");
             match chance.below(4) {
                 0 => file.set_len(half as u64).expect("the file can be cut"),
-                1 => file.write_all(&text.to_ascii_lowercase()).expect("the file can be written"),
-                2 => fs::write(&older, [&text[..], &text[..half]].concat()).expect("the file can be written"),
+                1 => file
+                    .write_all(&text.to_ascii_lowercase())
+                    .expect("the file can be written"),
+                2 => fs::write(&older, [&text[..], &text[..half]].concat())
+                    .expect("the file can be written"),
                 _ => {}
             }
         }
@@ -138,9 +150,16 @@ fn ask(address: SocketAddr, asker: u64, counts: &Counts) {
         {
             let runs = answer.json();
             let rows = runs["runs"].as_array().expect("a list of runs");
-            keys = rows.iter().filter_map(|row| row["key"].as_str()).map(segment).collect();
+            keys = rows
+                .iter()
+                .filter_map(|row| row["key"].as_str())
+                .map(segment)
+                .collect();
         }
-        let (one, two) = (&keys[chance.place(keys.len())], &keys[chance.place(keys.len())]);
+        let (one, two) = (
+            &keys[chance.place(keys.len())],
+            &keys[chance.place(keys.len())],
+        );
         let n = chance.below(60);
         let path = match chance.below(24) {
             0 => "/".to_owned(),
@@ -188,14 +207,23 @@ fn ask(address: SocketAddr, asker: u64, counts: &Counts) {
 fn listen(address: SocketAddr, listener: u64, counts: &Counts) {
     let mut chance = Chance::new(2000 + listener);
     while !counts.done.load(Relaxed) {
-        let path = if chance.once_in(2) { "/events" } else { "/runs/idle%2Flong-0/events" };
-        let Ok((head, mut stream)) = http::open(address, "GET", path, &[]) else { continue };
+        let path = if chance.once_in(2) {
+            "/events"
+        } else {
+            "/runs/idle%2Flong-0/events"
+        };
+        let Ok((head, mut stream)) = http::open(address, "GET", path, &[]) else {
+            continue;
+        };
         if head.status != 200 {
             counts.faults.fetch_add(1, Relaxed);
         }
         counts.streams.fetch_add(1, Relaxed);
         let until = Instant::now() + Duration::from_millis(chance.below(3000));
-        stream.get_ref().set_read_timeout(Some(Duration::from_millis(200))).expect("the socket takes the option");
+        stream
+            .get_ref()
+            .set_read_timeout(Some(Duration::from_millis(200)))
+            .expect("the socket takes the option");
         let mut line = String::new();
         while Instant::now() < until && !counts.done.load(Relaxed) {
             line.clear();
@@ -209,13 +237,18 @@ fn listen(address: SocketAddr, listener: u64, counts: &Counts) {
 fn differences(board: &Board, root: &Path) -> Vec<String> {
     let fresh = Board::serve(root);
     fresh.until_read();
-    let (mut client, mut other) = (Client::new(board.address, true), Client::new(fresh.address, true));
+    let (mut client, mut other) = (
+        Client::new(board.address, true),
+        Client::new(fresh.address, true),
+    );
     differences_after(Duration::from_secs(90), &mut client, &mut other)
 }
 
 /// Compares memory after the warm-up with memory at the end.
 fn tell_memory(samples: &[u64]) {
-    let warm = samples.get(samples.len() * WARM_UP_PERCENT / 100..).unwrap_or_default();
+    let warm = samples
+        .get(samples.len() * WARM_UP_PERCENT / 100..)
+        .unwrap_or_default();
     let third = warm.len() / 3;
     if third == 0 {
         return println!("  memory: too short a time to tell");
@@ -263,7 +296,10 @@ impl Seen {
     fn since(&self, before: &Self) -> String {
         let took = self.at.zip(before.at).map(|(now, before)| now - before);
         let share = took.map_or_else(String::new, |took| {
-            format!(" ({:.0} % of a core)", 100.0 * (self.cpu - before.cpu).as_secs_f64() / took.as_secs_f64())
+            format!(
+                " ({:.0} % of a core)",
+                100.0 * (self.cpu - before.cpu).as_secs_f64() / took.as_secs_f64()
+            )
         });
         format!(
             "{:6.1} MiB, {} steps written, {} requests ({} not there, {} put off, {} failed), {} streams, {:.1} s of CPU{share}",

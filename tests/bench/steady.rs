@@ -22,17 +22,27 @@ pub(crate) fn run(options: &Options) {
     let listeners = options.number("--streams", 50).min(count);
     let scratch = options.scratch();
     let name = |n: u64| format!("run-{n:03}");
-    let mut writers: Vec<Writer> = (0..count).map(|n| Writer::start(&scratch.path().join(name(n)))).collect();
+    let mut writers: Vec<Writer> = (0..count)
+        .map(|n| Writer::start(&scratch.path().join(name(n))))
+        .collect();
     let board = Board::serve(scratch.path());
-    until("all runs are known", || (board.json("/healthz")["runs"] == count).then_some(()));
+    until("all runs are known", || {
+        (board.json("/healthz")["runs"] == count).then_some(())
+    });
     board.until_read();
     let over = Arc::new(AtomicBool::new(false));
     let heard: Vec<_> = (0..listeners)
-        .map(|n| listen(Stream::open(board.address, &format!("/runs/{}/events", name(n))), &over))
+        .map(|n| {
+            listen(
+                Stream::open(board.address, &format!("/runs/{}/events", name(n))),
+                &over,
+            )
+        })
         .collect();
     let before = report::cpu(board.pid());
     let (start, mut late) = (Instant::now(), 0);
-    let mut appended: Vec<Vec<Instant>> = vec![Vec::new(); usize::try_from(listeners).unwrap_or_default()];
+    let mut appended: Vec<Vec<Instant>> =
+        vec![Vec::new(); usize::try_from(listeners).unwrap_or_default()];
     let rounds = seconds * 1_000 / u64::try_from(pace.as_millis()).unwrap_or(1).max(1);
     for round in 0..rounds {
         for (n, writer) in writers.iter_mut().enumerate() {
@@ -52,18 +62,24 @@ pub(crate) fn run(options: &Options) {
     let took = start.elapsed();
     let steps = |run: &str| board.json(&format!("/api/runs/{run}"))["steps"].as_u64();
     for n in 0..count {
-        until("all steps are known", || (steps(&name(n)) == Some(rounds)).then_some(()));
+        until("all steps are known", || {
+            (steps(&name(n)) == Some(rounds)).then_some(())
+        });
     }
     over.store(true, Ordering::Relaxed);
     // The last word that the listeners wait for.
-    writers.iter_mut().for_each(|writer| writer.append_step("counted"));
+    writers
+        .iter_mut()
+        .for_each(|writer| writer.append_step("counted"));
     let (mut announced, mut unheard) = (Samples::default(), 0);
     for (appended, heard) in appended.into_iter().zip(heard) {
         let heard = heard.join().expect("a listener ends");
         for written in appended {
             // One word may be of several appends.
             match heard.get(heard.partition_point(|at| *at < written)) {
-                Some(at) if at.duration_since(written) < DEAF_AFTER => announced.push(at.duration_since(written)),
+                Some(at) if at.duration_since(written) < DEAF_AFTER => {
+                    announced.push(at.duration_since(written))
+                }
                 _ => unheard += 1,
             }
         }
@@ -71,8 +87,16 @@ pub(crate) fn run(options: &Options) {
     let what = format!("{count} runs, {pace:?} each, {listeners} listeners: append to revision");
     announced.print(&what, "p50 100, p99 1000 ms");
     report::number("appends that nobody heard of", f64::from(unheard), "0");
-    report::number("appends that the writers were late with", f64::from(late), "0");
-    report::number("percent of one core meanwhile", used.as_secs_f64() / took.as_secs_f64() * 100.0, "");
+    report::number(
+        "appends that the writers were late with",
+        f64::from(late),
+        "0",
+    );
+    report::number(
+        "percent of one core meanwhile",
+        used.as_secs_f64() / took.as_secs_f64() * 100.0,
+        "",
+    );
     report::memory(board.pid(), "");
 }
 

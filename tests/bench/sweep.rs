@@ -9,7 +9,10 @@ use crate::report::{self, Samples};
 use crate::wait::until;
 
 pub(crate) fn run(options: &Options) {
-    let (count, steps) = (options.number("--runs", 2000), options.number("--steps", 100));
+    let (count, steps) = (
+        options.number("--runs", 2000),
+        options.number("--steps", 100),
+    );
     let scratch = options.scratch();
     many_long(scratch.path(), count as usize, steps as usize);
     let board = Board::serve(scratch.path());
@@ -35,7 +38,11 @@ pub(crate) fn run(options: &Options) {
             beside.push(asked.elapsed());
             None
         });
-        report::duration(&format!("{count} runs of {steps} steps: {what}"), took, "5000 ms");
+        report::duration(
+            &format!("{count} runs of {steps} steps: {what}"),
+            took,
+            "5000 ms",
+        );
         if took > Duration::from_millis(250) {
             beside.print("run table meanwhile", "");
         }

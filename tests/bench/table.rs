@@ -32,7 +32,11 @@ pub(crate) fn run(options: &Options) {
             let speed = size as f64 / 1e6 / first.took.as_secs_f64();
             report::number(&format!("{what}: MB of trace a second"), speed, "200");
             report::duration(&format!("{what}: processor"), first.cpu, "");
-            report::number(&format!("{what}: memory at most, MiB"), first.most_kib as f64 / 1024.0, "150");
+            report::number(
+                &format!("{what}: memory at most, MiB"),
+                first.most_kib as f64 / 1024.0,
+                "150",
+            );
             report::bytes(&format!("{what}: files"), size_below(&out.join(table)), "");
             let again = timed(Command::new(BINARY).args(args).arg(&out).arg(&root));
             report::duration(&format!("{what}: again, nothing changed"), again.took, "");
@@ -54,25 +58,40 @@ pub(crate) fn timed(command: &mut Command) -> Took {
     let mut most_kib = 0;
     // What a process used can be read as long as nobody asked how it ended; the most it held, as long as it runs.
     while !report::has_ended(child.id()) {
-        most_kib = memory::most_kib(child.id()).unwrap_or_default().max(most_kib);
+        most_kib = memory::most_kib(child.id())
+            .unwrap_or_default()
+            .max(most_kib);
         std::thread::sleep(Duration::from_millis(2));
     }
     let (took, cpu) = (start.elapsed(), report::cpu(child.id()));
     assert!(child.wait().expect("board ends").success());
-    Took { took, cpu, most_kib }
+    Took {
+        took,
+        cpu,
+        most_kib,
+    }
 }
 
 /// Makes `count` runs, a hundred in a directory; the answer is the size of their files.
 pub(crate) fn generate(root: &Path, count: u64) -> u64 {
     let mut size = 0;
     for n in 0..count {
-        let dir = root.join(format!("{:04}", n / 100)).join(format!("run-{n:06}"));
+        let dir = root
+            .join(format!("{:04}", n / 100))
+            .join(format!("run-{n:06}"));
         let original = n % ORIGINALS;
-        let first = root.join(format!("{:04}", original / 100)).join(format!("run-{original:06}"));
+        let first = root
+            .join(format!("{:04}", original / 100))
+            .join(format!("run-{original:06}"));
         if n < ORIGINALS {
             let mut writer = Writer::start(&dir);
             for step in 0..STEPS {
-                let lines = (0..20).map(|line| format!("part-{n}.txt:{line}: {} lines of step {step}\n", line * step));
+                let lines = (0..20).map(|line| {
+                    format!(
+                        "part-{n}.txt:{line}: {} lines of step {step}\n",
+                        line * step
+                    )
+                });
                 writer.step(&lines.collect::<String>());
             }
             writer.finish(if n % 3 == 0 { "max_steps" } else { "final" });
@@ -89,7 +108,8 @@ pub(crate) fn generate(root: &Path, count: u64) -> u64 {
 
 /// Bytes of all files below a directory.
 pub(crate) fn size_below(dir: &Path) -> u64 {
-    let size =
-        |path: std::path::PathBuf| fs::metadata(path).map_or(0, |file| if file.is_file() { file.len() } else { 0 });
+    let size = |path: std::path::PathBuf| {
+        fs::metadata(path).map_or(0, |file| if file.is_file() { file.len() } else { 0 })
+    };
     crate::disk::walk(dir).into_iter().map(size).sum()
 }

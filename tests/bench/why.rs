@@ -29,7 +29,13 @@ pub(crate) fn run(options: &Options) {
         for (what, path, goal) in [
             ("explanation", format!("/api/runs/{run}/why"), "50 ms"),
             ("run page", format!("/runs/{run}"), ""),
-            ("three rules", format!("/api/runs/{run}/whatif?rule=max_steps=50&rule=stagnation=5&rule=timeout=60"), ""),
+            (
+                "three rules",
+                format!(
+                    "/api/runs/{run}/whatif?rule=max_steps=50&rule=stagnation=5&rule=timeout=60"
+                ),
+                "",
+            ),
         ] {
             let mut took = Samples::default();
             for _ in 0..ROUNDS {

@@ -16,7 +16,13 @@ use serde_json::{Value, json};
 use crate::wait::DEADLINE;
 
 /// Under which names Chromium is installed.
-const NAMES: [&str; 5] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
+const NAMES: [&str; 5] = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+];
 
 /// Quiet, and able to run as root in a container.
 const FLAGS: [&str; 8] = [
@@ -36,8 +42,7 @@ const START_DEADLINE: Duration = Duration::from_secs(180);
 
 /// The pipe has to be file descriptors 3 and 4, which only a shell can arrange without unsafe code; the shell also
 /// removes the profile, since it is still there when the test process is not.
-const START: &str =
-    r#"dir=$(mktemp -d) && "$0" "$@" --user-data-dir="$dir" 3<&0 4>&1 </dev/null >/dev/null 2>&1; rm -rf "$dir""#;
+const START: &str = r#"dir=$(mktemp -d) && "$0" "$@" --user-data-dir="$dir" 3<&0 4>&1 </dev/null >/dev/null 2>&1; rm -rf "$dir""#;
 
 /// What can go wrong between a test and the browser.
 #[derive(Debug)]
@@ -106,22 +111,40 @@ impl Browser {
             // Whoever still waits learns at once that no answer will come.
             lock(&reader.0).clear();
         });
-        let browser = Self { input: Mutex::new(input), waiting, events, next_id: AtomicU64::new(1), _child: child };
+        let browser = Self {
+            input: Mutex::new(input),
+            waiting,
+            events,
+            next_id: AtomicU64::new(1),
+            _child: child,
+        };
         browser.warm_up()?;
         Ok(browser)
     }
 
     /// Opens and closes a page, so that whoever calls later finds a browser that answers.
     fn warm_up(&self) -> Result<(), Error> {
-        let ask = |method: &str, params: Value| self.call_within(START_DEADLINE, None, method, &params);
+        let ask =
+            |method: &str, params: Value| self.call_within(START_DEADLINE, None, method, &params);
         let context = ask("Target.createBrowserContext", json!({}))?["browserContextId"].take();
-        ask("Target.createTarget", json!({"url": "about:blank", "browserContextId": context}))?;
-        ask("Target.disposeBrowserContext", json!({"browserContextId": context}))?;
+        ask(
+            "Target.createTarget",
+            json!({"url": "about:blank", "browserContextId": context}),
+        )?;
+        ask(
+            "Target.disposeBrowserContext",
+            json!({"browserContextId": context}),
+        )?;
         Ok(())
     }
 
     /// Calls `method`, in the page with `session` or in the browser itself, and waits for the answer.
-    pub(crate) fn call(&self, session: Option<&str>, method: &str, params: &Value) -> Result<Value, Error> {
+    pub(crate) fn call(
+        &self,
+        session: Option<&str>,
+        method: &str,
+        params: &Value,
+    ) -> Result<Value, Error> {
         self.call_within(DEADLINE, session, method, params)
     }
 
@@ -139,12 +162,20 @@ impl Browser {
         if let Some(session) = session {
             message["sessionId"] = session.into();
         }
-        lock(&self.input).write_all(format!("{message}\0").as_bytes()).map_err(|_| Error::Gone)?;
+        lock(&self.input)
+            .write_all(format!("{message}\0").as_bytes())
+            .map_err(|_| Error::Gone)?;
         match answer.recv_timeout(deadline) {
             Ok(Ok(result)) => Ok(result),
-            Ok(Err(answer)) => Err(Error::Refused { method: method.to_owned(), answer }),
+            Ok(Err(answer)) => Err(Error::Refused {
+                method: method.to_owned(),
+                answer,
+            }),
             Err(mpsc::RecvTimeoutError::Disconnected) => Err(Error::Gone),
-            Err(mpsc::RecvTimeoutError::Timeout) => Err(Error::Silent { method: method.to_owned(), waited: deadline }),
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(Error::Silent {
+                method: method.to_owned(),
+                waited: deadline,
+            }),
         }
     }
 
@@ -178,6 +209,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn find() -> Result<String, Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs: Vec<_> = std::env::split_paths(&path).collect();
-    let found = NAMES.iter().flat_map(|name| dirs.iter().map(move |dir| dir.join(name))).find(|file| file.is_file());
-    found.map(|file| file.display().to_string()).ok_or_else(|| Error::Start(format!("none of {NAMES:?} is on PATH")))
+    let found = NAMES
+        .iter()
+        .flat_map(|name| dirs.iter().map(move |dir| dir.join(name)))
+        .find(|file| file.is_file());
+    found
+        .map(|file| file.display().to_string())
+        .ok_or_else(|| Error::Start(format!("none of {NAMES:?} is on PATH")))
 }

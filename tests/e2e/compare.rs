@@ -11,15 +11,24 @@ use crate::wait::until;
 fn site() -> Site {
     let site = Site::with(&["q060/q060_handoff", "q060/q060_minimal"]);
     for run in ["fix_bug", "loop"] {
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(run), &site.path(run));
+        copy(
+            &Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("sample_runs")
+                .join(run),
+            &site.path(run),
+        );
     }
-    until("all runs are known", || (site.board.json("/api/runs")["total"] == 4).then_some(()));
+    until("all runs are known", || {
+        (site.board.json("/api/runs")["total"] == 4).then_some(())
+    });
     site.board.until_read();
     site
 }
 
 fn focus(page: &Page, run: &str) {
-    page.eval(&format!("document.querySelector('#run-{run} th a').focus()"));
+    page.eval(&format!(
+        "document.querySelector('#run-{run} th a').focus()"
+    ));
 }
 
 #[test]
@@ -30,14 +39,20 @@ fn two_runs_are_marked_and_compared_with_keys() {
     focus(&page, "fix__bug");
     page.press("x");
     page.wait("document.querySelector('#tray [data-count]').textContent === '1 marked'");
-    assert_eq!(page.eval("document.querySelector('[data-compare]').disabled"), true);
+    assert_eq!(
+        page.eval("document.querySelector('[data-compare]').disabled"),
+        true
+    );
     focus(&page, "loop");
     page.press("x");
     page.wait("location.search === '?mark=fix_bug&mark=loop'");
     page.press("c");
     page.wait("location.pathname + location.search === '/compare?a=fix_bug&b=loop'");
     page.wait("document.querySelector('.diverge')");
-    assert!(page.text(".pagehead .says").contains("At step 1 A calls run_command, B calls read_file."));
+    assert!(
+        page.text(".pagehead .says")
+            .contains("At step 1 A calls run_command, B calls read_file.")
+    );
     assert_eq!(page.text(".diverge section:first-child h3 a"), "Step 1");
 }
 
@@ -51,7 +66,9 @@ fn marks_survive_filters_and_orders() {
     page.press("/");
     page.insert("handoff");
     page.press("Enter");
-    page.wait("document.querySelectorAll('#rows tr').length === 1 && document.readyState === 'complete'");
+    page.wait(
+        "document.querySelectorAll('#rows tr').length === 1 && document.readyState === 'complete'",
+    );
     assert_eq!(page.text("#tray [data-names]"), "loop, fix_bug");
     page.click("#tray [data-compare]");
     page.wait("location.pathname + location.search === '/compare?a=loop&b=fix_bug'");
@@ -95,7 +112,11 @@ fn a_comparison_follows_a_run_that_goes_on() {
     page.goto(&site.url("/compare?a=live&b=live"));
     let steps = "document.querySelector('.metrics tbody td').textContent";
     page.wait(&format!("{steps} === '2'"));
-    assert!(page.text("#compare").contains("A is still going"), "{}", page.text("#compare"));
+    assert!(
+        page.text("#compare").contains("A is still going"),
+        "{}",
+        page.text("#compare")
+    );
     writer.step("more");
     page.wait(&format!("{steps} === '3'"));
 }

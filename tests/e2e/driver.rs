@@ -25,7 +25,11 @@ fn a_page_is_clicked_typed_into_and_read() {
 fn what_goes_wrong_on_a_page_is_heard() {
     let page = Page::open();
     page.goto("data:text/html,<script>console.error('spilt milk')</script>");
-    assert!(page.complaints().iter().any(|text| text.contains("spilt milk")));
+    assert!(
+        page.complaints()
+            .iter()
+            .any(|text| text.contains("spilt milk"))
+    );
 }
 
 #[test]
@@ -34,7 +38,10 @@ fn a_character_that_nobody_sees_is_found() {
     page.goto("data:text/html;charset=utf-8,<title>one</title><p>plain &mdash; \u{65e5}</p>");
     assert_eq!(page.unseen(), serde_json::json!([]));
     page.goto("data:text/html;charset=utf-8,<p title='a%E2%80%AEb'>c%E2%80%8Bd</p>");
-    assert_eq!(page.unseen(), serde_json::json!(["\"c\u{200b}d\"", "\"a\u{202e}b\""]));
+    assert_eq!(
+        page.unseen(),
+        serde_json::json!(["\"c\u{200b}d\"", "\"a\u{202e}b\""])
+    );
 }
 
 #[test]

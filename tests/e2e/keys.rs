@@ -3,7 +3,11 @@
 use crate::page::{PHONE, Page};
 use crate::site::Site;
 
-const RUNS: &[&str] = &["q060/q060_handoff", "q060/q060_minimal", "q060/q060_sigkill"];
+const RUNS: &[&str] = &[
+    "q060/q060_handoff",
+    "q060/q060_minimal",
+    "q060/q060_sigkill",
+];
 
 fn steps_shown(page: &Page) -> String {
     page.text("#stepview h2").to_lowercase()
@@ -44,7 +48,9 @@ fn the_jump_box_leads_anywhere_and_gives_the_focus_back() {
     let site = Site::with(RUNS);
     let page = site.open("/runs/q060_handoff?step=2");
     let offered = |words: &str| {
-        page.wait(&format!("document.querySelector('.jump [aria-selected=true]')?.innerText.includes({words:?})"))
+        page.wait(&format!(
+            "document.querySelector('.jump [aria-selected=true]')?.innerText.includes({words:?})"
+        ))
     };
     page.eval("document.querySelector('nav.tabs a').focus()");
     page.click("[data-jump]");
@@ -77,7 +83,8 @@ fn a_walk_through_a_run() {
     assert!(steps_shown(&page).contains("step 2"));
     // A link that is pressed before htmx knows it loads the whole page, whose keys work when it is complete.
     let at = |step: u32| {
-        let shown = format!("/step {step}\\b/i.test(document.querySelector('#stepview h2')?.innerText)");
+        let shown =
+            format!("/step {step}\\b/i.test(document.querySelector('#stepview h2')?.innerText)");
         page.wait(&format!("{shown} && document.readyState === 'complete'"));
     };
     page.press("j");
@@ -90,23 +97,36 @@ fn a_walk_through_a_run() {
     page.press("v");
     page.wait("document.activeElement.id === 'verdict' || document.activeElement.closest('.why')");
     for (key, tab) in [("2", 1), ("3", 2), ("1", 0)] {
-        let target = page.eval(&format!("document.querySelectorAll('nav.tabs a')[{tab}].href"));
+        let target = page.eval(&format!(
+            "document.querySelectorAll('nav.tabs a')[{tab}].href"
+        ));
         page.press(key);
-        page.wait(&format!("location.href === {target} && document.readyState === 'complete'"));
+        page.wait(&format!(
+            "location.href === {target} && document.readyState === 'complete'"
+        ));
     }
 }
 
 #[test]
 fn tabs_leave_the_room_to_what_they_show_and_a_key_leads_back_to_the_verdict() {
     let site = Site::with(RUNS);
-    for tab in ["timeline", "state", "events", "files", "prompt", "manifest", "issues"] {
+    for tab in [
+        "timeline", "state", "events", "files", "prompt", "manifest", "issues",
+    ] {
         let page = site.open(&format!("/runs/q060_handoff?tab={tab}&step=2"));
         page.wait("document.readyState === 'complete'");
         let kept = "[...document.querySelectorAll('nav.tabs a, .acts [data-at-step], dd.verdict a')].every(a => a.search.includes('step=2'))";
         assert_eq!(page.eval(kept), true, "{tab} keeps the step");
-        assert_eq!(page.text("#runhead dd.verdict"), "Answered at step 6", "{tab}");
+        assert_eq!(
+            page.text("#runhead dd.verdict"),
+            "Answered at step 6",
+            "{tab}"
+        );
         let top = page.eval("document.querySelector('#tabs').getBoundingClientRect().bottom");
-        assert!(top.as_f64().is_some_and(|top| top < 300.0), "{tab} begins at {top}");
+        assert!(
+            top.as_f64().is_some_and(|top| top < 300.0),
+            "{tab} begins at {top}"
+        );
         page.press("v");
         page.wait("location.search === '?step=2' && document.querySelector('#verdict')");
     }
@@ -160,7 +180,8 @@ fn back_leads_to_where_one_was() {
     page.wait("location.pathname === '/runs/q060_handoff' && document.querySelector('#step-4 a')");
     let first = steps_shown(&page);
     let at = |step: u32| {
-        let shown = format!("/step {step}\\b/i.test(document.querySelector('#stepview h2').innerText)");
+        let shown =
+            format!("/step {step}\\b/i.test(document.querySelector('#stepview h2').innerText)");
         page.wait(&format!("location.search === '?step={step}' && {shown}"));
     };
     page.click("#step-4 a");
@@ -170,7 +191,9 @@ fn back_leads_to_where_one_was() {
     page.eval("history.back()");
     at(4);
     page.eval("history.back()");
-    page.wait(&format!("document.querySelector('#stepview h2')?.innerText.toLowerCase() === {first:?}"));
+    page.wait(&format!(
+        "document.querySelector('#stepview h2')?.innerText.toLowerCase() === {first:?}"
+    ));
     page.eval("history.back()");
     page.wait("location.search.includes('q=handoff') && document.querySelectorAll('#rows tr').length === 1");
 }

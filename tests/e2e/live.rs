@@ -10,7 +10,11 @@ fn mark(page: &Page) {
 }
 
 fn assert_marked(page: &Page) {
-    assert_eq!(page.eval("window.unreloaded ?? false"), true, "the page was loaded again");
+    assert_eq!(
+        page.eval("window.unreloaded ?? false"),
+        true,
+        "the page was loaded again"
+    );
 }
 
 #[test]
@@ -71,7 +75,9 @@ fn what_the_reader_does_survives_an_update() {
     let (site, mut writer, page) = Site::live(30);
     page.goto(&site.url("/runs/live?step=3"));
     page.wait("document.querySelector('#stepview details')");
-    page.eval("for (const details of document.querySelectorAll('#stepview details')) details.open = true");
+    page.eval(
+        "for (const details of document.querySelectorAll('#stepview details')) details.open = true",
+    );
     page.eval("window.node = document.querySelector('#step-3')");
     page.eval("document.querySelector('#step-3 a').focus({preventScroll: true})");
     page.eval("getSelection().selectAllChildren(document.querySelector('#stepview h2'))");
@@ -79,7 +85,12 @@ fn what_the_reader_does_survives_an_update() {
     let state = "JSON.stringify([getSelection().toString(), scrollY, document.activeElement.closest('li')?.id,
         [...document.querySelectorAll('#stepview details')].map(details => details.open)])";
     let before = page.eval(state);
-    assert!(before.as_str().is_some_and(|state| state.contains("step-3")), "{before}");
+    assert!(
+        before
+            .as_str()
+            .is_some_and(|state| state.contains("step-3")),
+        "{before}"
+    );
     writer.step("thirty-first");
     page.wait("document.querySelector('#step-30')");
     writer.begin_step();
@@ -88,7 +99,11 @@ fn what_the_reader_does_survives_an_update() {
     page.wait("document.querySelector('#stepview h2').innerText.includes('of 31')");
     let expected = before.as_str().unwrap().replace(" of 30 ", " of 31 ");
     assert_eq!(page.eval(state), expected);
-    assert_eq!(page.eval("window.node.isConnected"), true, "the row was replaced");
+    assert_eq!(
+        page.eval("window.node.isConnected"),
+        true,
+        "the row was replaced"
+    );
 }
 
 #[test]
@@ -102,9 +117,14 @@ fn follow_mode_shows_the_newest_step_until_the_reader_stays() {
         writer.step("unseen");
     }
     page.wait("document.querySelector('#pill').innerText.includes('3 new steps')");
-    assert!(page.text("#stepview h2").to_lowercase().contains("step 1"), "the step being read stays");
+    assert!(
+        page.text("#stepview h2").to_lowercase().contains("step 1"),
+        "the step being read stays"
+    );
     page.click("#pill");
-    page.wait("document.activeElement.closest('#step-3') && document.querySelector('#pill').hidden");
+    page.wait(
+        "document.activeElement.closest('#step-3') && document.querySelector('#pill').hidden",
+    );
     writer.step("followed again");
     page.wait("/step 6\\b/i.test(document.querySelector('#stepview h2').innerText)");
 }
@@ -148,17 +168,27 @@ fn a_page_survives_a_restart_of_the_board() {
     writer.finish("final");
     page.wait("/answered/i.test(document.querySelector('#verdict').innerText)");
     let fresh = site.open("/runs/live");
-    let (start, seen) = (std::time::Instant::now(), || (page.eval(PICTURE), fresh.eval(PICTURE)));
+    let (start, seen) = (std::time::Instant::now(), || {
+        (page.eval(PICTURE), fresh.eval(PICTURE))
+    });
     while seen().0 != seen().1 && start.elapsed() < crate::wait::DEADLINE {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!(seen().0, seen().1, "the page that went on | a fresh one");
     assert_eq!(fresh.count("#steps li[id^=step-]"), 3);
-    assert!(seen().1.as_str().is_some_and(|picture| picture.contains("after it came back")), "{}", seen().1);
+    assert!(
+        seen()
+            .1
+            .as_str()
+            .is_some_and(|picture| picture.contains("after it came back")),
+        "{}",
+        seen().1
+    );
 }
 
 /// What a reader sees of a run, without what counts the seconds.
-const PICTURE: &str = "['#runhead', '#verdict-panel', '#tabs', '#steps', '#pending', '#stepview'].map(part => {
+const PICTURE: &str =
+    "['#runhead', '#verdict-panel', '#tabs', '#steps', '#pending', '#stepview'].map(part => {
     const copy = document.querySelector(part).cloneNode(true);
     for (const age of copy.querySelectorAll('[data-age], [data-since], .js')) age.remove();
     return copy.textContent.replace(/\\s+/g, ' ').trim();

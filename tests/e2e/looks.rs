@@ -93,7 +93,9 @@ fn with_sessions() -> Site {
     let site = Site::with_ours(RUNS);
     let sessions = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/claude-code");
     crate::disk::copy(&sessions, &site.path("sessions"));
-    until("the sessions are known", || (site.board.json("/api/runs?q=format:claude")["matched"] == 4).then_some(()));
+    until("the sessions are known", || {
+        (site.board.json("/api/runs?q=format:claude")["matched"] == 4).then_some(())
+    });
     site.board.until_read();
     site
 }
@@ -107,15 +109,23 @@ pub(crate) fn violations(page: &Page) -> Vec<String> {
     let script = "axe.run(document, {resultTypes: ['violations']}).then(result => result.violations.flatMap(
         rule => rule.nodes.map(node => `${rule.id}: ${node.target} ${node.failureSummary} ${node.html.slice(0, 200)}`)))";
     let found = page.eval(script);
-    found.as_array().map(|found| found.iter().map(ToString::to_string).collect()).unwrap_or_default()
+    found
+        .as_array()
+        .map(|found| found.iter().map(ToString::to_string).collect())
+        .unwrap_or_default()
 }
 
 #[test]
 fn axe_itself_finds_what_is_wrong() {
     let page = Page::open();
-    page.goto("data:text/html,<html lang=en><title>one</title><main><h1>one</h1><img src=x></main>");
+    page.goto(
+        "data:text/html,<html lang=en><title>one</title><main><h1>one</h1><img src=x></main>",
+    );
     let found = violations(&page);
-    assert!(found.iter().any(|found| found.contains("image-alt")), "{found:?}");
+    assert!(
+        found.iter().any(|found| found.contains("image-alt")),
+        "{found:?}"
+    );
 }
 
 fn axe_is_content(width: u32, theme: &str) {
@@ -125,9 +135,17 @@ fn axe_is_content(width: u32, theme: &str) {
     let mut wrong = Vec::new();
     for path in PAGES.iter().chain([&ERROR_PAGE]) {
         page.goto(&site.url(path));
-        wrong.extend(violations(&page).into_iter().map(|found| format!("{path}\n    {found}")));
+        wrong.extend(
+            violations(&page)
+                .into_iter()
+                .map(|found| format!("{path}\n    {found}")),
+        );
     }
-    assert!(wrong.is_empty(), "{width} px, {theme}:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{width} px, {theme}:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -164,23 +182,50 @@ fn the_console_is_silent() {
 fn nothing_in_a_hostile_run_runs_or_hides() {
     use crate::hostile::{DIRECTORY, GLOBAL, Manner, write};
     let site = Site::with(&[]);
-    for (number, (run, manner)) in
-        [("q060/q060_handoff", Manner::Beside), ("q060/q060_critic_odd_outputs", Manner::Instead)]
-            .into_iter()
-            .enumerate()
+    for (number, (run, manner)) in [
+        ("q060/q060_handoff", Manner::Beside),
+        ("q060/q060_critic_odd_outputs", Manner::Instead),
+    ]
+    .into_iter()
+    .enumerate()
     {
-        write(&crate::disk::corpus().join(run), &site.path(&format!("{number}{DIRECTORY}")), manner);
+        write(
+            &crate::disk::corpus().join(run),
+            &site.path(&format!("{number}{DIRECTORY}")),
+            manner,
+        );
     }
     let runs = until("both runs are known", || {
-        let runs = site.board.json("/api/runs")["runs"].as_array().cloned().unwrap_or_default();
+        let runs = site.board.json("/api/runs")["runs"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         (runs.len() == 2 && site.board.json("/healthz")["indexing"] == 0).then_some(runs)
     });
-    let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
-    let keys: Vec<String> = runs.iter().map(|run| encoded(run["key"].as_str().unwrap_or_default())).collect();
-    let mut pages: Vec<String> =
-        ["/", "/?q=%3Cscript%3E", "/?group=task", "/scores", "/search?q=pwned"].map(str::to_owned).to_vec();
-    for way in ["/scores?run={0}&run={1}", "/compare?a={0}", "/compare?a={0}&b={1}", "/compare/replay?a={0}&b={1}&at=0"]
-    {
+    let encoded = |text: &str| {
+        text.bytes()
+            .map(|byte| format!("%{byte:02X}"))
+            .collect::<String>()
+    };
+    let keys: Vec<String> = runs
+        .iter()
+        .map(|run| encoded(run["key"].as_str().unwrap_or_default()))
+        .collect();
+    let mut pages: Vec<String> = [
+        "/",
+        "/?q=%3Cscript%3E",
+        "/?group=task",
+        "/scores",
+        "/search?q=pwned",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for way in [
+        "/scores?run={0}&run={1}",
+        "/compare?a={0}",
+        "/compare?a={0}&b={1}",
+        "/compare/replay?a={0}&b={1}&at=0",
+    ] {
         pages.push(way.replace("{0}", &keys[0]).replace("{1}", &keys[1]));
     }
     for key in &keys {
@@ -210,7 +255,10 @@ fn nothing_in_a_hostile_run_runs_or_hides() {
         page.goto(&format!("file://{}", file.display()));
         page.wait("document.readyState === 'complete'");
         assert_eq!(
-            (page.eval(&format!("typeof window.{GLOBAL}")), page.complaints()),
+            (
+                page.eval(&format!("typeof window.{GLOBAL}")),
+                page.complaints()
+            ),
             (json!("undefined"), vec![]),
             "export"
         );
@@ -219,7 +267,11 @@ fn nothing_in_a_hostile_run_runs_or_hides() {
     for path in pages {
         let page = site.open(&path);
         page.wait("document.readyState === 'complete' && !document.querySelector('#poll[hx-get]')");
-        assert_eq!(page.eval(&format!("typeof window.{GLOBAL}")), json!("undefined"), "{path}");
+        assert_eq!(
+            page.eval(&format!("typeof window.{GLOBAL}")),
+            json!("undefined"),
+            "{path}"
+        );
         assert_eq!(page.unseen(), json!([]), "{path}");
         assert_eq!(page.complaints(), Vec::<String>::new(), "{path}");
     }
@@ -243,7 +295,10 @@ fn nothing_scrolls_sideways_on_a_phone() {
         for path in PAGES.iter().chain([&ERROR_PAGE]) {
             page.goto(&site.url(path));
             let needed = page.eval("document.documentElement.scrollWidth");
-            if needed.as_u64().is_none_or(|needed| needed > u64::from(width)) {
+            if needed
+                .as_u64()
+                .is_none_or(|needed| needed > u64::from(width))
+            {
                 // What sticks out and is not inside something that scrolls by itself.
                 let widest = format!(
                     "[...document.querySelectorAll('body *')].filter(e => {{
@@ -252,7 +307,10 @@ fn nothing_scrolls_sideways_on_a_phone() {
                         return e.getBoundingClientRect().right > {width};
                     }}).map(e => e.tagName + '.' + e.className + '#' + e.id).slice(0, 8).join(' ')"
                 );
-                wrong.push(format!("{path} needs {needed} of {width} pixels: {}", page.eval(&widest)));
+                wrong.push(format!(
+                    "{path} needs {needed} of {width} pixels: {}",
+                    page.eval(&widest)
+                ));
             }
         }
     }
@@ -280,7 +338,11 @@ fn everything_is_readable_without_scripts() {
         "location.search.includes('step=2') && /step 2\\b/i.test(document.querySelector('#stepview h2').innerText)",
     );
     page.goto(&site.url("/runs/q060_handoff/steps/2"));
-    assert!(page.text("#stepview h2").to_lowercase().contains("step 2"), "{}", page.text("#stepview h2"));
+    assert!(
+        page.text("#stepview h2").to_lowercase().contains("step 2"),
+        "{}",
+        page.text("#stepview h2")
+    );
 }
 
 #[test]

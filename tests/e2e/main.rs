@@ -3,7 +3,10 @@
 #![cfg(test)] // Always so; clippy lets tests unwrap where it sees this.
 
 #[path = "../support/board.rs"]
-#[expect(dead_code, reason = "shared with the integration tests, which use more of it")]
+#[expect(
+    dead_code,
+    reason = "shared with the integration tests, which use more of it"
+)]
 mod board;
 #[path = "../support/disk.rs"]
 mod disk;
@@ -15,7 +18,10 @@ mod heavy;
 #[expect(dead_code, reason = "only a comparison needs harmless texts")]
 mod hostile;
 #[path = "../support/http.rs"]
-#[expect(dead_code, reason = "shared with the integration tests, which use more of it")]
+#[expect(
+    dead_code,
+    reason = "shared with the integration tests, which use more of it"
+)]
 mod http;
 #[path = "../support/wait.rs"]
 mod wait;

@@ -11,7 +11,8 @@ use crate::cdp::{Browser, Error};
 use crate::wait::until;
 
 /// Started once; it ends with the process.
-static BROWSER: LazyLock<Browser> = LazyLock::new(|| Browser::launch().unwrap_or_else(|error| panic!("{error}")));
+static BROWSER: LazyLock<Browser> =
+    LazyLock::new(|| Browser::launch().unwrap_or_else(|error| panic!("{error}")));
 
 /// The scale a phone has.
 pub(crate) const PHONE: u32 = 390;
@@ -29,24 +30,41 @@ pub(crate) struct Page {
 impl Page {
     /// Opens a tab, 1280 pixels wide and light.
     pub(crate) fn open() -> Self {
-        let name = std::thread::current().name().unwrap_or("page").replace("::", "-");
-        let context = text(&browser("Target.createBrowserContext", &json!({})), "browserContextId");
-        let target = browser("Target.createTarget", &json!({"url": "about:blank", "browserContextId": context}));
+        let name = std::thread::current()
+            .name()
+            .unwrap_or("page")
+            .replace("::", "-");
+        let context = text(
+            &browser("Target.createBrowserContext", &json!({})),
+            "browserContextId",
+        );
+        let target = browser(
+            "Target.createTarget",
+            &json!({"url": "about:blank", "browserContextId": context}),
+        );
         let attach = json!({"targetId": target["targetId"], "flatten": true});
         let session = text(&browser("Target.attachToTarget", &attach), "sessionId");
-        let page = Self { name, context, session };
+        let page = Self {
+            name,
+            context,
+            session,
+        };
         for domain in ["Page", "Runtime", "Log", "Network"] {
             page.call(&format!("{domain}.enable"), &json!({}));
         }
         page.call("Page.setLifecycleEventsEnabled", &json!({"enabled": true}));
-        page.call("Emulation.setFocusEmulationEnabled", &json!({"enabled": true}));
+        page.call(
+            "Emulation.setFocusEmulationEnabled",
+            &json!({"enabled": true}),
+        );
         page.look(LAPTOP, "light");
         page
     }
 
     /// Sets the width of the window and the theme of the system.
     pub(crate) fn look(&self, width: u32, theme: &str) {
-        let metrics = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 720});
+        let metrics =
+            json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 720});
         self.call("Emulation.setDeviceMetricsOverride", &metrics);
         let features = json!([{"name": "prefers-color-scheme", "value": theme},
             {"name": "prefers-reduced-motion", "value": "reduce"}]);
@@ -61,7 +79,10 @@ impl Page {
 
     /// Turns scripts of the page off.
     pub(crate) fn without_scripts(&self) {
-        self.call("Emulation.setScriptExecutionDisabled", &json!({"value": true}));
+        self.call(
+            "Emulation.setScriptExecutionDisabled",
+            &json!({"value": true}),
+        );
     }
 
     /// Goes to `url` and waits until it is loaded.
@@ -74,30 +95,51 @@ impl Page {
                 && event["params"]["name"] == "load"
                 && event["params"]["loaderId"] == answer["loaderId"]
         };
-        until(&format!("{url} is loaded"), || BROWSER.events(&self.session).iter().any(is_load).then_some(()));
+        until(&format!("{url} is loaded"), || {
+            BROWSER
+                .events(&self.session)
+                .iter()
+                .any(is_load)
+                .then_some(())
+        });
     }
 
     /// The value of a script; a promise is awaited.
     pub(crate) fn eval(&self, script: &str) -> Value {
-        self.try_eval(script).unwrap_or_else(|error| panic!("{error}\nin {script}"))
+        self.try_eval(script)
+            .unwrap_or_else(|error| panic!("{error}\nin {script}"))
     }
 
     /// Waits until `script` is true in the page.
     pub(crate) fn wait(&self, script: &str) {
         // While a page is being replaced there is nothing to ask; that is a "not yet" like any other.
-        let holds = || self.try_eval(&format!("Boolean({script})")).is_ok_and(|value| value == true);
+        let holds = || {
+            self.try_eval(&format!("Boolean({script})"))
+                .is_ok_and(|value| value == true)
+        };
         until(script, || holds().then_some(()));
     }
 
     /// The text a person sees in the first element that matches.
     pub(crate) fn text(&self, selector: &str) -> String {
-        let found = self.eval(&format!("document.querySelector({})?.innerText ?? null", json!(selector)));
-        found.as_str().unwrap_or_else(|| panic!("nothing matches {selector}")).to_owned()
+        let found = self.eval(&format!(
+            "document.querySelector({})?.innerText ?? null",
+            json!(selector)
+        ));
+        found
+            .as_str()
+            .unwrap_or_else(|| panic!("nothing matches {selector}"))
+            .to_owned()
     }
 
     /// How many elements match.
     pub(crate) fn count(&self, selector: &str) -> u64 {
-        self.eval(&format!("document.querySelectorAll({}).length", json!(selector))).as_u64().unwrap_or(0)
+        self.eval(&format!(
+            "document.querySelectorAll({}).length",
+            json!(selector)
+        ))
+        .as_u64()
+        .unwrap_or(0)
     }
 
     /// Clicks the middle of the first element that matches, with a real mouse event.
@@ -111,7 +153,8 @@ impl Page {
             self.try_eval(&middle).ok().filter(|value| value.is_array())
         });
         for kind in ["mousePressed", "mouseReleased"] {
-            let event = json!({"type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1});
+            let event =
+                json!({"type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1});
             self.call("Input.dispatchMouseEvent", &event);
         }
     }
@@ -123,14 +166,24 @@ impl Page {
               return [r.x + r.width / 2, r.y + r.height / 2] }})(document.querySelector({}))",
             json!(selector)
         );
-        let at = until(&format!("{selector} is there"), || self.try_eval(&middle).ok().filter(Value::is_array));
-        self.call("Input.dispatchMouseEvent", &json!({"type": "mouseMoved", "x": at[0], "y": at[1]}));
+        let at = until(&format!("{selector} is there"), || {
+            self.try_eval(&middle).ok().filter(Value::is_array)
+        });
+        self.call(
+            "Input.dispatchMouseEvent",
+            &json!({"type": "mouseMoved", "x": at[0], "y": at[1]}),
+        );
     }
 
     /// Drags from one place of the window to another, by way of the middle.
     pub(crate) fn drag(&self, from: (f64, f64), to: (f64, f64)) {
         let middle = ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0);
-        let steps = [("mousePressed", from), ("mouseMoved", middle), ("mouseMoved", to), ("mouseReleased", to)];
+        let steps = [
+            ("mousePressed", from),
+            ("mouseMoved", middle),
+            ("mouseMoved", to),
+            ("mouseReleased", to),
+        ];
         for (kind, (x, y)) in steps {
             let event = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
             self.call("Input.dispatchMouseEvent", &event);
@@ -148,12 +201,25 @@ impl Page {
             "Home" => (36, ""),
             "ArrowLeft" => (37, ""),
             "ArrowRight" => (39, ""),
-            letter => (letter.chars().next().map_or(0, |c| u32::from(c.to_ascii_uppercase())), letter),
+            letter => (
+                letter
+                    .chars()
+                    .next()
+                    .map_or(0, |c| u32::from(c.to_ascii_uppercase())),
+                letter,
+            ),
         };
-        let kind = if text.is_empty() { "rawKeyDown" } else { "keyDown" };
+        let kind = if text.is_empty() {
+            "rawKeyDown"
+        } else {
+            "keyDown"
+        };
         let down = json!({"type": kind, "key": key, "text": text, "windowsVirtualKeyCode": code});
         self.call("Input.dispatchKeyEvent", &down);
-        self.call("Input.dispatchKeyEvent", &json!({"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}));
+        self.call(
+            "Input.dispatchKeyEvent",
+            &json!({"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}),
+        );
     }
 
     /// Types `text` into whatever has the focus.
@@ -179,7 +245,10 @@ impl Page {
 
     /// The path and query the tab is at.
     pub(crate) fn location(&self) -> String {
-        self.eval("location.pathname + location.search").as_str().unwrap_or_default().to_owned()
+        self.eval("location.pathname + location.search")
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// Every error, warning and violation the page reported so far.
@@ -188,12 +257,16 @@ impl Page {
         let complaint = |event: &Value| match event["method"].as_str()? {
             "Runtime.consoleAPICalled" => {
                 let kind = event["params"]["type"].as_str()?;
-                ["error", "warning", "assert"].contains(&kind).then(|| event["params"]["args"].to_string())
+                ["error", "warning", "assert"]
+                    .contains(&kind)
+                    .then(|| event["params"]["args"].to_string())
             }
             "Runtime.exceptionThrown" => Some(event["params"]["exceptionDetails"].to_string()),
             "Log.entryAdded" => {
                 let entry = &event["params"]["entry"];
-                ["error", "warning"].contains(&entry["level"].as_str()?).then(|| entry.to_string())
+                ["error", "warning"]
+                    .contains(&entry["level"].as_str()?)
+                    .then(|| entry.to_string())
             }
             _ => None,
         };
@@ -203,17 +276,27 @@ impl Page {
     /// The requests of the page so far, and the bytes that came back for them.
     pub(crate) fn requests(&self) -> (u64, u64) {
         let events = BROWSER.events(&self.session);
-        let of = |method: &'static str| events.iter().filter(move |event| event["method"] == method);
+        let of =
+            |method: &'static str| events.iter().filter(move |event| event["method"] == method);
         // An address that holds its own content is no request.
-        let is_request =
-            |event: &&Value| event["params"]["request"]["url"].as_str().is_some_and(|url| url.starts_with("http"));
-        let bytes = of("Network.loadingFinished").filter_map(|event| event["params"]["encodedDataLength"].as_f64());
-        (of("Network.requestWillBeSent").filter(is_request).count() as u64, bytes.sum::<f64>() as u64)
+        let is_request = |event: &&Value| {
+            event["params"]["request"]["url"]
+                .as_str()
+                .is_some_and(|url| url.starts_with("http"))
+        };
+        let bytes = of("Network.loadingFinished")
+            .filter_map(|event| event["params"]["encodedDataLength"].as_f64());
+        (
+            of("Network.requestWillBeSent").filter(is_request).count() as u64,
+            bytes.sum::<f64>() as u64,
+        )
     }
 
     /// Calls a method of the browser's protocol in this tab.
     pub(crate) fn call(&self, method: &str, params: &Value) -> Value {
-        BROWSER.call(Some(&self.session), method, params).unwrap_or_else(|error| panic!("{error}"))
+        BROWSER
+            .call(Some(&self.session), method, params)
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn try_eval(&self, script: &str) -> Result<Value, Error> {
@@ -229,9 +312,11 @@ impl Page {
     fn keep_picture(&self) -> Result<PathBuf, Error> {
         let shot = json!({"format": "png", "captureBeyondViewport": true});
         let shot = BROWSER.call(Some(&self.session), "Page.captureScreenshot", &shot)?;
-        let bytes = base64::engine::general_purpose::STANDARD.decode(shot["data"].as_str().unwrap_or_default());
+        let bytes = base64::engine::general_purpose::STANDARD
+            .decode(shot["data"].as_str().unwrap_or_default());
         let path = scratch().join(format!("{}.png", self.name));
-        let kept = fs::create_dir_all(scratch()).and_then(|()| fs::write(&path, bytes.unwrap_or_default()));
+        let kept = fs::create_dir_all(scratch())
+            .and_then(|()| fs::write(&path, bytes.unwrap_or_default()));
         kept.map_err(|error| Error::Start(error.to_string()))?;
         Ok(path)
     }
@@ -241,12 +326,20 @@ impl Drop for Page {
     fn drop(&mut self) {
         if std::thread::panicking() {
             match self.keep_picture() {
-                Ok(path) => eprintln!("--- the page at the time: {}\n{:#?}", path.display(), self.complaints()),
+                Ok(path) => eprintln!(
+                    "--- the page at the time: {}\n{:#?}",
+                    path.display(),
+                    self.complaints()
+                ),
                 Err(error) => eprintln!("--- no picture of the page: {error}"),
             }
         }
         // Fails only when the browser is gone already.
-        let _ = BROWSER.call(None, "Target.disposeBrowserContext", &json!({"browserContextId": self.context}));
+        let _ = BROWSER.call(
+            None,
+            "Target.disposeBrowserContext",
+            &json!({"browserContextId": self.context}),
+        );
     }
 }
 
@@ -256,9 +349,14 @@ fn scratch() -> &'static Path {
 }
 
 fn browser(method: &str, params: &Value) -> Value {
-    BROWSER.call(None, method, params).unwrap_or_else(|error| panic!("{error}"))
+    BROWSER
+        .call(None, method, params)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn text(value: &Value, key: &str) -> String {
-    value[key].as_str().unwrap_or_else(|| panic!("no {key} in {value}")).to_owned()
+    value[key]
+        .as_str()
+        .unwrap_or_else(|| panic!("no {key} in {value}"))
+        .to_owned()
 }

@@ -9,8 +9,7 @@ use crate::site::Site;
 use crate::wait::until;
 
 /// What would set `window.pwned`, wherever a browser runs it.
-const EVIL: &str =
-    "<img src=x onerror=window.pwned=1><script>window.pwned=1</script></pre></code></span>\u{202e}\u{200b}";
+const EVIL: &str = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script></pre></code></span>\u{202e}\u{200b}";
 
 /// A board over one run with two steps, `reads`, in which everything that is set says [`EVIL`].
 fn site() -> Site {
@@ -21,8 +20,7 @@ fn site() -> Site {
         "# Head {EVIL}\n\n```python\ndef f(x='{EVIL}'): # {EVIL}\n    return 1\n```\n\n```{EVIL}\n{EVIL}\n```\n"
     );
     let png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
-    let svg =
-        "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIG9ubG9hZD0id2luZG93LnB3bmVkPTEiPjwvc3ZnPiAgICAgICAgICAg";
+    let svg = "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIG9ubG9hZD0id2luZG93LnB3bmVkPTEiPjwvc3ZnPiAgICAgICAgICAg";
     let picture = |kind: &str, data: &str| json!({"type": "image_url", "image_url": {"url": format!("data:{kind};base64,{data}")}});
     let step = |n: usize| {
         json!({
@@ -41,25 +39,42 @@ fn site() -> Site {
     let asked = json!({"role": "user", "content": [{"type": "text", "text": code}, picture("image/png", png)]});
     let more = json!({"role": "tool", "content": EVIL});
     let events = [
-        event(0, json!({"stage": "model_input", "messages": [system, asked]})),
+        event(
+            0,
+            json!({"stage": "model_input", "messages": [system, asked]}),
+        ),
         event(0, json!({"stage": "model_output", "raw_output": code})),
-        event(1, json!({"stage": "model_input", "messages": [system, asked, more]})),
+        event(
+            1,
+            json!({"stage": "model_input", "messages": [system, asked, more]}),
+        ),
     ];
-    let lines = |all: &[Value]| all.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let lines = |all: &[Value]| {
+        all.iter()
+            .map(|line| format!("{line}\n"))
+            .collect::<String>()
+    };
     fs::write(run.join("steps.jsonl"), lines(&[step(0), step(1)])).expect("steps can be written");
     fs::write(run.join("events.jsonl"), lines(&events)).expect("events can be written");
     let tools = json!([{"name": EVIL, "description": EVIL, "parameters": {EVIL: EVIL}}]);
     let manifest = json!({"run_id": "reads", "schema_version": "v1", "status": "completed", "tool_manifest": tools});
     fs::write(run.join("manifest.json"), manifest.to_string()).expect("a manifest can be written");
-    until("the run is read", || (site.board.get("/api/runs/reads").status == 200).then_some(()));
-    until("its steps are", || (site.board.json("/api/runs/reads")["steps"] == 2).then_some(()));
+    until("the run is read", || {
+        (site.board.get("/api/runs/reads").status == 200).then_some(())
+    });
+    until("its steps are", || {
+        (site.board.json("/api/runs/reads")["steps"] == 2).then_some(())
+    });
     site
 }
 
 #[test]
 fn nothing_that_is_set_acts() {
     let site = site();
-    let file: String = format!("a{EVIL}.py").bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let file: String = format!("a{EVIL}.py")
+        .bytes()
+        .map(|byte| format!("%{byte:02X}"))
+        .collect();
     let page = Page::open();
     for (path, shows) in [
         ("?step=0".to_owned(), ".md pre .c-k"),
@@ -76,9 +91,18 @@ fn nothing_that_is_set_acts() {
         page.goto(&site.url(&format!("/runs/reads{path}")));
         page.wait("document.readyState === 'complete'");
         assert!(page.count(shows) > 0, "{path} shows {shows}");
-        assert_eq!(page.eval("typeof window.pwned"), json!("undefined"), "{path}");
+        assert_eq!(
+            page.eval("typeof window.pwned"),
+            json!("undefined"),
+            "{path}"
+        );
         assert_eq!(page.eval("[...document.images].filter(image => !image.src.startsWith(location.origin)).length"), 0);
-        assert_eq!(page.eval("document.querySelectorAll('main script, main iframe, main svg[onload]').length"), 0);
+        assert_eq!(
+            page.eval(
+                "document.querySelectorAll('main script, main iframe, main svg[onload]').length"
+            ),
+            0
+        );
         assert_eq!(page.unseen(), json!([]), "{path}");
         assert_eq!(page.complaints(), Vec::<String>::new(), "{path}");
     }
@@ -91,9 +115,15 @@ fn a_picture_in_a_value_is_shown_and_nothing_else_is() {
     page.wait("[...document.querySelectorAll('.pairs .attached img')].some(image => (image.loading = 'eager', image.naturalWidth === 1))");
     assert_eq!(page.count(".pairs .attached img"), 1);
     let text = page.text(".pairs");
-    assert!(text.contains("image/svg+xml") && text.contains("text/html"), "{text}");
+    assert!(
+        text.contains("image/svg+xml") && text.contains("text/html"),
+        "{text}"
+    );
     for n in 0..2 {
-        let at = format!("/runs/reads/steps/0/value?at=%2Faction_results%2F1%2Foutput%2F{}&as=picture", n + 1);
+        let at = format!(
+            "/runs/reads/steps/0/value?at=%2Faction_results%2F1%2Foutput%2F{}&as=picture",
+            n + 1
+        );
         assert_eq!(site.board.get(&at).status, 404, "{at}");
     }
 }
@@ -127,6 +157,9 @@ fn a_value_is_copied_exactly_and_whole() {
     page.wait(&format!("window.copied === {}", json!(EVIL)));
     page.eval("document.querySelector('details[data-value] > summary').focus()");
     page.click("details[data-value] + .copy");
-    page.wait(&format!("window.copied && JSON.parse(window.copied)[0].parameters[{0}] === {0}", json!(EVIL)));
+    page.wait(&format!(
+        "window.copied && JSON.parse(window.copied)[0].parameters[{0}] === {0}",
+        json!(EVIL)
+    ));
     assert_eq!(page.complaints(), Vec::<String>::new());
 }

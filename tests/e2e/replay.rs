@@ -10,7 +10,9 @@ const RUNS: &[&str] = &["q060/q060_handoff", "q060/q060_recovered_errors"];
 /// Opens a replay and waits until its keys work.
 fn goto(site: &Site, page: &Page, path: &str) {
     page.goto(&site.url(path));
-    page.wait("document.readyState === 'complete' && window.htmx && document.querySelector('#pos')");
+    page.wait(
+        "document.readyState === 'complete' && window.htmx && document.querySelector('#pos')",
+    );
     // A load would lose this mark.
     page.eval("void (window.here = true)");
 }
@@ -23,8 +25,12 @@ fn open(path: &str) -> (Site, Page) {
 
 /// Waits until the page is at a step and an event, as its address says.
 fn at(page: &Page, step: &str, event: u32) {
-    page.wait(&format!("location.search.startsWith('?step={step}&event={event}')"));
-    page.wait("document.querySelector('#replay').dataset.url === location.pathname + location.search");
+    page.wait(&format!(
+        "location.search.startsWith('?step={step}&event={event}')"
+    ));
+    page.wait(
+        "document.querySelector('#replay').dataset.url === location.pathname + location.search",
+    );
 }
 
 /// Waits until the page is at a position over the whole run.
@@ -34,7 +40,8 @@ fn position(page: &Page, at: &str) {
 
 /// All that a reader can tell of a place: words, marks, what is chosen.
 fn picture(page: &Page) -> String {
-    let script = "document.querySelector('#replay').outerHTML.replace(/ data-htmx-powered=\"[^\"]*\"/g, '')
+    let script =
+        "document.querySelector('#replay').outerHTML.replace(/ data-htmx-powered=\"[^\"]*\"/g, '')
         + document.querySelector('#pos').value + document.title";
     page.eval(script).as_str().unwrap_or_default().to_owned()
 }
@@ -50,9 +57,15 @@ fn burst(page: &Page, key: char, count: usize) {
 #[test]
 fn every_key_does_what_it_says() {
     let (_site, page) = open("/runs/q060_handoff/replay?step=1&event=1&break=tool:run_python");
-    for (key, step, event) in
-        [("n", "1", 2), ("p", "1", 1), ("p", "0", 10), ("j", "1", 1), ("j", "2", 1), ("k", "1", 1), ("b", "3", 6)]
-    {
+    for (key, step, event) in [
+        ("n", "1", 2),
+        ("p", "1", 1),
+        ("p", "0", 10),
+        ("j", "1", 1),
+        ("j", "2", 1),
+        ("k", "1", 1),
+        ("b", "3", 6),
+    ] {
         page.press(key);
         at(&page, step, event);
     }
@@ -83,11 +96,16 @@ fn the_next_mark_and_the_changes_of_a_key_are_a_key_away() {
     let moved = |key: &str, from: &str| {
         page.press(key);
         page.wait(&format!("location.pathname + location.search !== '{from}'"));
-        page.wait("document.querySelector('#replay').dataset.url === location.pathname + location.search");
+        page.wait(
+            "document.querySelector('#replay').dataset.url === location.pathname + location.search",
+        );
         page.location()
     };
     let next = moved("]", &page.location());
-    assert!(page.text(".pane:first-child header").contains("after step"), "the change has been made there");
+    assert!(
+        page.text(".pane:first-child header").contains("after step"),
+        "the change has been made there"
+    );
     moved("]", &next);
     let after = page.location();
     assert_eq!(moved("[", &after), next, "and back");
@@ -100,16 +118,25 @@ fn a_thousand_on_and_a_thousand_back_is_the_same_picture() {
     let mut writer = Writer::start(&site.path("run"));
     (0..140).for_each(|n| writer.step(&format!("result {n}")));
     writer.finish("final");
-    until("all of it is known", || (site.board.json("/api/runs")["runs"][0]["liveness"] == "finished").then_some(()));
+    until("all of it is known", || {
+        (site.board.json("/api/runs")["runs"][0]["liveness"] == "finished").then_some(())
+    });
     let page = Page::open();
-    goto(&site, &page, "/runs/run/replay?step=2&event=3&key=count&break=err:true");
+    goto(
+        &site,
+        &page,
+        "/runs/run/replay?step=2&event=3&key=count&break=err:true",
+    );
     // A swap leaves the page as a load makes it, but for what htmx notes on its elements.
     page.press("n");
     at(&page, "2", 4);
     page.press("p");
     at(&page, "2", 3);
     let before = picture(&page);
-    let start = page.eval("Number(document.querySelector('#replay').dataset.at)").as_u64().unwrap();
+    let start = page
+        .eval("Number(document.querySelector('#replay').dataset.at)")
+        .as_u64()
+        .unwrap();
     burst(&page, 'n', 1000);
     position(&page, &(start + 1000).to_string());
     burst(&page, 'p', 1000);
@@ -139,7 +166,10 @@ fn playing_stops_at_a_breakpoint_and_says_so_and_then_goes_on_to_the_end() {
     page.wait("document.querySelector('[data-play]').ariaPressed === 'true'");
     at(&page, "3", 6);
     page.wait("document.querySelector('[data-play]').ariaPressed === 'false'");
-    assert_eq!(page.text(".pane.mid .end[role=status]"), "at breakpoint tool:run_python");
+    assert_eq!(
+        page.text(".pane.mid .end[role=status]"),
+        "at breakpoint tool:run_python"
+    );
     page.press(" ");
     position(&page, "box.last");
     page.wait("document.querySelector('[data-play]').ariaPressed === 'false'");
@@ -156,9 +186,15 @@ fn playing_pauses_and_the_clocks_are_kept_in_the_address() {
     let paused = page.location();
     page.click(".transport .seg a[href*='clock=time']");
     page.wait("location.search.includes('clock=time')");
-    assert_eq!(page.location(), format!("{paused}&clock=time"), "it stays where it was paused");
+    assert_eq!(
+        page.location(),
+        format!("{paused}&clock=time"),
+        "it stays where it was paused"
+    );
     page.eval("location.reload()");
-    page.wait("document.readyState === 'complete' && !window.here && document.querySelector('#pos')");
+    page.wait(
+        "document.readyState === 'complete' && !window.here && document.querySelector('#pos')",
+    );
     assert_eq!(page.location(), format!("{paused}&clock=time"));
     assert_eq!(page.text(".transport .seg [aria-current='true']"), "0.5×");
 }
@@ -205,7 +241,12 @@ fn breakpoints_are_chosen_on_the_page() {
     page.press("Enter");
     page.wait("document.querySelector('.opts header .end').innerText === '2 on'");
     // The field is empty and the keys are the replay's again.
-    assert_eq!(page.eval("[document.activeElement.tagName, document.querySelector('#newstop').value].join()"), "BODY,");
+    assert_eq!(
+        page.eval(
+            "[document.activeElement.tagName, document.querySelector('#newstop').value].join()"
+        ),
+        "BODY,"
+    );
     let chosen = "[...document.querySelectorAll('#stops :checked')].map(stop => stop.value).length";
     assert_eq!(page.eval(chosen), 2);
     assert_eq!(page.eval("window.here"), true, "nothing was loaded anew");
@@ -222,10 +263,18 @@ fn a_live_run_is_followed_from_its_end_and_from_nowhere_else() {
     at(&page, "2", 8);
     page.press("k");
     at(&page, "1", 1);
-    let last = page.eval("document.querySelector('#pos').max").as_str().unwrap().to_owned();
+    let last = page
+        .eval("document.querySelector('#pos').max")
+        .as_str()
+        .unwrap()
+        .to_owned();
     writer.step("unseen");
     page.wait(&format!("document.querySelector('#pos').max !== '{last}'"));
-    assert!(page.location().contains("step=1&event=1"), "{}", page.location());
+    assert!(
+        page.location().contains("step=1&event=1"),
+        "{}",
+        page.location()
+    );
     // Playing waits at the end for what comes.
     page.press("G");
     position(&page, "box.last");
@@ -261,10 +310,16 @@ fn without_scripts_links_walk_and_the_form_sets_breakpoints() {
     page.goto(&site.url("/runs/q060_handoff/replay?step=0"));
     page.click(".transport [data-key=j]");
     page.wait("location.search === '?step=1&event=1' && document.readyState === 'complete'");
-    assert_eq!(page.eval("document.querySelector('.mid h2').innerText"), "Step 1");
+    assert_eq!(
+        page.eval("document.querySelector('.mid h2').innerText"),
+        "Step 1"
+    );
     page.click(".transport [data-key=n]");
     page.wait("location.search === '?step=1&event=2' && document.readyState === 'complete'");
-    assert_eq!(page.eval("getComputedStyle(document.querySelector('[data-play]')).display"), "none");
+    assert_eq!(
+        page.eval("getComputedStyle(document.querySelector('[data-play]')).display"),
+        "none"
+    );
     page.click("#stops button");
     page.wait("document.querySelector('.pos')?.innerText === '1 · event 2 / 5'");
 }

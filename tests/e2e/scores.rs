@@ -18,7 +18,9 @@ fn the_pointer_and_the_arrows_name_the_score_and_enter_opens_its_step() {
     let (_site, page) = open(CHART);
     let readout = "document.querySelector('#lane-0 [data-readout]').textContent";
     page.hover("#lane-0 svg a:nth-of-type(2) circle");
-    page.wait(&format!("{readout} === document.querySelector('#lane-0 svg a:nth-of-type(2) title').textContent"));
+    page.wait(&format!(
+        "{readout} === document.querySelector('#lane-0 svg a:nth-of-type(2) title').textContent"
+    ));
     assert_eq!(page.count("#lane-0 svg a[data-at]"), 1);
     page.hover("h1");
     page.wait(&format!("{readout} === ''"));
@@ -33,13 +35,24 @@ fn the_pointer_and_the_arrows_name_the_score_and_enter_opens_its_step() {
     page.wait("document.activeElement === [...document.querySelectorAll('#lane-0 svg a')].at(-1)");
     let said = page.eval(readout);
     let label = said.as_str().unwrap_or_default();
-    assert!(label.starts_with("step ") && label.contains(" · GroundingCritic "), "{label}");
+    assert!(
+        label.starts_with("step ") && label.contains(" · GroundingCritic "),
+        "{label}"
+    );
     let target = page.eval("document.activeElement.href.baseVal");
     page.press("Enter");
-    page.wait(&format!("location.pathname + location.search === {target} && document.querySelector('#stepview h2')"));
-    let step = label.trim_start_matches("step ").split(' ').next().unwrap_or_default();
+    page.wait(&format!(
+        "location.pathname + location.search === {target} && document.querySelector('#stepview h2')"
+    ));
+    let step = label
+        .trim_start_matches("step ")
+        .split(' ')
+        .next()
+        .unwrap_or_default();
     assert!(
-        page.text("#stepview h2").to_lowercase().contains(&format!("step {step}")),
+        page.text("#stepview h2")
+            .to_lowercase()
+            .contains(&format!("step {step}")),
         "{}",
         page.text("#stepview h2")
     );
@@ -64,7 +77,9 @@ fn a_threshold_becomes_a_stop_rule() {
     page.eval("document.querySelector('[name=threshold]').focus()");
     page.insert("0.75");
     page.press("Enter");
-    page.wait("location.search.includes('threshold=0.75') && document.querySelector('#lane-0 .below')");
+    page.wait(
+        "location.search.includes('threshold=0.75') && document.querySelector('#lane-0 .below')",
+    );
     page.click("#chartform .end a");
     page.wait(
         "location.pathname.endsWith('/whatif') && location.search === '?rule=critic_below%3DGroundingCritic%3A0.75'",
@@ -76,7 +91,8 @@ fn a_threshold_becomes_a_stop_rule() {
 fn dragging_shows_a_part_and_moves_a_threshold_and_opens_no_step() {
     let (_site, page) = open(CHART);
     let edge = |share: f64| {
-        let place = "(s => { const r = document.querySelector('#lane-0 svg.chart').getBoundingClientRect();
+        let place =
+            "(s => { const r = document.querySelector('#lane-0 svg.chart').getBoundingClientRect();
             return [r.left + s * r.width, r.top + 50] })";
         let at = page.eval(&format!("{place}({share})"));
         (at[0].as_f64().unwrap(), at[1].as_f64().unwrap())
@@ -89,7 +105,9 @@ fn dragging_shows_a_part_and_moves_a_threshold_and_opens_no_step() {
     );
     let (x, y) = (hand[0].as_f64().unwrap(), hand[1].as_f64().unwrap());
     page.drag((x, y), (x, y - 40.0));
-    page.wait("location.search.includes('threshold=0.5') && document.querySelector('#lane-0 .below')");
+    page.wait(
+        "location.search.includes('threshold=0.5') && document.querySelector('#lane-0 .below')",
+    );
     page.eval("document.querySelector('#lane-0 .hand').focus()");
     page.press("ArrowUp");
     page.wait("document.querySelector('[name=threshold]').value === '0.51'");
@@ -106,7 +124,11 @@ fn a_new_score_appears_and_the_focus_stays() {
     writer.step("another");
     page.wait("document.querySelectorAll('#lane-0 svg a').length === 4");
     page.wait("document.querySelector('#numbers thead th:last-child').innerText === '3'");
-    assert_eq!(page.eval("window.unreloaded ?? false"), true, "the page was loaded again");
+    assert_eq!(
+        page.eval("window.unreloaded ?? false"),
+        true,
+        "the page was loaded again"
+    );
     assert_eq!(page.eval("document.activeElement.id"), "p0-1");
     let said = page.eval("document.querySelector('#lane-0 [data-readout]').textContent");
     assert_eq!(said, "step 1 · ProgressCritic 0.75");
@@ -140,7 +162,10 @@ fn without_scripts_every_point_is_still_a_link_with_its_numbers() {
     let page = Page::open();
     page.without_scripts();
     page.goto(&site.url(CHART));
-    assert_eq!(page.count("#lane-0 svg a title"), page.count("#lane-0 svg a"));
+    assert_eq!(
+        page.count("#lane-0 svg a title"),
+        page.count("#lane-0 svg a")
+    );
     assert_eq!(page.count("#lane-0 [data-readout]"), 1);
     page.click("#lane-0 svg a circle");
     page.wait("location.search === '?step=0'");

@@ -46,8 +46,12 @@ impl Site {
         for n in 0..steps {
             writer.step(&format!("result {n}"));
         }
-        until("the run is known", || (site.board.get("/api/runs/live").status == 200).then_some(()));
-        until("its steps are", || (site.board.json("/api/runs/live")["steps"] == steps).then_some(()));
+        until("the run is known", || {
+            (site.board.get("/api/runs/live").status == 200).then_some(())
+        });
+        until("its steps are", || {
+            (site.board.json("/api/runs/live")["steps"] == steps).then_some(())
+        });
         let page = site.open("/runs/live");
         if let Some(last) = steps.checked_sub(1) {
             page.wait(&format!("document.querySelector('#step-{last}')"));

@@ -11,14 +11,20 @@ fn long(steps: usize) -> Site {
     let mut writer = Writer::start(&site.path("long"));
     (0..steps).for_each(|n| writer.step(&format!("result {n}")));
     writer.finish("final");
-    until("the run is read", || (site.board.get("/api/runs/long").status == 200).then_some(()));
-    until("its steps are", || (site.board.json("/api/runs/long")["steps"] == steps).then_some(()));
+    until("the run is read", || {
+        (site.board.get("/api/runs/long").status == 200).then_some(())
+    });
+    until("its steps are", || {
+        (site.board.json("/api/runs/long")["steps"] == steps).then_some(())
+    });
     site
 }
 
 /// Waits until the step view shows `step`, and its row is marked and in sight.
 fn wait_for(page: &Page, step: usize) {
-    page.wait(&format!("document.querySelector('#stepview').dataset.n === '{step}'"));
+    page.wait(&format!(
+        "document.querySelector('#stepview').dataset.n === '{step}'"
+    ));
     page.wait(&format!(
         "(row => {{ const list = document.querySelector('#steps').getBoundingClientRect(), at = row?.getBoundingClientRect();
           return row?.ariaCurrent === 'true' && at.top >= list.top && at.bottom <= list.bottom + 1 }})
@@ -29,7 +35,9 @@ fn wait_for(page: &Page, step: usize) {
 
 /// Scrolls the list so that the line `n` is the first in sight, as a drag of its scroll bar would.
 fn scroll_to(page: &Page, n: usize) {
-    page.eval(&format!("document.querySelector('#steps').scrollTop = 28 * {n}"));
+    page.eval(&format!(
+        "document.querySelector('#steps').scrollTop = 28 * {n}"
+    ));
 }
 
 #[test]
@@ -43,8 +51,15 @@ fn a_page_of_a_thousand_steps_is_small() {
     assert!(html <= 100_000, "{html} bytes of HTML");
     // The document, its sheet, two scripts; the stream of a finished run may follow.
     let (requests, _) = page.requests();
-    assert!(requests <= 6, "{}", page.eval("performance.getEntriesByType('resource').map(entry => entry.name)"));
-    let (height, end) = (page.eval("document.querySelector('#steprows').scrollHeight"), 28 * 1_000);
+    assert!(
+        requests <= 6,
+        "{}",
+        page.eval("performance.getEntriesByType('resource').map(entry => entry.name)")
+    );
+    let (height, end) = (
+        page.eval("document.querySelector('#steprows').scrollHeight"),
+        28 * 1_000,
+    );
     assert_eq!(height, end, "the scroll bar is that of all steps");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
@@ -55,7 +70,10 @@ fn the_scroll_bar_reaches_every_step() {
     let page = site.open("/runs/long");
     for n in [0, 500, 470, 440, 900, 985] {
         scroll_to(&page, n);
-        page.wait(&format!("document.querySelector('#step-{n}') && document.querySelector('#step-{}')", n + 14));
+        page.wait(&format!(
+            "document.querySelector('#step-{n}') && document.querySelector('#step-{}')",
+            n + 14
+        ));
         let top = page.eval(&format!(
             "Math.round(document.querySelector('#step-{n}').getBoundingClientRect().top
                 - document.querySelector('.stepcols').getBoundingClientRect().bottom)"
@@ -74,7 +92,11 @@ fn the_scroll_bar_reaches_every_step() {
     );
     page.click("#step-990 a");
     wait_for(&page, 990);
-    assert!(page.location().ends_with("?step=990"), "{}", page.location());
+    assert!(
+        page.location().ends_with("?step=990"),
+        "{}",
+        page.location()
+    );
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
@@ -112,13 +134,21 @@ fn a_mark_far_away_is_a_key_away() {
     let failed = serde_json::json!({"step_id": 200, "actions": [{"name": "count_lines", "args": {}}],
         "action_results": [{"status": "error", "error": "no such file"}]});
     crate::writer::append(&writer.dir.join("steps.jsonl"), &failed.to_string());
-    until("the run is read", || (site.board.get("/api/runs/long").status == 200).then_some(()));
-    until("its steps are", || (site.board.json("/api/runs/long")["steps"] == 201).then_some(()));
+    until("the run is read", || {
+        (site.board.get("/api/runs/long").status == 200).then_some(())
+    });
+    until("its steps are", || {
+        (site.board.json("/api/runs/long")["steps"] == 201).then_some(())
+    });
     let page = site.open("/runs/long?step=3");
     wait_for(&page, 3);
     page.press("e");
     wait_for(&page, 200);
-    assert!(page.location().ends_with("?step=200"), "{}", page.location());
+    assert!(
+        page.location().ends_with("?step=200"),
+        "{}",
+        page.location()
+    );
 }
 
 #[test]
@@ -144,7 +174,11 @@ fn without_scripts_links_lead_to_the_other_rows() {
     page.without_scripts();
     page.goto(&site.url("/runs/long"));
     assert_eq!(page.count("#steprows li"), 60);
-    assert_eq!(page.eval("document.querySelector('#steps').scrollHeight < 28 * 70"), true, "no room for absent rows");
+    assert_eq!(
+        page.eval("document.querySelector('#steps').scrollHeight < 28 * 70"),
+        true,
+        "no room for absent rows"
+    );
     page.click("#steps a.window");
     page.wait("document.querySelector('#step-89') && document.querySelector('#step-30') && !document.querySelector('#step-90')");
     page.click("#step-31 a");

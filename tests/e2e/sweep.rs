@@ -18,8 +18,16 @@ fn progress_becomes_the_answer_without_a_reload() {
     page.wait("document.querySelector('.swp-c') && !document.querySelector('#poll[hx-get]')");
     // A page asks for more only where it came without the answer, and a page loaded again would not know that it did.
     let asked = "performance.getEntriesByType('resource').some(entry => entry.name.includes('/live/whatif'))";
-    assert_eq!(page.eval(asked), true, "the answer was there from the beginning");
-    assert!(page.text("#answer [role=status]").contains("of 31 runs"), "{}", page.text("#answer"));
+    assert_eq!(
+        page.eval(asked),
+        true,
+        "the answer was there from the beginning"
+    );
+    assert!(
+        page.text("#answer [role=status]").contains("of 31 runs"),
+        "{}",
+        page.text("#answer")
+    );
     assert_eq!(page.count("#sweep tbody tr"), 51);
     // A point leads to its row.
     page.click(".swp-c a[href='#limit-0'] circle");
@@ -33,7 +41,10 @@ fn the_run_list_leads_here_with_its_query() {
     let page = site.open("/?q=stop:final");
     page.click("#head a.btn");
     page.wait("location.pathname === '/whatif' && document.querySelector('#answer')");
-    assert_eq!(page.eval("document.querySelector('input[name=q]').value"), "stop:final");
+    assert_eq!(
+        page.eval("document.querySelector('input[name=q]').value"),
+        "stop:final"
+    );
     page.eval("document.activeElement.blur()");
     page.press("g");
     page.press("r");

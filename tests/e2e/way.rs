@@ -12,9 +12,16 @@ use crate::wait::until;
 fn site() -> Site {
     let site = Site::with(&[]);
     for name in ["fix_bug", "long"] {
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name), &site.path(name));
+        copy(
+            &Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("sample_runs")
+                .join(name),
+            &site.path(name),
+        );
     }
-    until("the runs are known", || (site.board.json("/api/runs")["matched"] == 2).then_some(()));
+    until("the runs are known", || {
+        (site.board.json("/api/runs")["matched"] == 2).then_some(())
+    });
     site.board.until_read();
     site
 }
@@ -28,7 +35,8 @@ fn at(page: &Page, n: usize) {
 
 /// Where the strip marks the step that is read, as a share of its width in thousandths.
 fn marked(page: &Page) -> u64 {
-    let place = "(line => Math.round(line.getBBox().x / line.ownerSVGElement.viewBox.baseVal.width * 1000))
+    let place =
+        "(line => Math.round(line.getBBox().x / line.ownerSVGElement.viewBox.baseVal.width * 1000))
         (document.querySelector('#strip .here'))";
     page.eval(place).as_u64().unwrap_or_default()
 }
@@ -40,7 +48,9 @@ fn how_a_long_run_ended_is_in_sight_when_it_is_opened() {
         let page = site.open(path);
         at(&page, 299);
         page.wait("(end => end.bottom <= innerHeight && end.top > 0)(document.querySelector('#endslot > *').getBoundingClientRect())");
-        page.wait("document.querySelector('#step-299 > a').getBoundingClientRect().bottom <= innerHeight");
+        page.wait(
+            "document.querySelector('#step-299 > a').getBoundingClientRect().bottom <= innerHeight",
+        );
     }
 }
 
@@ -53,7 +63,9 @@ fn a_step_is_gone_to_by_its_number() {
         for key in keys {
             page.press(key);
         }
-        page.wait(&format!("document.activeElement.name === 'step' && document.activeElement.value === '{step}'"));
+        page.wait(&format!(
+            "document.activeElement.name === 'step' && document.activeElement.value === '{step}'"
+        ));
         page.press("Enter");
         at(&page, step);
     }
@@ -80,14 +92,17 @@ fn a_press_on_the_strip_shows_the_step_below_it() {
 fn the_strip_of_a_replay_is_as_wide_as_its_slider() {
     let site = site();
     let page = site.open("/runs/fix_bug/replay?step=0");
-    page.wait("document.readyState === 'complete' && window.htmx && document.querySelector('#pos')");
+    page.wait(
+        "document.readyState === 'complete' && window.htmx && document.querySelector('#pos')",
+    );
     page.click("#strip .strip-links");
     page.wait(
         "document.querySelector('#replay').dataset.at === String(Math.round(document.querySelector('#pos').max / 2))",
     );
     let thumb = "(slider => { const r = slider.getBoundingClientRect(); return r.x + 8 + (r.width - 16) * slider.value / slider.max })
         (document.querySelector('#pos'))";
-    let line = "(r => r.x + r.width / 2)(document.querySelector('#strip .here').getBoundingClientRect())";
+    let line =
+        "(r => r.x + r.width / 2)(document.querySelector('#strip .here').getBoundingClientRect())";
     page.wait(&format!("Math.abs({thumb} - {line}) < 3"));
     page.click("#strip .code a");
     page.wait("location.search.startsWith('?step=1')");
@@ -119,7 +134,12 @@ fn the_timeline_leads_to_its_steps() {
     let site = site();
     let page = site.open("/runs/fix_bug?tab=timeline&step=3");
     assert_eq!(page.count("#timeline .tl-rows li"), 11);
-    assert_eq!(page.text("#timeline .tl-rows [aria-current]").split_whitespace().next(), Some("3"));
+    assert_eq!(
+        page.text("#timeline .tl-rows [aria-current]")
+            .split_whitespace()
+            .next(),
+        Some("3")
+    );
     let row = "document.querySelectorAll('#timeline .tl-rows a')[7]";
     let beside = "document.querySelector('#timeline .bars').getBoundingClientRect().height === document.querySelector('#timeline .tl-rows').getBoundingClientRect().height";
     assert_eq!(page.eval(beside), true, "bars stand beside their rows");

@@ -21,15 +21,35 @@ fn typing_a_number_changes_the_answer_and_the_address_without_a_load() {
     page.insert("1");
     page.wait("location.search === '?rule=max_steps%3D1'");
     page.wait("document.querySelector('#answer tr.hit')?.innerText.includes('Steps')");
-    assert!(page.text("#lead").starts_with("This rule would have ended it at step 0"), "{}", page.text("#lead"));
-    assert_eq!(page.eval("document.activeElement.name"), "max_steps", "the focus stays in the field");
+    assert!(
+        page.text("#lead")
+            .starts_with("This rule would have ended it at step 0"),
+        "{}",
+        page.text("#lead")
+    );
+    assert_eq!(
+        page.eval("document.activeElement.name"),
+        "max_steps",
+        "the focus stays in the field"
+    );
     page.insert("x");
     page.wait("document.querySelector('#rules [role=alert]')?.innerText.includes('max_steps=8')");
-    assert_eq!(page.eval("document.activeElement.value"), "1x", "what was typed stays");
-    assert_eq!(page.eval("document.activeElement.getAttribute('aria-invalid')"), "true");
+    assert_eq!(
+        page.eval("document.activeElement.value"),
+        "1x",
+        "what was typed stays"
+    );
+    assert_eq!(
+        page.eval("document.activeElement.getAttribute('aria-invalid')"),
+        "true"
+    );
     assert_eq!(page.eval("window.here"), true, "nothing was loaded anew");
     page.goto(&site.url(&page.location()));
-    assert_eq!(page.eval("document.querySelector('[name=max_steps]').value"), "1x", "the address is the form");
+    assert_eq!(
+        page.eval("document.querySelector('[name=max_steps]').value"),
+        "1x",
+        "the address is the form"
+    );
     page.eval("history.back()");
     page.wait("location.search === '?rule=max_steps%3D1' && document.querySelector('[name=max_steps]').value === '1'");
     assert_eq!(page.complaints(), Vec::<String>::new());
@@ -39,14 +59,18 @@ fn typing_a_number_changes_the_answer_and_the_address_without_a_load() {
 fn the_keyboard_alone_asks_and_reads() {
     let (_site, page) = open();
     let at = |name: &str| page.wait(&format!("document.activeElement?.name === '{name}'"));
-    page.eval("document.querySelector('#rules').closest('main').querySelector('#tabs input').focus()");
+    page.eval(
+        "document.querySelector('#rules').closest('main').querySelector('#tabs input').focus()",
+    );
     page.press("Tab");
     at("max_steps");
     page.press("Tab");
     at("max_rounds");
     page.insert("1");
     page.press("Enter");
-    page.wait("location.search === '?rule=max_rounds%3D1' && document.querySelector('#answer tr.hit')");
+    page.wait(
+        "location.search === '?rule=max_rounds%3D1' && document.querySelector('#answer tr.hit')",
+    );
     at("max_rounds");
     // In a field letters are letters, and a checkbox is pressed with the space bar.
     page.eval("document.querySelector('[name=final_result]').focus()");
@@ -69,20 +93,30 @@ fn without_scripts_the_button_asks() {
     page.click("#rules [name=max_steps]");
     page.insert("1");
     page.click("#rules button[type=submit]");
-    page.wait("location.search === '?rule=max_steps%3D1' && document.querySelector('#answer tr.hit')");
+    page.wait(
+        "location.search === '?rule=max_steps%3D1' && document.querySelector('#answer tr.hit')",
+    );
 }
 
 #[test]
 fn a_run_that_goes_on_is_answered_anew() {
     let (site, mut writer, page) = Site::live(2);
     page.goto(&site.url("/runs/live/whatif?rule=max_steps%3D3"));
-    assert!(page.text("#lead").contains("so far"), "{}", page.text("#lead"));
+    assert!(
+        page.text("#lead").contains("so far"),
+        "{}",
+        page.text("#lead")
+    );
     page.wait("document.querySelector('[data-live]')?.dataset.live === 'live'");
     page.eval("window.here = true");
     page.eval("document.querySelector('[name=max_rounds]').focus()");
     writer.step("result 2");
     page.wait("document.querySelector('#answer tr.hit')?.innerText.includes('step 2')");
-    assert_eq!(page.eval("document.activeElement.name"), "max_rounds", "the form is the reader's");
+    assert_eq!(
+        page.eval("document.activeElement.name"),
+        "max_rounds",
+        "the form is the reader's"
+    );
     assert_eq!(page.eval("window.here"), true);
     assert_eq!(page.complaints(), Vec::<String>::new());
 }

@@ -14,20 +14,45 @@ fn a_job_is_told_why_its_runs_failed_and_keeps_their_pages() {
     let done = Command::new("bash")
         .arg(home.join(".github/actions/why/why.sh"))
         .current_dir(home)
-        .envs([("PATH", path.as_str()), ("RUNS", "sample_runs"), ("QUERY", "run:crash,critic_stop"), ("LIMIT", "9")])
+        .envs([
+            ("PATH", path.as_str()),
+            ("RUNS", "sample_runs"),
+            ("QUERY", "run:crash,critic_stop"),
+            ("LIMIT", "9"),
+        ])
         .envs([("REDACT", "true"), ("XDG_CONFIG_HOME", "/nonexistent")])
-        .envs([("GITHUB_OUTPUT", file("output")), ("GITHUB_STEP_SUMMARY", file("summary")), ("PAGES", file("pages"))])
+        .envs([
+            ("GITHUB_OUTPUT", file("output")),
+            ("GITHUB_STEP_SUMMARY", file("summary")),
+            ("PAGES", file("pages")),
+        ])
         .output()
         .unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
     let count = fs::read_dir(file("pages")).unwrap().count();
     let said = fs::read_to_string(file("output")).unwrap();
-    assert!(count > 1 && said == format!("failed={count}\n"), "{count} pages, {said}");
+    assert!(
+        count > 1 && said == format!("failed={count}\n"),
+        "{count} pages, {said}"
+    );
     let summary = fs::read_to_string(file("summary")).unwrap();
-    assert!(summary.starts_with("# Why runs stopped\n\n") && summary.contains("sample_runs/crash"), "{summary}");
+    assert!(
+        summary.starts_with("# Why runs stopped\n\n") && summary.contains("sample_runs/crash"),
+        "{summary}"
+    );
     // All that comes from a trace is indented, so that it is no markup.
-    let ours = |line: &&str| !line.starts_with("    ") && !line.starts_with("<details>") && *line != "</details>";
-    let ours: Vec<&str> = summary.lines().filter(ours).filter(|line| !line.is_empty()).collect();
+    let ours = |line: &&str| {
+        !line.starts_with("    ") && !line.starts_with("<details>") && *line != "</details>"
+    };
+    let ours: Vec<&str> = summary
+        .lines()
+        .filter(ours)
+        .filter(|line| !line.is_empty())
+        .collect();
     assert_eq!(ours.len(), 2, "{ours:?}");
     for page in fs::read_dir(file("pages")).unwrap() {
         let page = fs::read_to_string(page.unwrap().path()).unwrap();

@@ -46,8 +46,14 @@ struct Bomb {
 impl Bomb {
     /// A good step and a good event; what is added stands behind them.
     fn new(name: &'static str) -> Self {
-        let manifest = json!({"run_id": name, "schema_version": "v1", "status": "completed"}).to_string();
-        let mut bomb = Self { name, steps: Vec::new(), events: Vec::new(), manifest: manifest.into_bytes() };
+        let manifest =
+            json!({"run_id": name, "schema_version": "v1", "status": "completed"}).to_string();
+        let mut bomb = Self {
+            name,
+            steps: Vec::new(),
+            events: Vec::new(),
+            manifest: manifest.into_bytes(),
+        };
         bomb.steps(&step(0).to_string());
         bomb.events(&event(0).to_string());
         bomb
@@ -153,9 +159,16 @@ fn survive_together(bombs: &[Bomb], max_mib: u64) -> Served {
         ask_for_everything(&board, bomb);
     }
     let (first, last) = (bombs[0].name, bombs[bombs.len() - 1].name);
-    for path in ["/", &format!("/compare?a={first}&b={last}"), "/whatif?sweep=max_steps&values=1..3"] {
+    for path in [
+        "/",
+        &format!("/compare?a={first}&b={last}"),
+        "/whatif?sweep=max_steps&values=1..3",
+    ] {
         let response = board.get(path);
-        assert!(response.status == 200 && response.body.len() <= MAX_PAGE_BYTES, "{first} {path}");
+        assert!(
+            response.status == 200 && response.body.len() <= MAX_PAGE_BYTES,
+            "{first} {path}"
+        );
     }
     let memory = memory::most_kib(board.pid()).expect("Linux tells the peak") >> 10;
     println!("{first}: {memory} MiB");
@@ -165,9 +178,18 @@ fn survive_together(bombs: &[Bomb], max_mib: u64) -> Served {
 
 fn ask_for_everything(board: &Board, bomb: &Bomb) {
     let run = format!("/runs/{}", bomb.name);
-    assert_eq!(board.get(&format!("/api{run}")).status, 200, "{}", bomb.name);
+    assert_eq!(
+        board.get(&format!("/api{run}")).status,
+        200,
+        "{}",
+        bomb.name
+    );
     let good = board.get(&format!("{run}/steps/0"));
-    assert!(good.status == 200 && good.text().contains("The good line."), "{}", bomb.name);
+    assert!(
+        good.status == 200 && good.text().contains("The good line."),
+        "{}",
+        bomb.name
+    );
     let mut slowest = (0, String::new());
     for rest in [
         "",
@@ -185,8 +207,18 @@ fn ask_for_everything(board: &Board, bomb: &Bomb) {
         let start = Instant::now();
         let response = board.get(&format!("{run}{rest}"));
         slowest = slowest.max((start.elapsed().as_millis(), rest.to_owned()));
-        assert!([200, 404].contains(&response.status), "{}{rest}: {}", bomb.name, response.status);
-        assert!(response.body.len() <= MAX_PAGE_BYTES, "{}{rest}: {} bytes", bomb.name, response.body.len());
+        assert!(
+            [200, 404].contains(&response.status),
+            "{}{rest}: {}",
+            bomb.name,
+            response.status
+        );
+        assert!(
+            response.body.len() <= MAX_PAGE_BYTES,
+            "{}{rest}: {} bytes",
+            bomb.name,
+            response.body.len()
+        );
     }
     println!("{}: slowest page {slowest:?} ms", bomb.name);
 }
@@ -196,7 +228,12 @@ fn issues(bomb: &Bomb) -> String {
     let dir = tempfile::tempdir().unwrap();
     bomb.write(dir.path());
     let run = dir.path().join(bomb.name);
-    let said = Command::new(BINARY).arg("check").arg(run).stdin(Stdio::null()).output().unwrap();
+    let said = Command::new(BINARY)
+        .arg("check")
+        .arg(run)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     String::from_utf8(said.stdout).unwrap()
 }
 
@@ -205,18 +242,34 @@ fn nesting_has_an_end() {
     let (deep, keys) = (nested("[", "", "]"), nested("{\"a\":", "1", "}"));
     let mut all = Vec::new();
     let mut bomb = Bomb::new("deep_values");
-    bomb.step_with("action_results", &deep).step_with("observation", &keys).event_with(&keys);
+    bomb.step_with("action_results", &deep)
+        .step_with("observation", &keys)
+        .event_with(&keys);
     all.push(bomb);
     let mut bomb = Bomb::new("deep_lines");
-    bomb.steps(&deep).steps(&"[".repeat(LEVELS)).steps(&keys).events(&keys).events(&"{\"a\":".repeat(LEVELS));
-    assert!(issues(&bomb).contains("an array where an object is expected"), "{}", issues(&bomb));
+    bomb.steps(&deep)
+        .steps(&"[".repeat(LEVELS))
+        .steps(&keys)
+        .events(&keys)
+        .events(&"{\"a\":".repeat(LEVELS));
+    assert!(
+        issues(&bomb).contains("an array where an object is expected"),
+        "{}",
+        issues(&bomb)
+    );
     all.push(bomb);
     let mut bomb = Bomb::new("deep_state");
     let change = format!("{{\"c\":{{\"before\":{keys},\"after\":{keys}}}}}");
-    bomb.step_with("state_diff", &change).event_with(&format!("{{\"observation\":{{\"state\":{keys}}}}}"));
+    bomb.step_with("state_diff", &change)
+        .event_with(&format!("{{\"observation\":{{\"state\":{keys}}}}}"));
     all.push(bomb);
     let mut bomb = Bomb::new("deep_manifest");
-    bomb.manifest = with(json!({"run_id": "deep", "status": "completed"}), "summary", &deep).into_bytes();
+    bomb.manifest = with(
+        json!({"run_id": "deep", "status": "completed"}),
+        "summary",
+        &deep,
+    )
+    .into_bytes();
     all.push(bomb);
     survive(&all, MAX_MEMORY_MIB);
 }
@@ -225,14 +278,23 @@ fn nesting_has_an_end() {
 fn long_lines_are_placed_and_not_read() {
     let mut bomb = Bomb::new("line_that_is_too_long");
     bomb.step_with("x", &format!("\"{}\"", "x".repeat(LONG)));
-    assert!(issues(&bomb).contains("too long") || issues(&bomb).contains("more than 8388608"), "{}", issues(&bomb));
+    assert!(
+        issues(&bomb).contains("too long") || issues(&bomb).contains("more than 8388608"),
+        "{}",
+        issues(&bomb)
+    );
     let mut below = Bomb::new("lines_below_the_limit");
     for _ in 0..3 {
         below.step_with("x", &format!("\"{}\"", "x y ".repeat(BELOW)));
     }
     below.event_with(&format!("\"{}\"", "\\u0000".repeat(BELOW / 2)));
     let mut manifest = Bomb::new("manifest_that_is_too_long");
-    manifest.manifest = with(json!({"run_id": "m"}), "x", &format!("\"{}\"", "x".repeat(LONG))).into_bytes();
+    manifest.manifest = with(
+        json!({"run_id": "m"}),
+        "x",
+        &format!("\"{}\"", "x".repeat(LONG)),
+    )
+    .into_bytes();
     survive(&[bomb, below, manifest], MAX_MEMORY_MIB);
 }
 
@@ -241,21 +303,49 @@ fn many_keys_names_and_items_have_an_end_on_a_page() {
     let mut all = Vec::new();
     let mut bomb = Bomb::new("keys");
     let fields = members(2 * MANY, |n| format!("\"k{n}\":{n}"));
-    bomb.steps(&format!("{{\"step_id\":1,{}", &fields[1..])).step_with("observation", &fields).event_with(&fields);
+    bomb.steps(&format!("{{\"step_id\":1,{}", &fields[1..]))
+        .step_with("observation", &fields)
+        .event_with(&fields);
     all.push(bomb);
     let mut bomb = Bomb::new("one_key");
-    bomb.step_with("state_diff", &members(MANY, |_| "\"k\":{\"before\":1,\"after\":2}".to_owned()));
-    bomb.steps(&format!("{{\"step_id\":2,{}", &members(MANY, |_| "\"decision\":{}".to_owned())[1..]));
+    bomb.step_with(
+        "state_diff",
+        &members(MANY, |_| "\"k\":{\"before\":1,\"after\":2}".to_owned()),
+    );
+    bomb.steps(&format!(
+        "{{\"step_id\":2,{}",
+        &members(MANY, |_| "\"decision\":{}".to_owned())[1..]
+    ));
     all.push(bomb);
     let mut bomb = Bomb::new("actions");
-    bomb.step_with("actions", &list(MANY, |n| format!("{{\"name\":\"t{n}\",\"args\":{{\"n\":{n}}}}}")));
-    bomb.step_with("action_results", &list(MANY / 2, |n| format!("{{\"status\":\"error\",\"error\":\"e{n}\"}}")));
+    bomb.step_with(
+        "actions",
+        &list(MANY, |n| {
+            format!("{{\"name\":\"t{n}\",\"args\":{{\"n\":{n}}}}}")
+        }),
+    );
+    bomb.step_with(
+        "action_results",
+        &list(MANY / 2, |n| {
+            format!("{{\"status\":\"error\",\"error\":\"e{n}\"}}")
+        }),
+    );
     all.push(bomb);
     let mut bomb = Bomb::new("critics");
-    bomb.step_with("critic_outputs", &list(MANY, |n| format!("{{\"critic_name\":\"c{n}\",\"score\":0.1}}")));
+    bomb.step_with(
+        "critic_outputs",
+        &list(MANY, |n| {
+            format!("{{\"critic_name\":\"c{n}\",\"score\":0.1}}")
+        }),
+    );
     all.push(bomb);
     let mut bomb = Bomb::new("state");
-    bomb.step_with("state_diff", &members(MANY + MANY / 2, |n| format!("\"k{n}\":{{\"before\":{n},\"after\":0}}")));
+    bomb.step_with(
+        "state_diff",
+        &members(MANY + MANY / 2, |n| {
+            format!("\"k{n}\":{{\"before\":{n},\"after\":0}}")
+        }),
+    );
     all.push(bomb);
     survive(&all, MAX_MEMORY_MIB);
 }
@@ -271,7 +361,10 @@ fn lines_without_meaning_cost_little() {
     let mut ids = Bomb::new("ids_that_fall");
     for n in 0..MANY / 5 {
         ids.steps(&format!("{{\"step_id\":{}}}", MANY - n))
-            .events(&format!("{{\"step_id\":{},\"phase\":\"DECIDE\"}}", n * 7919 % MANY));
+            .events(&format!(
+                "{{\"step_id\":{},\"phase\":\"DECIDE\"}}",
+                n * 7919 % MANY
+            ));
     }
     survive(&[empty, nul, ids], MAX_MEMORY_MIB);
 }
@@ -286,13 +379,19 @@ impl Bomb {
 
 #[test]
 fn lines_without_a_record_are_counted_and_not_kept() {
-    let tiny =
-        [("ones", "1\n"), ("objects", "{}\n"), ("garbage", "x\n"), ("lists", "[]\n"), ("unknown", "{\"a\":1}\n")];
+    let tiny = [
+        ("ones", "1\n"),
+        ("objects", "{}\n"),
+        ("garbage", "x\n"),
+        ("lists", "[]\n"),
+        ("unknown", "{\"a\":1}\n"),
+    ];
     let bombs = tiny.map(|(name, line)| {
         let mut bomb = Bomb::new(name);
         bomb.steps.extend(line.as_bytes().repeat(RECORDS));
         bomb.events.extend(line.as_bytes().repeat(RECORDS));
-        bomb.steps(&step(1).to_string()).events(&event(1).to_string());
+        bomb.steps(&step(1).to_string())
+            .events(&event(1).to_string());
         bomb
     });
     let served = survive_together(&bombs, MAX_RECORDS_MIB);
@@ -309,17 +408,26 @@ fn lines_without_a_record_are_counted_and_not_kept() {
 
 fn thousands(number: usize) -> String {
     let digits = number.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap()).collect();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|group| std::str::from_utf8(group).unwrap())
+        .collect();
     groups.join(",")
 }
 
 /// The files of other tools' runs that are nothing but tiny records, by their names.
 fn tiny_records(count: usize) -> Vec<(&'static str, Vec<u8>)> {
-    let many = |line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>().into_bytes();
+    let many =
+        |line: &dyn Fn(usize) -> String| (0..count).map(line).collect::<String>().into_bytes();
     let after = |first: &str, rest: Vec<u8>| [first.as_bytes(), &rest].concat();
     let within = |before: &str, item: &dyn Fn(usize) -> String, after: &str| {
-        format!("{before}{}{after}", (0..count).map(item).collect::<Vec<_>>().join(",")).into_bytes()
+        format!(
+            "{before}{}{after}",
+            (0..count).map(item).collect::<Vec<_>>().join(",")
+        )
+        .into_bytes()
     };
     let claude = concat!(
         r#"{"type":"user","sessionId":"s1","uuid":"u","timestamp":"2026-11-21T20:25:58.295Z","#,
@@ -345,17 +453,38 @@ fn tiny_records(count: usize) -> Vec<(&'static str, Vec<u8>)> {
     };
     vec![
         ("empty.jsonl", after(claude, many(&|_| "{}\n".to_owned()))),
-        ("kinds.jsonl", after(claude, many(&|_| "{\"type\":\"x\"}\n".to_owned()))),
+        (
+            "kinds.jsonl",
+            after(claude, many(&|_| "{\"type\":\"x\"}\n".to_owned())),
+        ),
         (
             "replies.jsonl",
-            after(claude, (0..count / 8).map(|n| reply(&|n| n.to_string(), n)).collect::<String>().into()),
+            after(
+                claude,
+                (0..count / 8)
+                    .map(|n| reply(&|n| n.to_string(), n))
+                    .collect::<String>()
+                    .into(),
+            ),
         ),
         (
             "one_step.jsonl",
-            after(claude, (0..count / 8).map(|n| reply(&|_| "m".to_owned(), n)).collect::<String>().into()),
+            after(
+                claude,
+                (0..count / 8)
+                    .map(|n| reply(&|_| "m".to_owned(), n))
+                    .collect::<String>()
+                    .into(),
+            ),
         ),
-        ("rollout-1.jsonl", after(codex, many(&|_| "{\"type\":\"x\"}\n".to_owned()))),
-        ("a.traj", within("{\"trajectory\":[", &|_| "{}".to_owned(), "],\"info\":{}}")),
+        (
+            "rollout-1.jsonl",
+            after(codex, many(&|_| "{\"type\":\"x\"}\n".to_owned())),
+        ),
+        (
+            "a.traj",
+            within("{\"trajectory\":[", &|_| "{}".to_owned(), "],\"info\":{}}"),
+        ),
         (
             "trajectory.json",
             within(
@@ -364,7 +493,14 @@ fn tiny_records(count: usize) -> Vec<(&'static str, Vec<u8>)> {
                 "]}",
             ),
         ),
-        ("spans.json", within(r#"{"resourceSpans":[{"scopeSpans":[{"spans":["#, &of_span, "]}]}]}")),
+        (
+            "spans.json",
+            within(
+                r#"{"resourceSpans":[{"scopeSpans":[{"spans":["#,
+                &of_span,
+                "]}]}]}",
+            ),
+        ),
     ]
 }
 
@@ -377,12 +513,30 @@ fn tiny_records_of_other_tools_stay_within_a_budget() {
         let board = Board::serve(dir.path());
         board.until_read();
         let runs = board.json("/api/runs");
-        let key = runs["runs"][0]["key"].as_str().unwrap_or_else(|| panic!("{name}: {runs}"));
-        for rest in ["", "?step=1", "?tab=issues", "?tab=events", "?tab=timeline", "?tab=files", "/steps/0", "/scores"]
-        {
+        let key = runs["runs"][0]["key"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{name}: {runs}"));
+        for rest in [
+            "",
+            "?step=1",
+            "?tab=issues",
+            "?tab=events",
+            "?tab=timeline",
+            "?tab=files",
+            "/steps/0",
+            "/scores",
+        ] {
             let response = board.get(&format!("/runs/{key}{rest}"));
-            assert!([200, 404].contains(&response.status), "{name}{rest}: {}", response.status);
-            assert!(response.body.len() <= MAX_PAGE_BYTES, "{name}{rest}: {} bytes", response.body.len());
+            assert!(
+                [200, 404].contains(&response.status),
+                "{name}{rest}: {}",
+                response.status
+            );
+            assert!(
+                response.body.len() <= MAX_PAGE_BYTES,
+                "{name}{rest}: {} bytes",
+                response.body.len()
+            );
         }
         let memory = memory::most_kib(board.pid()).expect("Linux tells the peak") >> 10;
         println!("{name}: {} ms, {memory} MiB", start.elapsed().as_millis());
@@ -396,7 +550,11 @@ fn rules_schemas_and_queries_have_an_end() {
     Bomb::new("good").write(dir.path());
     let board = Board::serve(dir.path());
     board.until_read();
-    let encode = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let encode = |text: &str| {
+        text.bytes()
+            .map(|byte| format!("%{byte:02X}"))
+            .collect::<String>()
+    };
     let ask = |rule: &str| {
         let start = Instant::now();
         let answer = board.get(&format!("/api/runs/good/whatif?rule={}", encode(rule)));
@@ -408,20 +566,36 @@ fn rules_schemas_and_queries_have_an_end() {
         );
         (answer.status, answer.text().to_owned())
     };
-    for pattern in
-        ["((((((a{100}){100}){100}){100}){100}){100}", "(?:\\pL{1000}){1000}", "(((.*)*)*)*\u{1f600}{5000}{5000}"]
-    {
+    for pattern in [
+        "((((((a{100}){100}){100}){100}){100}){100}",
+        "(?:\\pL{1000}){1000}",
+        "(((.*)*)*)*\u{1f600}{5000}{5000}",
+    ] {
         let (status, said) = ask(&format!("content_match={pattern}"));
-        assert!(status == 400 && said.contains("does not compile"), "{status} {said}");
+        assert!(
+            status == 400 && said.contains("does not compile"),
+            "{status} {said}"
+        );
     }
-    let deep = |open: &str, close: &str, inside: &str| [&open.repeat(200), inside, &close.repeat(200)].concat();
+    let deep = |open: &str, close: &str, inside: &str| {
+        [&open.repeat(200), inside, &close.repeat(200)].concat()
+    };
     for rule in [
-        deep("{\"type\":\"any_of\",\"of\":[", "]}", "{\"type\":\"max_steps\",\"steps\":1}"),
-        format!("{{\"type\":\"structured_output\",\"schema\":{}}}", deep("{\"not\":", "}", "{}")),
-        "{\"type\":\"structured_output\",\"schema\":{\"$ref\":\"http://127.0.0.1:1/x.json\"}}".to_owned(),
+        deep(
+            "{\"type\":\"any_of\",\"of\":[",
+            "]}",
+            "{\"type\":\"max_steps\",\"steps\":1}",
+        ),
+        format!(
+            "{{\"type\":\"structured_output\",\"schema\":{}}}",
+            deep("{\"not\":", "}", "{}")
+        ),
+        "{\"type\":\"structured_output\",\"schema\":{\"$ref\":\"http://127.0.0.1:1/x.json\"}}"
+            .to_owned(),
         "{\"type\":\"structured_output\",\"schema\":{\"$ref\":\"file:///etc/passwd\"}}".to_owned(),
         "structured_output=/etc/passwd".to_owned(),
-        "{\"type\":\"structured_output\",\"schema\":{\"pattern\":\"((a{500}){500}){500}\"}}".to_owned(),
+        "{\"type\":\"structured_output\",\"schema\":{\"pattern\":\"((a{500}){500}){500}\"}}"
+            .to_owned(),
     ] {
         let (status, said) = ask(&rule);
         assert!(status == 400 && !said.contains("root:"), "{status} {said}");
@@ -451,10 +625,23 @@ fn rules_schemas_and_queries_have_an_end() {
             response.body.len(),
             &path[..30]
         );
-        assert!([200, 303, 400, 414, 431].contains(&response.status), "{}: {}", &path[..30], response.status);
-        assert!(response.body.len() <= MAX_PAGE_BYTES, "{}: {} bytes", &path[..30], response.body.len());
+        assert!(
+            [200, 303, 400, 414, 431].contains(&response.status),
+            "{}: {}",
+            &path[..30],
+            response.status
+        );
+        assert!(
+            response.body.len() <= MAX_PAGE_BYTES,
+            "{}: {} bytes",
+            &path[..30],
+            response.body.len()
+        );
     }
     let memory = memory::most_kib(board.pid()).expect("Linux tells the peak") >> 10;
     println!("{memory} MiB");
-    assert!(board.get("/healthz").status == 200 && memory <= MAX_MEMORY_MIB, "{memory} MiB");
+    assert!(
+        board.get("/healthz").status == 200 && memory <= MAX_MEMORY_MIB,
+        "{memory} MiB"
+    );
 }

@@ -25,9 +25,21 @@ fn cases() -> PathBuf {
 
 /// Runs `board ARGS` in the directory of all cases and returns its stdout.
 fn board(args: &[&str]) -> String {
-    let output = Command::new(BINARY).current_dir(cases()).args(args).env("NO_COLOR", "1").output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "board {args:?}: {}\n{out}{err}", output.status);
+    let output = Command::new(BINARY)
+        .current_dir(cases())
+        .args(args)
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(
+        output.status.success(),
+        "board {args:?}: {}\n{out}{err}",
+        output.status
+    );
     out.into_owned()
 }
 

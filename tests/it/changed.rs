@@ -19,15 +19,35 @@ fn files(board: &Board, key: &str) -> serde_json::Value {
 fn each_file_has_its_edits_in_order() {
     let board = samples();
     let told = files(&board, "critic_stop");
-    assert_eq!((&told["total"], &told["edits"], &told["steps_unread"]), (&1.into(), &4.into(), &0.into()));
+    assert_eq!(
+        (&told["total"], &told["edits"], &told["steps_unread"]),
+        (&1.into(), &4.into(), &0.into())
+    );
     let file = &told["files"][0];
-    assert_eq!((&file["path"], &file["added"], &file["removed"]), (&"offer.txt".into(), &4.into(), &0.into()));
-    let steps: Vec<_> = file["edits"].as_array().unwrap().iter().map(|edit| edit["step"].as_u64().unwrap()).collect();
+    assert_eq!(
+        (&file["path"], &file["added"], &file["removed"]),
+        (&"offer.txt".into(), &4.into(), &0.into())
+    );
+    let steps: Vec<_> = file["edits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|edit| edit["step"].as_u64().unwrap())
+        .collect();
     assert_eq!(steps, [0, 1, 2, 3]);
     let page = board.get("/runs/critic_stop?tab=files");
-    assert!(page.text().contains("4 edits in 1 file.") && page.text().contains("file=offer.txt"), "{}", page.text());
+    assert!(
+        page.text().contains("4 edits in 1 file.") && page.text().contains("file=offer.txt"),
+        "{}",
+        page.text()
+    );
     let page = board.get("/runs/critic_stop?tab=files&file=offer.txt");
-    assert_eq!(page.text().matches("crowns\n").count(), 4, "{}", page.text());
+    assert_eq!(
+        page.text().matches("crowns\n").count(),
+        4,
+        "{}",
+        page.text()
+    );
     assert!(page.text().contains("/runs/critic_stop?step=3"));
     let page = board.get("/runs/critic_stop?tab=files&file=nowhere");
     assert!(page.text().contains("No call asks to change this file."));
@@ -41,17 +61,37 @@ fn other_tools_edits_are_found_in_calls_and_in_records() {
     let edit = &told["files"][0]["edits"][0];
     assert_eq!(
         (&told["files"][0]["path"], &edit["kind"], &edit["ok"]),
-        (&"/home/me/ledger/split.py".into(), &"changed".into(), &true.into())
+        (
+            &"/home/me/ledger/split.py".into(),
+            &"changed".into(),
+            &true.into()
+        )
     );
     // What the records tell counts before what a script asks for.
-    let codex =
-        "tools/codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl";
+    let codex = "tools/codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl";
     let told = files(&board, codex);
-    let paths: Vec<_> = told["files"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
+    let paths: Vec<_> = told["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["path"].as_str().unwrap())
+        .collect();
     assert_eq!(paths, ["split.py", "shares.py"]);
-    let counted = |n: usize| (told["files"][n]["added"].as_u64(), told["files"][n]["removed"].as_u64());
-    assert_eq!([counted(0), counted(1)], [(Some(1), Some(1)), (Some(2), Some(0))], "by the diffs in the records");
-    assert_eq!(told["files"][0]["edits"][0]["call"], serde_json::Value::Null);
+    let counted = |n: usize| {
+        (
+            told["files"][n]["added"].as_u64(),
+            told["files"][n]["removed"].as_u64(),
+        )
+    };
+    assert_eq!(
+        [counted(0), counted(1)],
+        [(Some(1), Some(1)), (Some(2), Some(0))],
+        "by the diffs in the records"
+    );
+    assert_eq!(
+        told["files"][0]["edits"][0]["call"],
+        serde_json::Value::Null
+    );
 }
 
 #[test]
@@ -59,9 +99,16 @@ fn lines_that_a_call_names_by_number_are_counted() {
     let board = samples();
     let told = files(&board, "fix_bug");
     let file = &told["files"][0];
-    assert_eq!((&file["path"], &file["added"], &file["removed"]), (&"cart.sh".into(), &1.into(), &2.into()));
+    assert_eq!(
+        (&file["path"], &file["added"], &file["removed"]),
+        (&"cart.sh".into(), &1.into(), &2.into())
+    );
     let page = board.get("/runs/fix_bug?tab=files&file=cart.sh");
-    assert!(page.text().contains("line 14") && page.text().contains("/ <b>100</b>))"), "{}", page.text());
+    assert!(
+        page.text().contains("line 14") && page.text().contains("/ <b>100</b>))"),
+        "{}",
+        page.text()
+    );
 }
 
 #[test]
@@ -76,24 +123,44 @@ fn what_takes_too_long_to_align_is_listed_and_not_counted() {
             "action_results": [{"status": "success", "output": "ok"}]});
         format!("{step}\n")
     };
-    fs::write(run.join("steps.jsonl"), (0..5).map(step).collect::<String>()).unwrap();
+    fs::write(
+        run.join("steps.jsonl"),
+        (0..5).map(step).collect::<String>(),
+    )
+    .unwrap();
     fs::write(run.join("events.jsonl"), "").unwrap();
-    fs::write(run.join("manifest.json"), r#"{"run_id": "large", "schema_version": "v1", "status": "completed"}"#)
-        .unwrap();
+    fs::write(
+        run.join("manifest.json"),
+        r#"{"run_id": "large", "schema_version": "v1", "status": "completed"}"#,
+    )
+    .unwrap();
     let board = Board::serve(dir.path());
     board.until_read();
     let told = files(&board, "large");
     let file = &told["files"][0];
-    assert_eq!((&told["edits"], &file["added"], &file["edits_uncounted"]), (&5.into(), &3.into(), &2.into()));
+    assert_eq!(
+        (&told["edits"], &file["added"], &file["edits_uncounted"]),
+        (&5.into(), &3.into(), &2.into())
+    );
 }
 
 #[test]
 fn a_change_without_lines_is_no_change_of_no_lines() {
     let board = samples();
     let page = board.get("/runs/tools%2Fcodex-exec%2Fanswered.jsonl?tab=files");
-    assert!(page.text().contains("not counted") && !page.text().contains("+0"), "{}", page.text());
-    let page = board.get("/runs/tools%2Fcodex-exec%2Fanswered.jsonl?tab=files&file=%2Fhome%2Fme%2Fledger%2Fsplit.py");
-    assert!(page.text().contains("Which lines changed is not recorded"), "{}", page.text());
+    assert!(
+        page.text().contains("not counted") && !page.text().contains("+0"),
+        "{}",
+        page.text()
+    );
+    let page = board.get(
+        "/runs/tools%2Fcodex-exec%2Fanswered.jsonl?tab=files&file=%2Fhome%2Fme%2Fledger%2Fsplit.py",
+    );
+    assert!(
+        page.text().contains("Which lines changed is not recorded"),
+        "{}",
+        page.text()
+    );
 }
 
 #[test]
@@ -105,13 +172,23 @@ fn a_failed_edit_is_told_and_not_added_up() {
         "action_results": [{"status": "error", "error": "no such text"}], "tool_invocations": [{"tool_name": "replace", "status": "error"}]}"#;
     fs::write(run.join("steps.jsonl"), step.replace('\n', " ") + "\n").unwrap();
     fs::write(run.join("events.jsonl"), "").unwrap();
-    fs::write(run.join("manifest.json"), r#"{"run_id": "failed", "schema_version": "v1", "status": "completed"}"#)
-        .unwrap();
+    fs::write(
+        run.join("manifest.json"),
+        r#"{"run_id": "failed", "schema_version": "v1", "status": "completed"}"#,
+    )
+    .unwrap();
     let board = Board::serve(dir.path());
     board.until_read();
     let told = files(&board, "failed");
     let file = &told["files"][0];
-    assert_eq!((&file["added"], &file["edits_failed"], &file["edits"][0]["ok"]), (&0.into(), &1.into(), &false.into()));
+    assert_eq!(
+        (
+            &file["added"],
+            &file["edits_failed"],
+            &file["edits"][0]["ok"]
+        ),
+        (&0.into(), &1.into(), &false.into())
+    );
     let page = board.get("/runs/failed?tab=files");
     assert!(page.text().contains("1, 1 failed"), "{}", page.text());
 }
@@ -124,7 +201,9 @@ fn windows_of_files_join() {
     loop {
         let part = board.json(&format!("/api/runs/plan/files?limit=3{after}"));
         paths.extend(part["files"].as_array().unwrap().iter().cloned());
-        let Some(next) = part["next"].as_u64() else { break };
+        let Some(next) = part["next"].as_u64() else {
+            break;
+        };
         after = format!("&after={next}");
     }
     assert_eq!(&paths, all["files"].as_array().unwrap());

@@ -18,7 +18,12 @@ pub(crate) struct Said {
 }
 
 pub(crate) fn board(args: &[&str]) -> Said {
-    let output = Command::new(BINARY).args(args).env("NO_COLOR", "1").stdin(Stdio::null()).output().unwrap();
+    let output = Command::new(BINARY)
+        .args(args)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     Said {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
@@ -33,22 +38,46 @@ fn in_corpus(name: &str) -> String {
 /// An error: nothing on stdout, `code`, and lines of the one agreed shape on stderr.
 #[track_caller]
 fn fails(said: &Said, code: i32) {
-    assert_eq!((said.code, said.stdout.as_str()), (code, ""), "{}", said.stderr);
+    assert_eq!(
+        (said.code, said.stdout.as_str()),
+        (code, ""),
+        "{}",
+        said.stderr
+    );
     let mut lines = said.stderr.lines();
-    assert!(lines.next().is_some_and(|line| line.starts_with("board: ")), "{}", said.stderr);
-    assert!(lines.all(|line| line.starts_with("because: ") || line.starts_with("hint: ")), "{}", said.stderr);
+    assert!(
+        lines.next().is_some_and(|line| line.starts_with("board: ")),
+        "{}",
+        said.stderr
+    );
+    assert!(
+        lines.all(|line| line.starts_with("because: ") || line.starts_with("hint: ")),
+        "{}",
+        said.stderr
+    );
     assert!(!said.stderr.contains("panicked"), "{}", said.stderr);
 }
 
 #[test]
 fn every_command_stands_in_the_docs() {
     let help = board(&["--help"]).stdout;
-    let commands = help.split_once("Commands:\n").and_then(|(_, rest)| rest.split_once("\n\n")).unwrap().0;
-    let names: Vec<_> = commands.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let commands = help
+        .split_once("Commands:\n")
+        .and_then(|(_, rest)| rest.split_once("\n\n"))
+        .unwrap()
+        .0;
+    let names: Vec<_> = commands
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
     assert!(names.contains(&"serve") && names.len() > 10, "{help}");
-    let using = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/using.md")).unwrap();
+    let using =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/using.md")).unwrap();
     let missing = |name: &&str| *name != "help" && !using.contains(&format!("| `board {name} "));
-    assert_eq!(names.into_iter().filter(missing).collect::<Vec<_>>(), Vec::<&str>::new());
+    assert_eq!(
+        names.into_iter().filter(missing).collect::<Vec<_>>(),
+        Vec::<&str>::new()
+    );
 }
 
 #[test]
@@ -56,13 +85,30 @@ fn every_command_is_completed_and_has_a_manual_page() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = board(&["completions", shell]);
         assert_eq!((script.code, script.stderr.as_str()), (0, ""));
-        assert!(["whatif", "sessions", "completions"].iter().all(|word| script.stdout.contains(word)), "{shell}");
+        assert!(
+            ["whatif", "sessions", "completions"]
+                .iter()
+                .all(|word| script.stdout.contains(word)),
+            "{shell}"
+        );
     }
     let page = board(&["man"]).stdout;
-    assert!(page.contains(".TH board 1") && page.contains("board\\-why(1)"), "{page}");
+    assert!(
+        page.contains(".TH board 1") && page.contains("board\\-why(1)"),
+        "{page}"
+    );
     let page = board(&["man", "why"]).stdout;
-    assert!(page.contains(&format!(".TH board-why 1 \" \" \"board {}\" board\n", env!("CARGO_PKG_VERSION"))), "{page}");
-    assert!(page.contains(".TH board-why 1") && page.contains("\\-\\-prices"), "{page}");
+    assert!(
+        page.contains(&format!(
+            ".TH board-why 1 \" \" \"board {}\" board\n",
+            env!("CARGO_PKG_VERSION")
+        )),
+        "{page}"
+    );
+    assert!(
+        page.contains(".TH board-why 1") && page.contains("\\-\\-prices"),
+        "{page}"
+    );
     fails(&board(&["man", "nothing"]), 2);
 }
 
@@ -77,8 +123,18 @@ fn an_object_store_is_no_directory() {
     ] {
         let said = board(args);
         fails(&said, 2);
-        assert!(said.stderr.contains("only `board serve` and `board mcp` read"), "{args:?}: {}", said.stderr);
-        assert!(said.stderr.contains("hint: show its runs on pages: board serve s3://x/y"), "{}", said.stderr);
+        assert!(
+            said.stderr
+                .contains("only `board serve` and `board mcp` read"),
+            "{args:?}: {}",
+            said.stderr
+        );
+        assert!(
+            said.stderr
+                .contains("hint: show its runs on pages: board serve s3://x/y"),
+            "{}",
+            said.stderr
+        );
     }
 }
 
@@ -300,8 +356,13 @@ fn help_of_every_command() {
       {"type":"all_of","of":[RULE, ..]}  every member that is not off is true
     "#);
     let demo = help(&["demo", "--help"]);
-    let (usage, scenarios) = demo.split_once("Scenarios:\n").expect("the help lists the scenarios");
-    assert_eq!(scenarios.lines().count(), trace_board::demo::SCENARIOS.len());
+    let (usage, scenarios) = demo
+        .split_once("Scenarios:\n")
+        .expect("the help lists the scenarios");
+    assert_eq!(
+        scenarios.lines().count(),
+        trace_board::demo::SCENARIOS.len()
+    );
     insta::assert_snapshot!(usage, @r#"
     Write demo runs: agents that play, with real tools and without a model
 
@@ -347,9 +408,19 @@ fn what_is_not_there_is_named() {
 
 #[test]
 fn wrong_usage_is_2() {
-    for args in [&["no-such-command"][..], &["show"], &["list", "--no-such-option"], &["serve", "--port", "many"]] {
+    for args in [
+        &["no-such-command"][..],
+        &["show"],
+        &["list", "--no-such-option"],
+        &["serve", "--port", "many"],
+    ] {
         let said = board(args);
-        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{args:?}: {}", said.stderr);
+        assert_eq!(
+            (said.code, said.stdout.as_str()),
+            (2, ""),
+            "{args:?}: {}",
+            said.stderr
+        );
         assert!(!said.stderr.is_empty());
     }
 }
@@ -370,14 +441,23 @@ fn a_port_in_use_is_refused_with_a_hint() {
     let port = taken.local_addr().unwrap().port().to_string();
     let said = board(&["serve", &in_corpus("q060"), "--port", &port]);
     fails(&said, 3);
-    assert!(said.stderr.contains(&port) && said.stderr.contains("hint: "), "{}", said.stderr);
+    assert!(
+        said.stderr.contains(&port) && said.stderr.contains("hint: "),
+        "{}",
+        said.stderr
+    );
 }
 
 #[test]
 fn two_boards_on_one_port_do_not_share_it() {
     let dir = tempfile::tempdir().unwrap();
     let first = Board::serve(dir.path());
-    let said = board(&["serve", &dir.path().display().to_string(), "--port", &first.address.port().to_string()]);
+    let said = board(&[
+        "serve",
+        &dir.path().display().to_string(),
+        "--port",
+        &first.address.port().to_string(),
+    ]);
     fails(&said, 3);
 }
 
@@ -385,8 +465,20 @@ fn two_boards_on_one_port_do_not_share_it() {
 fn list_names_every_run() {
     let said = board(&["list", &in_corpus("q030")]);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
-    for name in ["q030_sigkill", "q030_task_validation_failed", "q030_unrecoverable_decide"] {
-        assert_eq!(said.stdout.lines().filter(|line| line.contains(name)).count(), 1, "{}", said.stdout);
+    for name in [
+        "q030_sigkill",
+        "q030_task_validation_failed",
+        "q030_unrecoverable_decide",
+    ] {
+        assert_eq!(
+            said.stdout
+                .lines()
+                .filter(|line| line.contains(name))
+                .count(),
+            1,
+            "{}",
+            said.stdout
+        );
     }
     assert!(said.stdout.ends_with("3 runs\n"), "{}", said.stdout);
 }
@@ -395,7 +487,11 @@ fn list_names_every_run() {
 fn list_takes_a_query() {
     let said = board(&["list", &in_corpus("q060"), "stop:cancelled_immediate"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
-    assert!(said.stdout.contains("q060_cancel_immediate"), "{}", said.stdout);
+    assert!(
+        said.stdout.contains("q060_cancel_immediate"),
+        "{}",
+        said.stdout
+    );
     assert!(!said.stdout.contains("q060_sigkill"), "{}", said.stdout);
 }
 
@@ -407,7 +503,8 @@ fn json_is_one_document_and_nothing_else() {
     for args in [runs, run, issues] {
         let said = board(&args.each_ref().map(String::as_str));
         assert!(said.code <= 1, "{args:?}: {}", said.stderr);
-        serde_json::from_str::<Value>(&said.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}"));
+        serde_json::from_str::<Value>(&said.stdout)
+            .unwrap_or_else(|error| panic!("{args:?}: {error}"));
     }
 }
 
@@ -434,9 +531,15 @@ fn check_answers_no_where_there_is_damage() {
 fn a_reader_that_leaves_is_no_error() {
     let many = tempfile::tempdir().unwrap();
     for n in 0..2000 {
-        let dir = many.path().join(format!("run-{n:04}-with-a-name-long-enough-to-fill-the-pipe-soon"));
+        let dir = many.path().join(format!(
+            "run-{n:04}-with-a-name-long-enough-to-fill-the-pipe-soon"
+        ));
         fs::create_dir(&dir).unwrap();
-        fs::copy(corpus().join("q060/q060_minimal/manifest.json"), dir.join("manifest.json")).unwrap();
+        fs::copy(
+            corpus().join("q060/q060_minimal/manifest.json"),
+            dir.join("manifest.json"),
+        )
+        .unwrap();
     }
     let mut child = Command::new(BINARY)
         .arg("list")
@@ -447,7 +550,13 @@ fn a_reader_that_leaves_is_no_error() {
         .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
+    assert_eq!(
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap().as_str()
+        ),
+        (Some(0), "")
+    );
 }
 
 #[cfg(unix)]
@@ -455,7 +564,10 @@ fn a_reader_that_leaves_is_no_error() {
 fn what_may_not_be_read_is_said() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().unwrap();
-    copy(&corpus().join("q060/q060_minimal"), &dir.path().join("good"));
+    copy(
+        &corpus().join("q060/q060_minimal"),
+        &dir.path().join("good"),
+    );
     let locked = dir.path().join("locked");
     fs::create_dir(&locked).unwrap();
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();

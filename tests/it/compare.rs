@@ -12,7 +12,9 @@ use crate::disk::{copy, corpus};
 use crate::html::{hrefs, selector, texts};
 
 fn ours(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("sample_runs")
+        .join(name)
 }
 
 /// A board over runs of our own engine, which part at step 1, and one that was killed.
@@ -21,14 +23,23 @@ fn board() -> (tempfile::TempDir, Board) {
     for run in ["fix_bug", "loop", "max_rounds", "task_validation_failed"] {
         copy(&ours(run), &dir.path().join(run));
     }
-    copy(&corpus().join("q060/q060_sigkill"), &dir.path().join("a b/q060_sigkill"));
+    copy(
+        &corpus().join("q060/q060_sigkill"),
+        &dir.path().join("a b/q060_sigkill"),
+    );
     let board = Board::serve(dir.path());
     board.until_read();
     (dir, board)
 }
 
 fn diff(a: &Path, b: &Path, more: &[&str]) -> (Option<i32>, String) {
-    let said = Command::new(BINARY).arg("diff").args([a, b]).args(more).stdin(Stdio::null()).output().unwrap();
+    let said = Command::new(BINARY)
+        .arg("diff")
+        .args([a, b])
+        .args(more)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     assert_eq!(String::from_utf8_lossy(&said.stderr), "");
     (said.status.code(), String::from_utf8(said.stdout).unwrap())
 }
@@ -36,15 +47,23 @@ fn diff(a: &Path, b: &Path, more: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn the_sides_show_the_steps_of_the_newest_run_and_only_a_limit_that_ends_it() {
     let dir = tempfile::tempdir().unwrap();
-    for run in ["q060/q060_rerun_same_id", "model_driven/qitos_coding_20260222_044138_940343"] {
-        copy(&corpus().join(run), &dir.path().join(run.rsplit('/').next().unwrap()));
+    for run in [
+        "q060/q060_rerun_same_id",
+        "model_driven/qitos_coding_20260222_044138_940343",
+    ] {
+        copy(
+            &corpus().join(run),
+            &dir.path().join(run.rsplit('/').next().unwrap()),
+        );
     }
     let board = Board::serve(dir.path());
     board.until_read();
     let page = board.get("/compare?a=q060_rerun_same_id&b=qitos_coding_20260222_044138_940343");
     let page = Html::parse_document(page.text());
-    let facts: Vec<String> =
-        texts(&page, ".ab .facts > div:nth-child(2) dd").iter().map(|text| text.trim().to_owned()).collect();
+    let facts: Vec<String> = texts(&page, ".ab .facts > div:nth-child(2) dd")
+        .iter()
+        .map(|text| text.trim().to_owned())
+        .collect();
     // The first directory was used twice, and only the agent's state has a number of steps there.
     assert_eq!(facts, ["4", "2 of 14"]);
 }
@@ -53,39 +72,77 @@ fn the_sides_show_the_steps_of_the_newest_run_and_only_a_limit_that_ends_it() {
 fn the_api_tells_where_two_runs_part() {
     let (_dir, board) = board();
     let compared = board.json("/api/compare?a=fix_bug&b=loop");
-    assert_eq!(compared["first_divergence"], json!({"a": 1, "b": 1, "what": "action"}));
+    assert_eq!(
+        compared["first_divergence"],
+        json!({"a": 1, "b": 1, "what": "action"})
+    );
     assert_eq!(compared["common_prefix"], 1);
     let rows = compared["aligned"].as_array().unwrap();
-    assert!(rows.iter().all(|row| (row["same"] == true) == (row["what"] == "none")), "{rows:?}");
+    assert!(
+        rows.iter()
+            .all(|row| (row["same"] == true) == (row["what"] == "none")),
+        "{rows:?}"
+    );
     assert_eq!(compared["aligned"].as_array().map(Vec::len), Some(11));
-    assert_eq!((&compared["a"]["key"], &compared["b"]["key"]), (&json!("fix_bug"), &json!("loop")));
+    assert_eq!(
+        (&compared["a"]["key"], &compared["b"]["key"]),
+        (&json!("fix_bug"), &json!("loop"))
+    );
     let metric = |name: &str| {
         let metrics = compared["metrics"].as_array().unwrap();
-        metrics.iter().find(|metric| metric["name"] == name).cloned().unwrap()
+        metrics
+            .iter()
+            .find(|metric| metric["name"] == name)
+            .cloned()
+            .unwrap()
     };
-    let steps =
-        json!({"name": "steps", "a": 11.0, "b": 4.0, "delta": -7.0, "a_estimated": false, "b_estimated": false});
+    let steps = json!({"name": "steps", "a": 11.0, "b": 4.0, "delta": -7.0, "a_estimated": false, "b_estimated": false});
     assert_eq!(metric("steps"), steps);
-    assert_eq!(metric("tokens")["a"], 0.0, "each of its steps says that it asked no model");
-    let paths: Vec<&str> =
-        compared["config"].as_array().unwrap().iter().filter_map(|setting| setting["path"].as_str()).collect();
+    assert_eq!(
+        metric("tokens")["a"],
+        0.0,
+        "each of its steps says that it asked no model"
+    );
+    let paths: Vec<&str> = compared["config"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|setting| setting["path"].as_str())
+        .collect();
     assert_eq!(paths.first(), Some(&"task"));
-    assert!(!paths.iter().any(|path| path.contains("run_id") || path.contains("latency")), "{paths:?}");
+    assert!(
+        !paths
+            .iter()
+            .any(|path| path.contains("run_id") || path.contains("latency")),
+        "{paths:?}"
+    );
     let same = board.json("/api/compare?a=loop&b=loop");
-    assert_eq!((&same["differs"], &same["first_divergence"]), (&json!(false), &Value::Null));
+    assert_eq!(
+        (&same["differs"], &same["first_divergence"]),
+        (&json!(false), &Value::Null)
+    );
 }
 
 #[test]
 fn what_cannot_be_compared_is_said() {
     let (_dir, board) = board();
     let response = board.get("/api/compare?a=fix_bug&b=lop");
-    assert_eq!((response.status, response.header("content-type")), (404, "application/problem+json"));
+    assert_eq!(
+        (response.status, response.header("content-type")),
+        (404, "application/problem+json")
+    );
     let page = board.get("/compare?a=fix_bug&b=lop");
     assert_eq!(page.status, 404);
     let page = Html::parse_document(page.text());
-    assert!(hrefs(&page, "main a").contains(&"/runs/loop".to_owned()), "a close name is offered");
+    assert!(
+        hrefs(&page, "main a").contains(&"/runs/loop".to_owned()),
+        "a close name is offered"
+    );
     assert_eq!(board.get("/api/compare?a=fix_bug").status, 400);
-    assert_eq!(board.get("/compare/replay?a=fix_bug&b=loop&at=99").status, 404);
+    assert_eq!(
+        board.get("/compare/replay?a=fix_bug&b=loop&at=99").status,
+        404
+    );
 }
 
 #[test]
@@ -96,13 +153,29 @@ fn the_page_opens_the_first_difference() {
                 results came back for the first time.";
     assert_eq!(texts(&page, ".pagehead .says"), [says]);
     assert_eq!(texts(&page, ".diverge h3 a"), ["Step 1", "Step 1"]);
-    assert_eq!(hrefs(&page, ".diverge h3 a"), ["/runs/fix_bug?step=1", "/runs/loop?step=1"]);
-    assert_eq!(texts(&page, "details.prefix tbody tr .rel"), ["result differs"]);
+    assert_eq!(
+        hrefs(&page, ".diverge h3 a"),
+        ["/runs/fix_bug?step=1", "/runs/loop?step=1"]
+    );
+    assert_eq!(
+        texts(&page, "details.prefix tbody tr .rel"),
+        ["result differs"]
+    );
     let after = texts(&page, "section > .scroll .align .rel");
-    assert_eq!(after, [vec!["another action", "arguments differ"], vec!["only in A"; 7]].concat());
+    assert_eq!(
+        after,
+        [
+            vec!["another action", "arguments differ"],
+            vec!["only in A"; 7]
+        ]
+        .concat()
+    );
     assert_eq!(
         hrefs(&page, ".pagehead .end a"),
-        ["/compare?a=loop&b=fix_bug", "/compare/replay?a=fix_bug&b=loop&at=1"]
+        [
+            "/compare?a=loop&b=fix_bug",
+            "/compare/replay?a=fix_bug&b=loop&at=1"
+        ]
     );
     assert_eq!(texts(&page, "[aria-current=page]"), ["Compare"]);
     // What machines say to each other is no prose.
@@ -118,16 +191,38 @@ fn odd_pairs_have_a_page() {
         assert_eq!(response.status, 200, "{query}");
         texts(&Html::parse_document(response.text()), ".pagehead .says").concat()
     };
-    assert_eq!(says("a=loop&b=loop"), "The same actions, results, critics, scores and state changes in all 4 steps.");
-    assert_eq!(says("a=task_validation_failed&b=task_validation_failed"), "Neither run has a step.");
+    assert_eq!(
+        says("a=loop&b=loop"),
+        "The same actions, results, critics, scores and state changes in all 4 steps."
+    );
+    assert_eq!(
+        says("a=task_validation_failed&b=task_validation_failed"),
+        "Neither run has a step."
+    );
     assert!(says("a=task_validation_failed&b=loop").contains("A has no more steps"));
-    assert!(says("run=loop&run=fix_bug&run=a%20b%2Fq060_sigkill").starts_with("3 runs side by side."));
+    assert!(
+        says("run=loop&run=fix_bug&run=a%20b%2Fq060_sigkill").starts_with("3 runs side by side.")
+    );
     let choice = Html::parse_document(board.get("/compare?a=loop").text());
     assert_eq!(texts(&choice, "h1"), ["Compare"]);
-    assert_eq!(texts(&choice, ".likely h2"), ["Its neighbours in time"], "no other run has its task");
-    assert!(hrefs(&choice, ".likely a").iter().all(|href| href.starts_with("/compare?a=loop&b=")));
-    let pairs = hrefs(&Html::parse_document(board.get("/compare").text()), ".likely a");
-    assert!(!pairs.is_empty() && pairs.iter().all(|href| board.get(href).status == 200), "{pairs:?}");
+    assert_eq!(
+        texts(&choice, ".likely h2"),
+        ["Its neighbours in time"],
+        "no other run has its task"
+    );
+    assert!(
+        hrefs(&choice, ".likely a")
+            .iter()
+            .all(|href| href.starts_with("/compare?a=loop&b="))
+    );
+    let pairs = hrefs(
+        &Html::parse_document(board.get("/compare").text()),
+        ".likely a",
+    );
+    assert!(
+        !pairs.is_empty() && pairs.iter().all(|href| board.get(href).status == 200),
+        "{pairs:?}"
+    );
 }
 
 #[test]
@@ -141,29 +236,61 @@ fn the_scores_of_more_than_six_runs_are_a_band() {
     board.until_read();
     let page = |runs: usize| {
         let runs: Vec<String> = (0..runs).map(|n| format!("run=r{n}")).collect();
-        Html::parse_document(board.get(&format!("/compare?{}&run=silent", runs.join("&"))).text())
+        Html::parse_document(
+            board
+                .get(&format!("/compare?{}&run=silent", runs.join("&")))
+                .text(),
+        )
     };
     let band = page(8);
     let quart = selector("#compare .overlay .quart");
     assert_eq!(band.select(&quart).count(), 1);
-    assert_eq!(texts(&band, "#compare .overlay svg > title"), ["Lowest critic score of each step, 9 runs"]);
-    assert!(texts(&band, "#compare figcaption").concat().starts_with("The band is where the middle half"));
-    assert_eq!(texts(&band, "#compare .overlay svg .strong"), ["A"], "the first alone has a line");
+    assert_eq!(
+        texts(&band, "#compare .overlay svg > title"),
+        ["Lowest critic score of each step, 9 runs"]
+    );
+    assert!(
+        texts(&band, "#compare figcaption")
+            .concat()
+            .starts_with("The band is where the middle half")
+    );
+    assert_eq!(
+        texts(&band, "#compare .overlay svg .strong"),
+        ["A"],
+        "the first alone has a line"
+    );
     let lines = page(5);
-    assert_eq!((lines.select(&quart).count(), texts(&lines, "#compare figcaption").len()), (0, 0));
-    assert_eq!(texts(&lines, "#compare .overlay svg .strong").len(), 5, "a run without scores has no line");
+    assert_eq!(
+        (
+            lines.select(&quart).count(),
+            texts(&lines, "#compare figcaption").len()
+        ),
+        (0, 0)
+    );
+    assert_eq!(
+        texts(&lines, "#compare .overlay svg .strong").len(),
+        5,
+        "a run without scores has no line"
+    );
 }
 
 #[test]
 fn two_marked_runs_are_a_and_b() {
     let (_dir, board) = board();
     let response = board.get("/compare?run=loop&run=fix_bug");
-    assert_eq!((response.status, response.header("location")), (303, "/compare?a=loop&b=fix_bug"));
+    assert_eq!(
+        (response.status, response.header("location")),
+        (303, "/compare?a=loop&b=fix_bug")
+    );
     let table = Html::parse_document(board.get("/?q=steps%3E0&mark=loop&mark=fix_bug").text());
     assert_eq!(texts(&table, "#tray strong"), ["2 marked"]);
     let checked = selector("#rows input[checked]");
     assert_eq!(table.select(&checked).count(), 2);
-    assert!(hrefs(&table, "#facets a").iter().all(|href| href.ends_with("mark=loop&mark=fix_bug")));
+    assert!(
+        hrefs(&table, "#facets a")
+            .iter()
+            .all(|href| href.ends_with("mark=loop&mark=fix_bug"))
+    );
     // A marked run that the filter hides is still sent.
     let other = Html::parse_document(board.get("/?q=loop&mark=fix_bug").text());
     let hidden = selector("#cmp input[type=hidden][name=run][value=fix_bug]");
@@ -174,7 +301,10 @@ fn two_marked_runs_are_a_and_b() {
 fn the_command_says_no_where_runs_differ() {
     let (code, said) = diff(&ours("fix_bug"), &ours("loop"), &[]);
     assert_eq!(code, Some(1));
-    assert!(said.contains("At step 1 A calls run_command, B calls read_file."), "{said}");
+    assert!(
+        said.contains("At step 1 A calls run_command, B calls read_file."),
+        "{said}"
+    );
     assert!(said.contains("> 1 run_command"), "{said}");
     let (code, said) = diff(&ours("loop"), &ours("loop"), &["--json"]);
     assert_eq!(code, Some(0));
@@ -189,7 +319,10 @@ fn states_that_differ_are_a_difference() {
     let other = dir.path().join("loop");
     copy(&ours("loop"), &other);
     let steps = fs::read_to_string(other.join("steps.jsonl")).unwrap();
-    let mut lines: Vec<Value> = steps.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut lines: Vec<Value> = steps
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     lines[2]["state_diff"] = json!({"left": {"before": 3, "after": 2}});
     let written: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
     fs::write(other.join("steps.jsonl"), written.concat()).unwrap();
@@ -198,29 +331,50 @@ fn states_that_differ_are_a_difference() {
     assert_eq!(diff(&one, &other, &[]).0, Some(0));
     fs::write(
         other.join("steps.jsonl"),
-        written.concat().replace(r#"{"after":2,"before":3}"#, r#"{"after":1,"before":3}"#),
+        written
+            .concat()
+            .replace(r#"{"after":2,"before":3}"#, r#"{"after":1,"before":3}"#),
     )
     .unwrap();
     let (code, said) = diff(&one, &other, &["--json"]);
     let compared: Value = serde_json::from_str(&said).unwrap();
     assert_eq!((code, &compared["differs"]), (Some(1), &json!(true)));
-    assert_eq!(compared["first_divergence"], json!({"a": 2, "b": 2, "what": "state"}));
+    assert_eq!(
+        compared["first_divergence"],
+        json!({"a": 2, "b": 2, "what": "state"})
+    );
 }
 
 #[test]
 fn every_pair_of_the_corpus_has_an_answer() {
     for group in ["q010", "q030", "emulated"] {
-        let runs: Vec<PathBuf> =
-            std::fs::read_dir(corpus().join(group)).unwrap().map(|entry| entry.unwrap().path()).collect();
-        let runs: Vec<PathBuf> = runs.into_iter().filter(|run| std::fs::read_dir(run).unwrap().count() > 1).collect();
+        let runs: Vec<PathBuf> = std::fs::read_dir(corpus().join(group))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        let runs: Vec<PathBuf> = runs
+            .into_iter()
+            .filter(|run| std::fs::read_dir(run).unwrap().count() > 1)
+            .collect();
         assert!(runs.len() > 2, "{group}");
         for a in &runs {
             for b in &runs {
                 let (code, said) = diff(a, b, &["--json"]);
                 let compared: Value = serde_json::from_str(&said).unwrap();
                 let parted = compared["differs"] == true;
-                assert_eq!(code, Some(i32::from(parted)), "{} {}", a.display(), b.display());
-                assert!(a != b || !parted, "{} is not like itself: {}", a.display(), compared["first_divergence"]);
+                assert_eq!(
+                    code,
+                    Some(i32::from(parted)),
+                    "{} {}",
+                    a.display(),
+                    b.display()
+                );
+                assert!(
+                    a != b || !parted,
+                    "{} is not like itself: {}",
+                    a.display(),
+                    compared["first_divergence"]
+                );
             }
         }
     }

@@ -27,7 +27,11 @@ impl Agent for Play {
         Ok(State::new(&*task.objective, ()))
     }
 
-    async fn decide(&mut self, _: &State<()>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+    async fn decide(
+        &mut self,
+        _: &State<()>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
         Ok(self.0.pop_front())
     }
 }
@@ -37,7 +41,10 @@ fn play(decisions: impl IntoIterator<Item = Decision>) -> Builder<Play> {
 }
 
 fn asks(of: &[&str]) -> Decision {
-    Decision::act(of.iter().map(|who| Action::new(*who).arg("task", format!("Look for it, {who}."))))
+    Decision::act(
+        of.iter()
+            .map(|who| Action::new(*who).arg("task", format!("Look for it, {who}."))),
+    )
 }
 
 /// Asks two scouts at the same time after a step of its own; each of them asks a digger.
@@ -45,11 +52,24 @@ async fn delegated(root: &Path) -> RunResult<()> {
     let digger = || play([Decision::final_answer("a coin")]);
     let scout = move || {
         let digger = SubAgent::new("digger", "Digs.", digger);
-        play([asks(&["digger"]), Decision::final_answer("a coin, below the oak")]).tool(digger)
+        play([
+            asks(&["digger"]),
+            Decision::final_answer("a coin, below the oak"),
+        ])
+        .tool(digger)
     };
-    let whole = play([Decision::wait("a breath"), asks(&["scout", "scout"]), Decision::final_answer("two coins")])
-        .tool(SubAgent::new("scout", "Looks for it.", scout));
-    whole.record(RunWriter::create(root, "whole").unwrap()).build().unwrap().run("Find coins.").await
+    let whole = play([
+        Decision::wait("a breath"),
+        asks(&["scout", "scout"]),
+        Decision::final_answer("two coins"),
+    ])
+    .tool(SubAgent::new("scout", "Looks for it.", scout));
+    whole
+        .record(RunWriter::create(root, "whole").unwrap())
+        .build()
+        .unwrap()
+        .run("Find coins.")
+        .await
 }
 
 #[tokio::test]
@@ -59,11 +79,18 @@ async fn a_sub_agents_run_and_the_run_that_called_it_lead_to_each_other() {
     assert_eq!(result.require_answer().unwrap(), "two coins");
     let scouts = ["whole.scout-1-0", "whole.scout-1-1"];
     let diggers = scouts.map(|scout| format!("{scout}.digger-0-0"));
-    for run in ["whole"].into_iter().chain(scouts).chain(diggers.iter().map(String::as_str)) {
+    for run in ["whole"]
+        .into_iter()
+        .chain(scouts)
+        .chain(diggers.iter().map(String::as_str))
+    {
         keep(&root.path().join(run));
     }
     for (result, scout) in result.steps[1].results.iter().zip(scouts) {
-        assert_eq!(result.output, json!({"answer": "a coin, below the oak", "run_id": scout}));
+        assert_eq!(
+            result.output,
+            json!({"answer": "a coin, below the oak", "run_id": scout})
+        );
     }
 
     let board = Board::serve(root.path());
@@ -73,7 +100,11 @@ async fn a_sub_agents_run_and_the_run_that_called_it_lead_to_each_other() {
     let started_by = |run: &str| -> Vec<Value> {
         // The query looks into names, and that of a run of a run has its parent's in it.
         let listed = board.json(&format!("/api/runs?q=parent:{run}&sort=run"));
-        let own = listed["runs"].as_array().unwrap().iter().filter(|row| row["parent"] == run);
+        let own = listed["runs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|row| row["parent"] == run);
         own.map(|row| row["key"].clone()).collect()
     };
     assert_eq!(started_by("whole"), scouts);
@@ -83,26 +114,57 @@ async fn a_sub_agents_run_and_the_run_that_called_it_lead_to_each_other() {
         // From the one that did it to the step that had it done, and back.
         let up = links(&format!("/runs/{scout}"), "main a");
         let its_step = format!("/runs/whole?started={scout}");
-        assert!(up.contains(&"/runs/whole".to_owned()) && up.contains(&its_step), "{up:?}");
+        assert!(
+            up.contains(&"/runs/whole".to_owned()) && up.contains(&its_step),
+            "{up:?}"
+        );
         assert!(up.contains(&format!("/runs/{digger}")), "{up:?}");
         let landed = board.get(&its_step);
-        assert_eq!((landed.status, landed.header("location")), (303, "/runs/whole?step=1"));
-        for within in ["/runs/whole", "/runs/whole/steps/1", "/runs/whole?tab=timeline"] {
+        assert_eq!(
+            (landed.status, landed.header("location")),
+            (303, "/runs/whole?step=1")
+        );
+        for within in [
+            "/runs/whole",
+            "/runs/whole/steps/1",
+            "/runs/whole?tab=timeline",
+        ] {
             let down = links(within, "main a");
-            assert!(down.contains(&format!("/runs/{scout}")), "{within}: {down:?}");
+            assert!(
+                down.contains(&format!("/runs/{scout}")),
+                "{within}: {down:?}"
+            );
         }
         let elsewhere = links("/runs/whole/steps/0", "main a");
-        assert!(!elsewhere.contains(&format!("/runs/{scout}")), "{elsewhere:?}");
+        assert!(
+            !elsewhere.contains(&format!("/runs/{scout}")),
+            "{elsewhere:?}"
+        );
     }
     let facts = texts(&page("/runs/whole"), "main dd").join("|");
-    assert!(facts.contains("2 · whole.scout-1-0 · whole.scout-1-1"), "{facts}");
+    assert!(
+        facts.contains("2 · whole.scout-1-0 · whole.scout-1-1"),
+        "{facts}"
+    );
 
     let groups = board.json("/api/runs?group=parent")["groups"].take();
     let groups = groups.as_array().unwrap();
-    assert_eq!((groups.len(), &groups[0]["key"], &groups[0]["runs"]), (1, &json!("whole"), &json!(5)), "{groups:?}");
-    let mut rows: Vec<_> = groups[0]["rows"].as_array().unwrap().iter().map(|row| row["depth"].clone()).collect();
+    assert_eq!(
+        (groups.len(), &groups[0]["key"], &groups[0]["runs"]),
+        (1, &json!("whole"), &json!(5)),
+        "{groups:?}"
+    );
+    let mut rows: Vec<_> = groups[0]["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["depth"].clone())
+        .collect();
     assert_eq!(rows.remove(0), 0, "the one that all descend from is first");
     assert_eq!(rows, [1, 2, 1, 2]);
     let steps = &groups[0]["sums"]["steps"];
-    assert_eq!(*steps, json!({"sum": 3 + 2 + 2 + 1 + 1, "runs": 5, "estimated": false}));
+    assert_eq!(
+        *steps,
+        json!({"sum": 3 + 2 + 2 + 1 + 1, "runs": 5, "estimated": false})
+    );
 }

@@ -15,39 +15,195 @@ use crate::wait::until;
 /// How each scenario ends: status, stop reason, outcome, code, steps; `-` for what a killed run does not say.
 const ENDS: &[(&str, [&str; 4], usize)] = &[
     ("fix_bug", ["completed", "final", "completed", "final"], 11),
-    ("research", ["completed", "success", "completed", "structured_output"], 7),
-    ("plan", ["completed", "agent_condition", "completed", "agent_condition"], 7),
+    (
+        "research",
+        ["completed", "success", "completed", "structured_output"],
+        7,
+    ),
+    (
+        "plan",
+        [
+            "completed",
+            "agent_condition",
+            "completed",
+            "agent_condition",
+        ],
+        7,
+    ),
     ("final", ["completed", "final", "completed", "final"], 2),
-    ("success", ["completed", "success", "completed", "keyword"], 3),
-    ("budget_steps", ["completed", "budget_steps", "truncated", "budget_steps"], 6),
-    ("budget_time", ["completed", "budget_time", "truncated", "budget_time"], 5),
-    ("budget_tokens", ["completed", "budget_tokens", "truncated", "budget_tokens"], 5),
-    ("agent_condition", ["completed", "agent_condition", "completed", "agent_condition"], 3),
-    ("critic_stop", ["completed", "critic_stop", "halted", "critic_stop"], 4),
-    ("stagnation", ["completed", "stagnation", "halted", "stagnation"], 5),
-    ("env_terminal", ["completed", "env_terminal", "completed", "env_terminal"], 12),
-    ("task_validation_failed", ["failed", "task_validation_failed", "failed", "task_validation_failed"], 0),
-    ("env_capability_mismatch", ["failed", "env_capability_mismatch", "failed", "env_capability_mismatch"], 0),
-    ("unrecoverable_error", ["failed", "unrecoverable_error", "failed", "recovery_exhausted"], 6),
-    ("context_overflow", ["failed", "context_overflow", "failed", "context_overflow"], 4),
-    ("cancelled_immediate", ["stopped", "cancelled_immediate", "cancelled", "cancelled_immediate"], 3),
-    ("cancelled_after_step", ["stopped", "cancelled_after_step", "cancelled", "cancelled_after_step"], 4),
-    ("critic_retry", ["completed", "final", "completed", "final"], 4),
-    ("critic_conflict", ["completed", "critic_stop", "halted", "critic_stop"], 4),
-    ("judge", ["completed", "budget_tokens", "truncated", "budget_tokens"], 5),
-    ("loop", ["completed", "stagnation", "halted", "loop_detection"], 4),
-    ("tool_loop", ["completed", "agent_condition", "halted", "asked_three_times"], 5),
-    ("stop_on_tool", ["completed", "agent_condition", "halted", "stop_on_tool"], 2),
-    ("max_rounds", ["completed", "budget_steps", "truncated", "max_rounds"], 3),
-    ("refused_answer", ["completed", "success", "completed", "structured_output"], 3),
+    (
+        "success",
+        ["completed", "success", "completed", "keyword"],
+        3,
+    ),
+    (
+        "budget_steps",
+        ["completed", "budget_steps", "truncated", "budget_steps"],
+        6,
+    ),
+    (
+        "budget_time",
+        ["completed", "budget_time", "truncated", "budget_time"],
+        5,
+    ),
+    (
+        "budget_tokens",
+        ["completed", "budget_tokens", "truncated", "budget_tokens"],
+        5,
+    ),
+    (
+        "agent_condition",
+        [
+            "completed",
+            "agent_condition",
+            "completed",
+            "agent_condition",
+        ],
+        3,
+    ),
+    (
+        "critic_stop",
+        ["completed", "critic_stop", "halted", "critic_stop"],
+        4,
+    ),
+    (
+        "stagnation",
+        ["completed", "stagnation", "halted", "stagnation"],
+        5,
+    ),
+    (
+        "env_terminal",
+        ["completed", "env_terminal", "completed", "env_terminal"],
+        12,
+    ),
+    (
+        "task_validation_failed",
+        [
+            "failed",
+            "task_validation_failed",
+            "failed",
+            "task_validation_failed",
+        ],
+        0,
+    ),
+    (
+        "env_capability_mismatch",
+        [
+            "failed",
+            "env_capability_mismatch",
+            "failed",
+            "env_capability_mismatch",
+        ],
+        0,
+    ),
+    (
+        "unrecoverable_error",
+        [
+            "failed",
+            "unrecoverable_error",
+            "failed",
+            "recovery_exhausted",
+        ],
+        6,
+    ),
+    (
+        "context_overflow",
+        ["failed", "context_overflow", "failed", "context_overflow"],
+        4,
+    ),
+    (
+        "cancelled_immediate",
+        [
+            "stopped",
+            "cancelled_immediate",
+            "cancelled",
+            "cancelled_immediate",
+        ],
+        3,
+    ),
+    (
+        "cancelled_after_step",
+        [
+            "stopped",
+            "cancelled_after_step",
+            "cancelled",
+            "cancelled_after_step",
+        ],
+        4,
+    ),
+    (
+        "critic_retry",
+        ["completed", "final", "completed", "final"],
+        4,
+    ),
+    (
+        "critic_conflict",
+        ["completed", "critic_stop", "halted", "critic_stop"],
+        4,
+    ),
+    (
+        "judge",
+        ["completed", "budget_tokens", "truncated", "budget_tokens"],
+        5,
+    ),
+    (
+        "loop",
+        ["completed", "stagnation", "halted", "loop_detection"],
+        4,
+    ),
+    (
+        "tool_loop",
+        [
+            "completed",
+            "agent_condition",
+            "halted",
+            "asked_three_times",
+        ],
+        5,
+    ),
+    (
+        "stop_on_tool",
+        ["completed", "agent_condition", "halted", "stop_on_tool"],
+        2,
+    ),
+    (
+        "max_rounds",
+        ["completed", "budget_steps", "truncated", "max_rounds"],
+        3,
+    ),
+    (
+        "refused_answer",
+        ["completed", "success", "completed", "structured_output"],
+        3,
+    ),
     ("wait", ["completed", "final", "completed", "final"], 8),
     ("branch", ["completed", "final", "completed", "final"], 5),
-    ("recovered_error", ["completed", "final", "completed", "final"], 4),
-    ("tool_retry", ["completed", "final", "completed", "final"], 3),
-    ("model_native", ["completed", "final", "completed", "final"], 3),
-    ("model_react", ["completed", "final", "completed", "final"], 3),
+    (
+        "recovered_error",
+        ["completed", "final", "completed", "final"],
+        4,
+    ),
+    (
+        "tool_retry",
+        ["completed", "final", "completed", "final"],
+        3,
+    ),
+    (
+        "model_native",
+        ["completed", "final", "completed", "final"],
+        3,
+    ),
+    (
+        "model_react",
+        ["completed", "final", "completed", "final"],
+        3,
+    ),
     ("unicode", ["completed", "final", "completed", "final"], 13),
-    ("long", ["completed", "budget_steps", "truncated", "budget_steps"], 300),
+    (
+        "long",
+        ["completed", "budget_steps", "truncated", "budget_steps"],
+        300,
+    ),
     ("crash", ["running", "-", "-", "-"], 4),
 ];
 
@@ -56,9 +212,19 @@ fn samples() -> PathBuf {
 }
 
 fn demo(root: &Path, args: &[&str]) -> (i32, String, String) {
-    let output = Command::new(BINARY).arg("demo").arg(root).args(args).stdin(Stdio::null()).output().unwrap();
+    let output = Command::new(BINARY)
+        .arg("demo")
+        .arg(root)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+    (
+        output.status.code().unwrap_or(-1),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 /// The files of the scenarios' runs below `root`, by name.
@@ -66,7 +232,11 @@ fn files(root: &Path) -> BTreeSet<PathBuf> {
     let below = walk(root).into_iter().filter(|path| path.is_file());
     let below = below.map(|path| path.strip_prefix(root).unwrap().to_owned());
     below
-        .filter(|path| !path.starts_with("qitos") && !path.starts_with("tools") && path != Path::new("README.md"))
+        .filter(|path| {
+            !path.starts_with("qitos")
+                && !path.starts_with("tools")
+                && path != Path::new("README.md")
+        })
         .collect()
 }
 
@@ -74,12 +244,20 @@ fn files(root: &Path) -> BTreeSet<PathBuf> {
 fn first_difference(left: &Path, right: &Path) -> Option<String> {
     let (left, right) = (fs::read(left).unwrap(), fs::read(right).unwrap());
     let at = (0..left.len().max(right.len())).find(|at| left.get(*at) != right.get(*at))?;
-    let line = left[..at.min(left.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
+    let line = left[..at.min(left.len())]
+        .iter()
+        .filter(|byte| **byte == b'\n')
+        .count()
+        + 1;
     let around = |bytes: &[u8]| {
         let end = bytes.len().min(at + 80);
         String::from_utf8_lossy(&bytes[at.saturating_sub(80).min(end)..end]).into_owned()
     };
-    Some(format!("line {line}, byte {at}\n  there: {}\n  now:   {}", around(&left), around(&right)))
+    Some(format!(
+        "line {line}, byte {at}\n  there: {}\n  now:   {}",
+        around(&left),
+        around(&right)
+    ))
 }
 
 #[test]
@@ -90,27 +268,50 @@ fn the_sample_runs_are_what_the_command_writes() {
     let again = "if this is meant, write them anew: remove the directories in sample_runs but qitos and tools, then `board demo sample_runs`";
     assert_eq!(files(&samples()), files(root.path()), "{again}");
     for file in files(root.path()) {
-        if let Some(difference) = first_difference(&samples().join(&file), &root.path().join(&file)) {
+        if let Some(difference) = first_difference(&samples().join(&file), &root.path().join(&file))
+        {
             panic!("{} differs, {difference}\n{again}", file.display());
         }
     }
-    let lines: Vec<_> =
-        SCENARIOS.iter().zip(out.lines()).filter(|(scenario, line)| !line.starts_with(scenario.name)).collect();
+    let lines: Vec<_> = SCENARIOS
+        .iter()
+        .zip(out.lines())
+        .filter(|(scenario, line)| !line.starts_with(scenario.name))
+        .collect();
     assert!(lines.is_empty(), "{lines:?}");
 }
 
 #[test]
 fn each_scenario_ends_as_it_is_meant_to() {
     let told: Vec<_> = ENDS.iter().map(|end| end.0).collect();
-    assert_eq!(SCENARIOS.iter().map(|scenario| scenario.name).collect::<Vec<_>>(), told);
+    assert_eq!(
+        SCENARIOS
+            .iter()
+            .map(|scenario| scenario.name)
+            .collect::<Vec<_>>(),
+        told
+    );
     for (name, words, steps) in ENDS {
         let dir = samples().join(name);
-        let manifest: Value = serde_json::from_slice(&fs::read(dir.join("manifest.json")).unwrap()).unwrap();
+        let manifest: Value =
+            serde_json::from_slice(&fs::read(dir.join("manifest.json")).unwrap()).unwrap();
         let (status, reason) = (&manifest["status"], &manifest["summary"]["stop_reason"]);
-        let said = [status, reason, &manifest["stop"]["outcome"], &manifest["stop"]["code"]];
-        assert_eq!(said.map(|value| value.as_str().unwrap_or("-")), *words, "{name}");
+        let said = [
+            status,
+            reason,
+            &manifest["stop"]["outcome"],
+            &manifest["stop"]["code"],
+        ];
+        assert_eq!(
+            said.map(|value| value.as_str().unwrap_or("-")),
+            *words,
+            "{name}"
+        );
         // The manifest of the killed run is a step behind.
-        let lines = fs::read_to_string(dir.join("steps.jsonl")).unwrap().lines().count();
+        let lines = fs::read_to_string(dir.join("steps.jsonl"))
+            .unwrap()
+            .lines()
+            .count();
         assert_eq!(lines, *steps, "{name}");
     }
 }
@@ -118,17 +319,30 @@ fn each_scenario_ends_as_it_is_meant_to() {
 #[test]
 fn the_runs_have_no_fault() {
     let mut check = Command::new(BINARY);
-    check.arg("check").args(SCENARIOS.iter().map(|scenario| samples().join(scenario.name)));
+    check.arg("check").args(
+        SCENARIOS
+            .iter()
+            .map(|scenario| samples().join(scenario.name)),
+    );
     let output = check.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(text.lines().filter(|line| !line.ends_with(": no issues")).collect::<Vec<_>>(), Vec::<&str>::new());
+    assert_eq!(
+        text.lines()
+            .filter(|line| !line.ends_with(": no issues"))
+            .collect::<Vec<_>>(),
+        Vec::<&str>::new()
+    );
     assert_eq!(output.status.code(), Some(0));
 }
 
 #[test]
 fn the_samples_are_small_and_listed() {
-    let files =
-        |root: &Path| walk(root).into_iter().filter_map(|path| path.metadata().ok()).filter(|meta| meta.is_file());
+    let files = |root: &Path| {
+        walk(root)
+            .into_iter()
+            .filter_map(|path| path.metadata().ok())
+            .filter(|meta| meta.is_file())
+    };
     let size = |root: &Path| files(root).map(|meta| meta.len()).sum::<u64>();
     assert!(size(&samples()) < 1_500_000, "{} bytes", size(&samples()));
     let readme = fs::read_to_string(samples().join("README.md")).unwrap();
@@ -141,8 +355,18 @@ fn the_samples_are_small_and_listed() {
 #[test]
 fn another_seed_is_another_story() {
     let root = tempfile::tempdir().unwrap();
-    let (code, _, err) =
-        demo(root.path(), &["--seed", "8", "--scenario", "fix_bug", "--scenario", "research", "--json"]);
+    let (code, _, err) = demo(
+        root.path(),
+        &[
+            "--seed",
+            "8",
+            "--scenario",
+            "fix_bug",
+            "--scenario",
+            "research",
+            "--json",
+        ],
+    );
     assert_eq!((code, err.as_str()), (0, ""));
     for name in ["fix_bug", "research"] {
         let steps = |root: &Path| fs::read_to_string(root.join(name).join("steps.jsonl")).unwrap();
@@ -162,10 +386,16 @@ fn nothing_is_written_over_or_by_halves() {
     fs::create_dir(root.path().join("wait")).unwrap();
     let (code, out, err) = demo(root.path(), &["--scenario", "final", "--scenario", "wait"]);
     assert_eq!((code, out.as_str()), (2, ""));
-    assert!(err.contains("wait is there already; nothing is written") && err.contains("hint: "), "{err}");
+    assert!(
+        err.contains("wait is there already; nothing is written") && err.contains("hint: "),
+        "{err}"
+    );
     let (code, _, err) = demo(root.path(), &["--scenario", "final", "--scenario", "fianl"]);
     assert_eq!(code, 2);
-    assert!(err.contains("there is no scenario \"fianl\"") && err.contains("critic_conflict"), "{err}");
+    assert!(
+        err.contains("there is no scenario \"fianl\"") && err.contains("critic_conflict"),
+        "{err}"
+    );
     assert_eq!(walk(root.path()), [root.path().join("wait")]);
 }
 
@@ -184,12 +414,27 @@ impl Drop for Killed {
 fn a_live_run_ends_with_a_verdict_when_it_is_interrupted() {
     let root = tempfile::tempdir().unwrap();
     let mut command = Command::new(BINARY);
-    command.arg("demo").arg(root.path()).arg("--live").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .arg("demo")
+        .arg(root.path())
+        .arg("--live")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = Killed(command.spawn().unwrap());
     let steps = root.path().join("long_live/steps.jsonl");
-    until("the first step is written", || fs::read_to_string(&steps).ok().filter(|text| text.contains('\n')));
+    until("the first step is written", || {
+        fs::read_to_string(&steps)
+            .ok()
+            .filter(|text| text.contains('\n'))
+    });
     let pid = child.0.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
     let manifest = fs::read(root.path().join("long_live/manifest.json")).unwrap();
     let manifest: Value = serde_json::from_slice(&manifest).unwrap();

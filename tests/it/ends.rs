@@ -41,16 +41,26 @@ fn a_board_whose_scan_thread_hangs_says_so_and_ends_when_it_is_told_to() {
     let mut writer = Writer::start(&root.path().join("run"));
     writer.step("one");
     let mut command = Command::new("perl");
-    command.args(["-e", STOPS_THE_SCAN, BINARY, "serve"]).arg(root.path()).args(["--no-cache", "--port", "0"]);
+    command
+        .args(["-e", STOPS_THE_SCAN, BINARY, "serve"])
+        .arg(root.path())
+        .args(["--no-cache", "--port", "0"]);
     let mut board = Board::spawn(command, root.path());
     board.until_read();
     let stream = Stream::open(board.address, "/runs/run/events");
     let first = stream.next();
-    let stop = Command::new("kill").args(["-USR1", &board.pid().to_string()]).status().unwrap();
+    let stop = Command::new("kill")
+        .args(["-USR1", &board.pid().to_string()])
+        .status()
+        .unwrap();
     assert!(stop.success());
-    until("the thread is stopped", || board.said().contains("is stopped").then_some(()));
+    until("the thread is stopped", || {
+        board.said().contains("is stopped").then_some(())
+    });
     writer.step("unheard");
-    until("it is told", || (board.get("/healthz").status == 503).then_some(()));
+    until("it is told", || {
+        (board.get("/healthz").status == 503).then_some(())
+    });
     assert!(stream.next() > first, "who looks at the run is told");
     for page in ["/", "/runs/run"] {
         assert!(board.get(page).text().contains("not up to date"), "{page}");
@@ -69,7 +79,12 @@ fn write_large(dir: &Path, steps: usize) {
     }
     for file in ["manifest.json", "events.jsonl", "steps.jsonl"] {
         let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
-        fs::File::options().append(true).open(dir.join(file)).unwrap().set_modified(hour_ago).unwrap();
+        fs::File::options()
+            .append(true)
+            .open(dir.join(file))
+            .unwrap()
+            .set_modified(hour_ago)
+            .unwrap();
     }
 }
 
@@ -91,7 +106,9 @@ fn a_board_that_reads_large_runs_for_many_ends_when_it_is_told_to() {
             })
         })
         .collect();
-    until("it reads", || (board.json("/healthz")["indexing"] != 0).then_some(()));
+    until("it reads", || {
+        (board.json("/healthz")["indexing"] != 0).then_some(())
+    });
     assert_eq!(board.terminate("-TERM").code(), Some(0));
     asking.into_iter().for_each(|asking| asking.join().unwrap());
 }

@@ -12,7 +12,11 @@ use crate::html::{page, texts};
 
 /// The number of a process that ended.
 fn gone() -> u32 {
-    let mut child = Command::new(BINARY).arg("--version").stdout(std::process::Stdio::null()).spawn().unwrap();
+    let mut child = Command::new(BINARY)
+        .arg("--version")
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     let pid = child.id();
     child.wait().unwrap();
     pid
@@ -31,8 +35,16 @@ fn served(dir: &Path) -> Board {
 }
 
 fn typed(args: &[&str], dir: &Path) -> (i32, String) {
-    let done = Command::new(BINARY).args(args).current_dir(dir).env("NO_COLOR", "1").output().unwrap();
-    (done.status.code().unwrap(), String::from_utf8(done.stdout).unwrap())
+    let done = Command::new(BINARY)
+        .args(args)
+        .current_dir(dir)
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    (
+        done.status.code().unwrap(),
+        String::from_utf8(done.stdout).unwrap(),
+    )
 }
 
 #[test]
@@ -46,9 +58,20 @@ fn every_end_reads_as_its_recorded_verdict() {
         .iter()
         .map(|run| {
             let word = |key: &str| run[key].as_str().unwrap_or("-").to_owned();
-            let second = run["verdict_second"].as_str().map_or_else(String::new, |second| format!(" | {second}"));
-            let head = [word("key"), word("mark"), word("certainty"), word("verdict")].join(" | ");
-            format!("{head}{second} | {} steps of {}, {} issues", run["steps"], run["max_steps"], run["issues"])
+            let second = run["verdict_second"]
+                .as_str()
+                .map_or_else(String::new, |second| format!(" | {second}"));
+            let head = [
+                word("key"),
+                word("mark"),
+                word("certainty"),
+                word("verdict"),
+            ]
+            .join(" | ");
+            format!(
+                "{head}{second} | {} steps of {}, {} issues",
+                run["steps"], run["max_steps"], run["issues"]
+            )
         })
         // Whether the process of this test can be asked for depends on the system.
         .filter(|line| !line.starts_with("died") && !line.starts_with("waiting"))
@@ -79,9 +102,18 @@ fn an_unfinished_run_lives_as_long_as_its_process() {
     let run = |name: &str| board.json(&format!("/api/runs/{name}"));
     let (died, waiting) = (run("died"), run("waiting"));
     assert_eq!(died["liveness"], "died");
-    assert_eq!(died["verdict"], "Died in step 1: last event is ACT, its process is gone");
-    assert_eq!(waiting["liveness"], "stalled", "quiet for long, and its process is this one");
-    assert_eq!((&died["status"], &waiting["status"]), (&Value::from("running"), &Value::from("running")));
+    assert_eq!(
+        died["verdict"],
+        "Died in step 1: last event is ACT, its process is gone"
+    );
+    assert_eq!(
+        waiting["liveness"], "stalled",
+        "quiet for long, and its process is this one"
+    );
+    assert_eq!(
+        (&died["status"], &waiting["status"]),
+        (&Value::from("running"), &Value::from("running"))
+    );
 }
 
 #[test]
@@ -92,12 +124,31 @@ fn programs_read_the_rule_that_ended_a_run() {
     assert_eq!(why["certainty"], "recorded");
     assert_eq!(why["rules"][0]["id"], "budget.steps");
     assert_eq!(why["rules"][0]["limit_from"], "task");
-    assert_eq!((&why["rules"][0]["measured"], &why["rules"][0]["limit"]), (&Value::from(0), &Value::from(0)));
-    assert_eq!((&why["rules"][1]["id"], &why["rules"][1]["fired"]), (&"budget.tokens".into(), &false.into()));
+    assert_eq!(
+        (&why["rules"][0]["measured"], &why["rules"][0]["limit"]),
+        (&Value::from(0), &Value::from(0))
+    );
+    assert_eq!(
+        (&why["rules"][1]["id"], &why["rules"][1]["fired"]),
+        (&"budget.tokens".into(), &false.into())
+    );
     let (done, shown) = typed(&["show", "refused"], dir.path());
     assert_eq!(done, 0);
-    assert!(shown.contains("rule      budget.steps: 3 steps >= 3, set by the task"), "{shown}");
-    let (clean, checked) = typed(&["check", "final", "refused", "model", "preflight", "cancelled"], dir.path());
+    assert!(
+        shown.contains("rule      budget.steps: 3 steps >= 3, set by the task"),
+        "{shown}"
+    );
+    let (clean, checked) = typed(
+        &[
+            "check",
+            "final",
+            "refused",
+            "model",
+            "preflight",
+            "cancelled",
+        ],
+        dir.path(),
+    );
     assert_eq!(clean, 0, "{checked}");
 }
 
@@ -108,19 +159,31 @@ fn a_step_shows_what_only_our_engine_writes() {
     let page = |path: &str| page(&board, path);
     let words = |page: &Html, what: &str| texts(page, what).join("|");
     let branch = page("/runs/final/steps/0");
-    assert_eq!(words(&branch, ".cands .won th code"), "echo(text=\"two\") +1 more");
+    assert_eq!(
+        words(&branch, ".cands .won th code"),
+        "echo(text=\"two\") +1 more"
+    );
     assert_eq!(words(&branch, ".cands td.r"), "0.25|0.75|0.5");
     let sections = words(&branch, "h3");
-    assert!(sections.contains("Decision") && !sections.contains("Also recorded"), "facts stay in the raw line");
+    assert!(
+        sections.contains("Decision") && !sections.contains("Also recorded"),
+        "facts stay in the raw line"
+    );
     assert!(words(&branch, ".sec").contains("8 keys unchanged"));
     let refused = words(&page("/runs/model/steps/0"), ".trouble");
-    assert!(refused.contains("neither an action nor a final answer") && refused.contains("the model is asked"));
+    assert!(
+        refused.contains("neither an action nor a final answer")
+            && refused.contains("the model is asked")
+    );
     let second = page("/runs/model/steps/1");
     assert!(words(&second, ".pair .head").contains("cut from 330.0 KB"));
     assert!(words(&second, ".sec").contains("earlier message"));
     assert!(words(&page("/runs/critic_failed/steps/0"), ".crit .mk").contains("failed"));
     let manifest = words(&page("/runs/refused?tab=manifest"), ".checks tr");
-    assert!(manifest.contains("at most 3 steps") && manifest.contains("keyword"), "{manifest}");
+    assert!(
+        manifest.contains("at most 3 steps") && manifest.contains("keyword"),
+        "{manifest}"
+    );
 }
 
 /// Where the two places of the verdict differ, somebody changed one.
@@ -129,14 +192,27 @@ fn two_verdicts_are_a_contradiction_and_a_lost_step_is_an_issue() {
     let dir = runs();
     let path = dir.path().join("refused/manifest.json");
     let manifest = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, manifest.replace("\"budget.steps\"", "\"budget.tokens\"")).unwrap();
+    std::fs::write(
+        &path,
+        manifest.replace("\"budget.steps\"", "\"budget.tokens\""),
+    )
+    .unwrap();
     let steps = dir.path().join("final/steps.jsonl");
-    let first = std::fs::read_to_string(&steps).unwrap().lines().next().unwrap().to_owned();
+    let first = std::fs::read_to_string(&steps)
+        .unwrap()
+        .lines()
+        .next()
+        .unwrap()
+        .to_owned();
     std::fs::write(&steps, first.replace("\"facts\"", "\"other\"") + "\n").unwrap();
     let steps = dir.path().join("recovered/steps.jsonl");
     let lines = std::fs::read_to_string(&steps).unwrap();
-    let kept: Vec<_> =
-        lines.lines().enumerate().filter(|(at, _)| *at != 1).map(|(_, line)| format!("{line}\n")).collect();
+    let kept: Vec<_> = lines
+        .lines()
+        .enumerate()
+        .filter(|(at, _)| *at != 1)
+        .map(|(_, line)| format!("{line}\n"))
+        .collect();
     std::fs::write(&steps, kept.concat()).unwrap();
     let board = served(dir.path());
     let why = board.json("/api/runs/refused/why");
@@ -145,8 +221,17 @@ fn two_verdicts_are_a_contradiction_and_a_lost_step_is_an_issue() {
     assert_eq!(why["contradictions"], serde_json::json!([told]));
     let (found, checked) = typed(&["check", "final"], dir.path());
     assert_eq!(found, 1);
-    assert!(checked.contains("the verdict has step 1 as the last that ran, the file step 0"), "{checked}");
-    assert!(checked.contains("the step has no facts to ask stop rules about again"), "{checked}");
+    assert!(
+        checked.contains("the verdict has step 1 as the last that ran, the file step 0"),
+        "{checked}"
+    );
+    assert!(
+        checked.contains("the step has no facts to ask stop rules about again"),
+        "{checked}"
+    );
     let (_, checked) = typed(&["check", "recovered"], dir.path());
-    assert!(checked.contains(":2: byte") && checked.contains("begins with another current_step than"), "{checked}");
+    assert!(
+        checked.contains(":2: byte") && checked.contains("begins with another current_step than"),
+        "{checked}"
+    );
 }

@@ -23,7 +23,12 @@ use crate::written::keep;
 /// What `board why` says of the run, which is one for QitOS's own tools, too.
 fn why(runs: &Path, name: &str) -> Value {
     keep(&runs.join(name));
-    let output = Command::new(BINARY).arg("why").arg(runs.join(name)).arg("--json").output().unwrap();
+    let output = Command::new(BINARY)
+        .arg("why")
+        .arg(runs.join(name))
+        .arg("--json")
+        .output()
+        .unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
@@ -32,11 +37,18 @@ fn why(runs: &Path, name: &str) -> Value {
 async fn a_coding_agent_is_sent_back_until_the_test_passes() {
     let runs = tempfile::tempdir().unwrap();
     let result = coding_agent::run(runs.path()).await.unwrap();
-    assert_eq!(result.require_answer().unwrap(), "`greet.sh` said \"Helo\"; the test passes now.");
+    assert_eq!(
+        result.require_answer().unwrap(),
+        "`greet.sh` said \"Helo\"; the test passes now."
+    );
     let repair = result.state.unwrap().data;
     assert_eq!((repair.test_runs, repair.exit_code), (1, Some(0)));
     let why = why(runs.path(), "coding_agent");
-    assert_eq!((&why["stop_reason"], &why["step"]), (&"final".into(), &4.into()), "{why}");
+    assert_eq!(
+        (&why["stop_reason"], &why["step"]),
+        (&"final".into(), &4.into()),
+        "{why}"
+    );
 }
 
 #[tokio::test]
@@ -52,7 +64,10 @@ async fn what_the_judge_refuses_is_written_again() {
     assert_eq!(scores, [0.3, 0.6, 0.9]);
     // Three replies of the writer and three of the judge.
     let used = result.stats.tokens;
-    assert_eq!((used.input, used.output), (60 + 110 + 160 + 40 + 40 + 44, 9 + 12 + 17 + 11 + 8 + 4));
+    assert_eq!(
+        (used.input, used.output),
+        (60 + 110 + 160 + 40 + 40 + 44, 9 + 12 + 17 + 11 + 8 + 4)
+    );
     assert_eq!(why(runs.path(), "judge_and_retry")["stop_reason"], "final");
 }
 
@@ -60,40 +75,77 @@ async fn what_the_judge_refuses_is_written_again() {
 async fn a_rule_in_code_ends_the_run_under_its_own_name() {
     let runs = tempfile::tempdir().unwrap();
     let result = custom_rule::run(runs.path()).await.unwrap();
-    assert_eq!((result.verdict.code.as_str(), result.verdict.step), ("reserve", Some(2)));
+    assert_eq!(
+        (result.verdict.code.as_str(), result.verdict.step),
+        ("reserve", Some(2))
+    );
     let data = result.state.unwrap().data;
     assert_eq!((data.spent, data.bought.len()), (13, 3));
     let why = why(runs.path(), "custom_rule");
     // QitOS's word for an end of the user's own; the rule is named beside it.
     assert_eq!(why["stop_reason"], "agent_condition", "{why}");
     let rule = &why["rules"][0];
-    assert_eq!((&rule["id"], &rule["measured"], &rule["limit"]), (&"reserve".into(), &7.into(), &8.into()), "{rule}");
-    assert!(why["headline"].as_str().unwrap().contains("7 of 20 left, and 8 are to be kept"), "{why}");
+    assert_eq!(
+        (&rule["id"], &rule["measured"], &rule["limit"]),
+        (&"reserve".into(), &7.into(), &8.into()),
+        "{rule}"
+    );
+    assert!(
+        why["headline"]
+            .as_str()
+            .unwrap()
+            .contains("7 of 20 left, and 8 are to be kept"),
+        "{why}"
+    );
 }
 
 #[tokio::test]
 async fn the_environment_ends_the_episode() {
     let runs = tempfile::tempdir().unwrap();
     let result = environment::run(runs.path()).await.unwrap();
-    assert_eq!((result.verdict.code.as_str(), result.step_count), ("env_terminal", 3));
-    assert_eq!(why(runs.path(), "environment")["stop_reason"], "env_terminal");
+    assert_eq!(
+        (result.verdict.code.as_str(), result.step_count),
+        ("env_terminal", 3)
+    );
+    assert_eq!(
+        why(runs.path(), "environment")["stop_reason"],
+        "env_terminal"
+    );
 }
 
 #[tokio::test]
 async fn what_a_guard_refuses_is_not_bought_and_the_run_goes_on_in_its_own_trace() {
     let runs = tempfile::tempdir().unwrap();
     let (result, notes) = guard_and_go_on::run(runs.path()).await.unwrap();
-    assert_eq!(result.require_answer().unwrap(), "bought bread, cheese, olives");
+    assert_eq!(
+        result.require_answer().unwrap(),
+        "bought bread, cheese, olives"
+    );
     assert_eq!(result.step_count, 5);
     let calls = notes.iter().filter(|note| note.ends_with(": buy")).count();
-    let ends: Vec<_> = notes.iter().map(String::as_str).filter(|note| note.starts_with("ended")).collect();
+    let ends: Vec<_> = notes
+        .iter()
+        .map(String::as_str)
+        .filter(|note| note.starts_with("ended"))
+        .collect();
     assert_eq!(
         (calls, ends),
         (3, vec!["ended: budget_steps", "ended: final"]),
         "what is refused is not carried out: {notes:?}"
     );
     let why = why(runs.path(), "guard_and_go_on");
-    assert_eq!((&why["stop_reason"], &why["step"]), (&"final".into(), &4.into()), "{why}");
+    assert_eq!(
+        (&why["stop_reason"], &why["step"]),
+        (&"final".into(), &4.into()),
+        "{why}"
+    );
     let lines = std::fs::read_to_string(runs.path().join("guard_and_go_on/steps.jsonl")).unwrap();
-    assert!(lines.lines().nth(1).unwrap().contains("the shopper is too young"), "{lines}");
+    assert!(
+        lines
+            .lines()
+            .nth(1)
+            .unwrap()
+            .contains("the shopper is too young"),
+        "{lines}"
+    );
 }

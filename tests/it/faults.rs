@@ -47,13 +47,21 @@ impl Play {
         copy(&corpus().join("q060/q060_redaction"), &root.join("copied"));
         for (name, steps) in [("short", 3), ("deep/er", 12), ("long", 150)] {
             let mut writer = Writer::start(&root.join(name));
-            (0..steps).for_each(|n| writer.step(&format!("result {n} {}", "of many ".repeat(n % 40))));
+            (0..steps)
+                .for_each(|n| writer.step(&format!("result {n} {}", "of many ".repeat(n % 40))));
             writer.finish("final");
         }
         Writer::start(&root.join("growing")).step("one");
         let board = serve(&root, 0, watch);
         let client = Client::new(board.address, true);
-        Self { dir, watch, board, client, chance: Chance::new(seed), played: Vec::new() }
+        Self {
+            dir,
+            watch,
+            board,
+            client,
+            chance: Chance::new(seed),
+            played: Vec::new(),
+        }
     }
 
     fn root(&self) -> PathBuf {
@@ -66,12 +74,17 @@ impl Play {
         let acts = acts.unwrap_or_else(|| self.chance.below(3) + 1);
         for _ in 0..acts {
             if self.chance.once_in(12) {
-                self.played.push("the board is killed and started again".to_owned());
+                self.played
+                    .push("the board is killed and started again".to_owned());
                 self.restart();
             }
             let act = Act::any(&mut self.chance);
             self.played.push(format!("{act:?}"));
-            if let Some(told) = act.play(&self.root(), &self.dir.path().join("aside"), &mut self.chance) {
+            if let Some(told) = act.play(
+                &self.root(),
+                &self.dir.path().join("aside"),
+                &mut self.chance,
+            ) {
                 self.played.push(format!("    {told}"));
             }
             if self.chance.once_in(2) {
@@ -89,7 +102,11 @@ impl Play {
     fn compare(&mut self) -> Vec<String> {
         let fresh = serve(&self.root(), 0, self.watch);
         fresh.until_read();
-        differences_after(PATIENCE, &mut self.client, &mut Client::new(fresh.address, true))
+        differences_after(
+            PATIENCE,
+            &mut self.client,
+            &mut Client::new(fresh.address, true),
+        )
     }
 }
 
@@ -104,7 +121,10 @@ fn serve(root: &std::path::Path, port: u16, watch: Watch) -> Board {
 /// Plays seeds: those that the environment names, with as many acts between two looks as it says, or a few.
 fn play(watch: Watch, seed: u64) {
     let named = std::env::var("BOARD_FAULTS").ok().map(|named| {
-        let number = |part: &str| part.parse().expect("BOARD_FAULTS is SEED:COUNT or SEED:COUNT:ACTS");
+        let number = |part: &str| {
+            part.parse()
+                .expect("BOARD_FAULTS is SEED:COUNT or SEED:COUNT:ACTS")
+        };
         named.split(':').map(number).collect::<Vec<u64>>()
     });
     let (first, count, acts) = match named.as_deref() {
@@ -128,7 +148,8 @@ fn play(watch: Watch, seed: u64) {
             if named.is_some() {
                 eprintln!("{watch:?} seed {seed} round {round}: {:?}", start.elapsed());
             }
-            play.played.push("--- the pictures were the same".to_owned());
+            play.played
+                .push("--- the pictures were the same".to_owned());
         }
     }
 }

@@ -59,7 +59,10 @@ fn differences(row: &Row, run: &Value) -> Vec<String> {
         let is_missing = what == "events" && row.name == "emulated_q060_events_missing";
         let is_untold = is_missing || what == "steps" && UNCOUNTED.contains(&&*row.name);
         if is_untold != run[what].is_null() {
-            wrong.push(format!("{}: {what} is {}, known: {}", row.name, run[what], !is_untold));
+            wrong.push(format!(
+                "{}: {what} is {}, known: {}",
+                row.name, run[what], !is_untold
+            ));
         }
         if is_untold {
             continue;
@@ -80,7 +83,11 @@ fn differences(row: &Row, run: &Value) -> Vec<String> {
     };
     check("status", run["status"].clone(), row.status.clone().into());
     match &row.stop_reason {
-        Stop::Named(name) => check("stop_reason", run["stop_reason"].clone(), name.as_str().into()),
+        Stop::Named(name) => check(
+            "stop_reason",
+            run["stop_reason"].clone(),
+            name.as_str().into(),
+        ),
         Stop::Null => check("stop_reason", run["stop_reason"].clone(), Value::Null),
         Stop::Unsaid => {}
     }
@@ -98,7 +105,13 @@ fn a_run_directory_is_never_written_to() {
         let meta = |path: &Path| path.symlink_metadata().expect("it is there");
         walk(&corpus())
             .into_iter()
-            .map(|path| (path.clone(), meta(&path).modified().unwrap(), meta(&path).len()))
+            .map(|path| {
+                (
+                    path.clone(),
+                    meta(&path).modified().unwrap(),
+                    meta(&path).len(),
+                )
+            })
             .collect()
     };
     let before = state();
@@ -106,7 +119,11 @@ fn a_run_directory_is_never_written_to() {
     for run in runs.values() {
         let key = crate::client::segment(run["key"].as_str().unwrap());
         assert_eq!(board.get(&format!("/runs/{key}")).status, 200, "{key}");
-        assert_eq!(board.get(&format!("/api/runs/{key}/raw")).status, 200, "{key}");
+        assert_eq!(
+            board.get(&format!("/api/runs/{key}/raw")).status,
+            200,
+            "{key}"
+        );
     }
     drop(board);
     assert_eq!(before, state());
@@ -118,7 +135,10 @@ fn lines_come_back_byte_for_byte() {
     for run in runs.values() {
         let key = run["key"].as_str().unwrap();
         let raw = board.json(&format!("/api/runs/{}/raw", crate::client::segment(key)));
-        for (file, lines) in [("steps.jsonl", &raw["steps"]), ("events.jsonl", &raw["events"])] {
+        for (file, lines) in [
+            ("steps.jsonl", &raw["steps"]),
+            ("events.jsonl", &raw["events"]),
+        ] {
             let on_disk = fs::read(corpus().join(key).join(file)).unwrap_or_default();
             let mut sent = Vec::new();
             for line in lines.as_array().into_iter().flatten() {
@@ -128,7 +148,12 @@ fn lines_come_back_byte_for_byte() {
             if !on_disk.ends_with(b"\n") {
                 sent.pop();
             }
-            assert!(sent == on_disk, "{key}/{file}: {} bytes sent, {} on disk", sent.len(), on_disk.len());
+            assert!(
+                sent == on_disk,
+                "{key}/{file}: {} bytes sent, {} on disk",
+                sent.len(),
+                on_disk.len()
+            );
         }
         let manifest = fs::read(corpus().join(key).join("manifest.json")).unwrap_or_default();
         assert_eq!(bytes(&raw["manifest"]), manifest, "{key}");
@@ -139,7 +164,9 @@ fn lines_come_back_byte_for_byte() {
 fn bytes(line: &Value) -> Vec<u8> {
     match (line.as_str(), line["base64"].as_str()) {
         (Some(text), _) => text.as_bytes().to_vec(),
-        (None, Some(code)) => base64::engine::general_purpose::STANDARD.decode(code).expect("it is Base64"),
+        (None, Some(code)) => base64::engine::general_purpose::STANDARD
+            .decode(code)
+            .expect("it is Base64"),
         (None, None) => Vec::new(),
     }
 }
@@ -147,12 +174,21 @@ fn bytes(line: &Value) -> Vec<u8> {
 #[test]
 fn every_oddity_of_the_corpus_is_named_with_its_place() {
     let mut said = String::new();
-    let is_run =
-        |dir: &Path| ["manifest.json", "steps.jsonl", "events.jsonl"].iter().any(|file| dir.join(file).is_file());
+    let is_run = |dir: &Path| {
+        ["manifest.json", "steps.jsonl", "events.jsonl"]
+            .iter()
+            .any(|file| dir.join(file).is_file())
+    };
     for dir in walk(&corpus()).into_iter().filter(|path| is_run(path)) {
         let name = dir.strip_prefix(corpus()).unwrap();
         let mut check = Command::new(BINARY);
-        let output = check.arg("check").arg(name).current_dir(corpus()).env("NO_COLOR", "1").output().unwrap();
+        let output = check
+            .arg("check")
+            .arg(name)
+            .current_dir(corpus())
+            .env("NO_COLOR", "1")
+            .output()
+            .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let found = !text.ends_with(": no issues\n");
         assert_eq!(output.status.code(), Some(i32::from(found)), "{text}");
@@ -163,6 +199,10 @@ fn every_oddity_of_the_corpus_is_named_with_its_place() {
 
 #[test]
 fn the_corpus_stays_small() {
-    let bytes: u64 = walk(&corpus()).iter().filter_map(|path| fs::metadata(path).ok()).map(|meta| meta.len()).sum();
+    let bytes: u64 = walk(&corpus())
+        .iter()
+        .filter_map(|path| fs::metadata(path).ok())
+        .map(|meta| meta.len())
+        .sum();
     assert!(bytes < 3_500_000, "{bytes} bytes");
 }

@@ -44,10 +44,20 @@ pub(crate) struct Read {
 
 /// Reads a file that has to be a trace of a tool; a year after it was written.
 pub(crate) fn read(path: &Path) -> Read {
-    let dir = RunDir::of_file(path).expect("it can be read").unwrap_or_else(|| panic!("{} is a trace", path.display()));
+    let dir = RunDir::of_file(path)
+        .expect("it can be read")
+        .unwrap_or_else(|| panic!("{} is a trace", path.display()));
     let index = read_index(&dir);
     let now = index.last_ts().unwrap_or_default() + 365 * 86_400_000_000;
-    let row = summary(&RunKey::new("run"), String::new(), &index, Outside { now, ..Outside::default() });
+    let row = summary(
+        &RunKey::new("run"),
+        String::new(),
+        &index,
+        Outside {
+            now,
+            ..Outside::default()
+        },
+    );
     Read { dir, index, row }
 }
 
@@ -55,14 +65,19 @@ impl Read {
     /// The line of step `n`, as pages have it.
     pub(crate) fn step(&self, n: usize) -> serde_json::Value {
         let span = self.index.steps().get(n).unwrap().span;
-        let line = self.dir.line(|| &self.index, TraceFile::Steps, span).expect("the step can be read");
+        let line = self
+            .dir
+            .line(|| &self.index, TraceFile::Steps, span)
+            .expect("the step can be read");
         serde_json::from_slice(&line).expect("it is JSON")
     }
 }
 
 /// The directory of this name among files of other tools that `BOARD_FOREIGN` names; `None` where there is none.
 pub(crate) fn foreign(name: &str) -> Option<PathBuf> {
-    let dir = std::env::var_os("BOARD_FOREIGN").map(|dir| PathBuf::from(dir).join(name)).filter(|dir| dir.is_dir());
+    let dir = std::env::var_os("BOARD_FOREIGN")
+        .map(|dir| PathBuf::from(dir).join(name))
+        .filter(|dir| dir.is_dir());
     if dir.is_none() {
         eprintln!("skipped: BOARD_FOREIGN names no directory with files of {name}");
     }
@@ -70,7 +85,9 @@ pub(crate) fn foreign(name: &str) -> Option<PathBuf> {
 }
 
 pub(crate) fn sample(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("sample_runs")
+        .join(name)
 }
 
 /// Cuts the sample at every byte and spoils bytes of it: nothing may fail, each step that is listed can be read, and what
@@ -83,10 +100,13 @@ pub(crate) fn damaged(path: &Path) {
     let mut seen = 0;
     let look = |bytes: &[u8]| {
         fs::write(&copy, bytes).expect("written");
-        let Some(dir) = RunDir::of_file(&copy).expect("readable") else { return 0 };
+        let Some(dir) = RunDir::of_file(&copy).expect("readable") else {
+            return 0;
+        };
         let index = read_index(&dir);
         for step in index.steps() {
-            dir.line(|| &index, TraceFile::Steps, step.span).expect("a listed step can be read");
+            dir.line(|| &index, TraceFile::Steps, step.span)
+                .expect("a listed step can be read");
         }
         index.steps().len()
     };
@@ -94,11 +114,17 @@ pub(crate) fn damaged(path: &Path) {
     let stride = 1 + whole.len() / 1_500;
     for cut in (0..whole.len()).step_by(stride).chain([whole.len()]) {
         let found = look(&whole[..cut]);
-        assert!(found >= seen || found == 0 && seen == 0, "{found} steps of {cut} bytes, {seen} of fewer");
+        assert!(
+            found >= seen || found == 0 && seen == 0,
+            "{found} steps of {cut} bytes, {seen} of fewer"
+        );
         seen = found.max(seen);
     }
     assert_eq!(seen, steps);
-    for (at, byte) in (0..whole.len()).step_by(stride).zip([0, b'"', b'{', b'\n', 0xff].iter().cycle()) {
+    for (at, byte) in (0..whole.len())
+        .step_by(stride)
+        .zip([0, b'"', b'{', b'\n', 0xff].iter().cycle())
+    {
         let mut spoilt = whole.clone();
         spoilt[at] = *byte;
         look(&spoilt);

@@ -29,10 +29,18 @@ const MAX_KEPT_BYTES: u64 = 200 << 10;
 #[test]
 fn what_was_found_holds() {
     let mut kept = 0;
-    for path in walk(&corpus().join("fuzz")).into_iter().filter(|path| path.is_file()) {
-        let target =
-            path.parent().and_then(|dir| dir.file_name()).expect("an input lies in the directory of its target");
-        let check = TARGETS.iter().find(|(name, _)| target == *name).map(|(_, check)| check);
+    for path in walk(&corpus().join("fuzz"))
+        .into_iter()
+        .filter(|path| path.is_file())
+    {
+        let target = path
+            .parent()
+            .and_then(|dir| dir.file_name())
+            .expect("an input lies in the directory of its target");
+        let check = TARGETS
+            .iter()
+            .find(|(name, _)| target == *name)
+            .map(|(_, check)| check);
         let check = check.unwrap_or_else(|| panic!("{} is for no target", path.display()));
         let bytes = fs::read(&path).expect("an input can be read");
         kept += bytes.len() as u64;
@@ -49,12 +57,25 @@ fn every_parser_has_its_target() {
     let names: Vec<String> = fs::read_dir(fuzz.join("fuzz_targets"))
         .expect("the targets are there")
         .flatten()
-        .map(|entry| entry.path().file_stem().expect("a target has a name").to_string_lossy().into_owned())
+        .map(|entry| {
+            entry
+                .path()
+                .file_stem()
+                .expect("a target has a name")
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect();
     assert_eq!(names.len(), TARGETS.len());
     for name in names {
-        assert!(TARGETS.iter().any(|(target, _)| *target == name), "{name} is not checked here");
-        assert!(manifest.contains(&format!("name = \"{name}\"")), "{name} is no binary of the fuzz crate");
+        assert!(
+            TARGETS.iter().any(|(target, _)| *target == name),
+            "{name} is not checked here"
+        );
+        assert!(
+            manifest.contains(&format!("name = \"{name}\"")),
+            "{name} is no binary of the fuzz crate"
+        );
     }
 }
 
@@ -64,10 +85,12 @@ fn real_runs_hold_in_every_target_for_files() {
         let bytes = fs::read(&path).expect("the corpus can be read");
         match path.file_name().and_then(|name| name.to_str()) {
             Some("manifest.json") => properties::manifest(&bytes),
-            Some("steps.jsonl" | "events.jsonl") => bytes.split(|byte| *byte == b'\n').for_each(|line| {
-                properties::lines(line);
-                properties::redact(line);
-            }),
+            Some("steps.jsonl" | "events.jsonl") => {
+                bytes.split(|byte| *byte == b'\n').for_each(|line| {
+                    properties::lines(line);
+                    properties::redact(line);
+                })
+            }
             _ => {}
         }
     }
@@ -80,15 +103,22 @@ fn sessions_of_every_tool_hold_whole_and_spoilt() {
     for path in walk(&samples).into_iter().filter(|path| path.is_file()) {
         let name = path.to_string_lossy().into_owned();
         let ends = [".jsonl", "no other", ".json", ".traj", ".traj.json"];
-        let Some(at) = (0..ends.len()).rev().find(|at| name.ends_with(ends[*at])) else { continue };
+        let Some(at) = (0..ends.len()).rev().find(|at| name.ends_with(ends[*at])) else {
+            continue;
+        };
         let bytes = fs::read(&path).expect("a sample can be read");
-        let of = |pieces: u8, content: &[u8]| properties::tools(&[&[at as u8, pieces], content].concat());
+        let of = |pieces: u8, content: &[u8]| {
+            properties::tools(&[&[at as u8, pieces], content].concat())
+        };
         (0..4).for_each(|pieces| of(7 * pieces, &bytes));
         // A few spoilt ones, the same in each run of the test.
         for (n, spoilt) in b"\"{}[],:0n\\\0\n\xff".iter().enumerate() {
             let mut copy = bytes.clone();
             let place = (n * 7_919 + bytes.len() / 3) % bytes.len().max(1);
-            copy.iter_mut().skip(place).take(1).for_each(|byte| *byte = *spoilt);
+            copy.iter_mut()
+                .skip(place)
+                .take(1)
+                .for_each(|byte| *byte = *spoilt);
             of(5, &copy);
         }
         read += 1;

@@ -37,15 +37,23 @@ fn runs() -> Vec<PathBuf> {
     let project = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut runs: Vec<PathBuf> = RUNS.iter().map(|run| project.join(run)).collect();
     // Of the other recorded runs a few: their layouts are the same.
-    let more = std::env::var_os("BOARD_TRACES").map(|root| walk(Path::new(&root))).unwrap_or_default();
-    let more = more.into_iter().filter(|path| path.join("steps.jsonl").is_file());
+    let more = std::env::var_os("BOARD_TRACES")
+        .map(|root| walk(Path::new(&root)))
+        .unwrap_or_default();
+    let more = more
+        .into_iter()
+        .filter(|path| path.join("steps.jsonl").is_file());
     runs.extend(more.step_by(12));
     runs
 }
 
 fn make(root: &Path, manner: Manner) {
     for (number, run) in runs().iter().enumerate() {
-        let name = if manner == Manner::Harmless { "plain".to_owned() } else { DIRECTORY.to_owned() };
+        let name = if manner == Manner::Harmless {
+            "plain".to_owned()
+        } else {
+            DIRECTORY.to_owned()
+        };
         write(run, &root.join(format!("{number}{name}")), manner);
     }
 }
@@ -59,8 +67,12 @@ fn is_obeyed(letter: char) -> bool {
 #[track_caller]
 fn nothing_is_obeyed(what: &str, text: &str) {
     let at = text.find(is_obeyed);
-    let around =
-        at.map(|at| (text[at..].chars().next(), text[text.floor_char_boundary(at.saturating_sub(80))..at].to_owned()));
+    let around = at.map(|at| {
+        (
+            text[at..].chars().next(),
+            text[text.floor_char_boundary(at.saturating_sub(80))..at].to_owned(),
+        )
+    });
     assert_eq!(around, None, "{what}");
 }
 
@@ -72,16 +84,22 @@ fn obeyed_on(page: &Html) -> Vec<String> {
         match node.value() {
             scraper::Node::Text(text) if text.contains(is_obeyed) => {
                 // Fields too: the one holds its text, the other is read as text where scripts may run.
-                let parent = node.parent().and_then(|node| node.value().as_element().map(|element| element.name()));
+                let parent = node
+                    .parent()
+                    .and_then(|node| node.value().as_element().map(|element| element.name()));
                 if matches!(parent, Some("textarea" | "noscript")) {
                     continue;
                 }
-                found.push(format!("text in {:?}", node.parent().map(|node| node.value())));
+                found.push(format!(
+                    "text in {:?}",
+                    node.parent().map(|node| node.value())
+                ));
             }
             scraper::Node::Element(element) => {
                 let sent = matches!(element.name(), "input" | "option" | "button");
-                let attributes =
-                    element.attrs().filter(|(name, value)| value.contains(is_obeyed) && !(sent && *name == "value"));
+                let attributes = element.attrs().filter(|(name, value)| {
+                    value.contains(is_obeyed) && !(sent && *name == "value")
+                });
                 found.extend(attributes.map(|(name, _)| format!("{} {name}", element.name())));
             }
             _ => {}
@@ -102,24 +120,42 @@ fn elements(page: &Html) -> BTreeSet<String> {
 }
 
 /// Attributes whose value is an address.
-const ADDRESSES: &[&str] =
-    &["href", "src", "action", "formaction", "hx-get", "hx-push-url", "poster", "data", "srcset"];
+const ADDRESSES: &[&str] = &[
+    "href",
+    "src",
+    "action",
+    "formaction",
+    "hx-get",
+    "hx-push-url",
+    "poster",
+    "data",
+    "srcset",
+];
 
 fn check_addresses(path: &str, page: &Html) {
     for element in page.root_element().descendent_elements() {
         for (name, value) in element.value().attrs() {
             assert!(!name.starts_with("on"), "{path}: {name}={value}");
             // The icon stands in the template, the same on every page.
-            if element.value().attr("rel") == Some("icon") && value.starts_with("data:image/svg+xml,") {
-                assert!(!value.contains("script") && value.len() < 400, "{path}: {name}={value}");
+            if element.value().attr("rel") == Some("icon")
+                && value.starts_with("data:image/svg+xml,")
+            {
+                assert!(
+                    !value.contains("script") && value.len() < 400,
+                    "{path}: {name}={value}"
+                );
                 continue;
             }
             if ADDRESSES.contains(&name) {
-                let own =
-                    value.is_empty() || (name == "hx-push-url" && value == "true") || value.starts_with(['#', '?']);
+                let own = value.is_empty()
+                    || (name == "hx-push-url" && value == "true")
+                    || value.starts_with(['#', '?']);
                 let own = own || (value.starts_with('/') && !value.starts_with("//"));
                 assert!(own, "{path}: {name}={value}");
-                assert!(value.chars().all(|letter| letter.is_ascii_graphic()), "{path}: {name}={value}");
+                assert!(
+                    value.chars().all(|letter| letter.is_ascii_graphic()),
+                    "{path}: {name}={value}"
+                );
             }
         }
     }
@@ -127,14 +163,23 @@ fn check_addresses(path: &str, page: &Html) {
 
 fn check_head(path: &str, response: &Response) {
     for (name, value) in &response.headers {
-        assert!(value.chars().all(|letter| letter == ' ' || letter.is_ascii_graphic()), "{path}: {name}: {value}");
+        assert!(
+            value
+                .chars()
+                .all(|letter| letter == ' ' || letter.is_ascii_graphic()),
+            "{path}: {name}: {value}"
+        );
         assert!(name != "set-cookie", "{path}: {value}");
     }
     let saved = response.header("content-disposition");
     if let Some((_, name)) = saved.split_once("filename=") {
         let name = name.trim_matches('"');
-        let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
-        assert!(!name.starts_with(['.', '-']) && name.chars().all(plain) && !name.contains(".."), "{path}: {saved}");
+        let plain =
+            |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
+        assert!(
+            !name.starts_with(['.', '-']) && name.chars().all(plain) && !name.contains(".."),
+            "{path}: {saved}"
+        );
     }
 }
 
@@ -156,7 +201,8 @@ fn check_csv(what: &str, text: &str) {
     let text = text.replace("\r\n", "\n");
     nothing_is_obeyed(what, &text);
     for field in fields(&text) {
-        let runs = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.trim().parse::<f64>().is_err();
+        let runs = field.starts_with(['=', '+', '-', '@', '\t', '\r'])
+            && field.trim().parse::<f64>().is_err();
         assert!(!runs, "{what}: {field:?} is a formula");
     }
 }
@@ -171,23 +217,53 @@ fn shape(path: &str) -> String {
         }
         before = part;
     }
-    parts.extend(query.split('&').map(|pair| pair.split('=').next().unwrap_or_default()));
+    parts.extend(
+        query
+            .split('&')
+            .map(|pair| pair.split('=').next().unwrap_or_default()),
+    );
     parts.join("/")
 }
 
 /// Visits what can be reached; returns the sorts of elements that any page has.
 fn crawl(board: &Board) -> (BTreeSet<String>, usize) {
-    let each = std::env::var("BOARD_PAGES_EACH").map_or(2, |each| each.parse().expect("BOARD_PAGES_EACH is a number"));
-    let mut open = VecDeque::from(["/".to_owned(), "/api/runs".to_owned(), "/healthz".to_owned()]);
+    let each = std::env::var("BOARD_PAGES_EACH").map_or(2, |each| {
+        each.parse().expect("BOARD_PAGES_EACH is a number")
+    });
+    let mut open = VecDeque::from([
+        "/".to_owned(),
+        "/api/runs".to_owned(),
+        "/healthz".to_owned(),
+    ]);
     let runs = board.json("/api/runs?limit=500");
     for run in runs["runs"].as_array().expect("a list of runs") {
-        let address = run["url"].as_str().or(run["href"].as_str()).map(str::to_owned);
+        let address = run["url"]
+            .as_str()
+            .or(run["href"].as_str())
+            .map(str::to_owned);
         let key = run["key"].as_str().expect("a run has a key");
         let page = address.unwrap_or_else(|| format!("/runs/{}", encoded(key)));
-        for rest in ["", "/scores", "/scores.csv", "/whatif", "/replay", "/export.html", "/export.html?redact=1"] {
+        for rest in [
+            "",
+            "/scores",
+            "/scores.csv",
+            "/whatif",
+            "/replay",
+            "/export.html",
+            "/export.html?redact=1",
+        ] {
             open.push_back(format!("{page}{rest}"));
         }
-        for rest in ["", "/steps", "/steps/0", "/scores", "/state/0", "/why", "/whatif?rule=max_steps%3D1", "/raw"] {
+        for rest in [
+            "",
+            "/steps",
+            "/steps/0",
+            "/scores",
+            "/state/0",
+            "/why",
+            "/whatif?rule=max_steps%3D1",
+            "/raw",
+        ] {
             open.push_back(format!("/api{page}{rest}"));
         }
     }
@@ -204,15 +280,23 @@ fn crawl(board: &Board) -> (BTreeSet<String>, usize) {
         let kind = response.header("content-type");
         if kind.starts_with("text/csv") {
             check_csv(&path, response.text());
-        } else if kind.starts_with("application/json") || kind.starts_with("application/problem+json") {
+        } else if kind.starts_with("application/json")
+            || kind.starts_with("application/problem+json")
+        {
             assert!(response.json().is_object(), "{path}");
         } else if kind.starts_with("text/html") {
-            let saved = response.header("content-disposition").starts_with("attachment");
+            let saved = response
+                .header("content-disposition")
+                .starts_with("attachment");
             let page = match response.text().starts_with("<!doctype html>") && !saved {
                 true => check_page(&path, &response),
                 false => Html::parse_document(response.text()),
             };
-            wrong.extend(obeyed_on(&page).into_iter().map(|place| format!("{}: {place}", shape(&path))));
+            wrong.extend(
+                obeyed_on(&page)
+                    .into_iter()
+                    .map(|place| format!("{}: {place}", shape(&path))),
+            );
             if !saved {
                 check_addresses(&path, &page);
             }
@@ -242,7 +326,10 @@ fn pages_of(manner: Manner) -> BTreeSet<String> {
     board.until_read();
     assert_eq!(board.json("/healthz")["runs"], runs().len());
     let (sorts, visited) = crawl(&board);
-    println!("{manner:?}: {visited} answers, {} sorts of elements", sorts.len());
+    println!(
+        "{manner:?}: {visited} answers, {} sorts of elements",
+        sorts.len()
+    );
     assert!(visited > 200, "only {visited} answers");
     sorts
 }
@@ -264,15 +351,29 @@ fn hostile_texts_make_no_element_that_harmless_ones_do_not() {
         "svg class height role",
         "svg class role viewBox",
     ];
-    let new: Vec<&String> = hostile.difference(&harmless).filter(|sort| !folded.contains(&sort.as_str())).collect();
+    let new: Vec<&String> = hostile
+        .difference(&harmless)
+        .filter(|sort| !folded.contains(&sort.as_str()))
+        .collect();
     assert_eq!(new, [] as [&String; 0]);
 }
 
 #[test]
 fn what_is_no_trace_any_more_is_text_too() {
     let sorts = pages_of(Manner::Instead);
-    for tag in ["svg onload", "img onerror src", "img src ", "iframe", "object", "embed", "base "] {
-        assert!(!sorts.iter().any(|sort| sort.starts_with(tag)), "{tag}: {sorts:?}");
+    for tag in [
+        "svg onload",
+        "img onerror src",
+        "img src ",
+        "iframe",
+        "object",
+        "embed",
+        "base ",
+    ] {
+        assert!(
+            !sorts.iter().any(|sort| sort.starts_with(tag)),
+            "{tag}: {sorts:?}"
+        );
     }
 }
 
@@ -282,14 +383,25 @@ fn a_terminal_is_told_nothing() {
     make(dir.path(), Manner::Beside);
     let other = dir.path().join("other");
     make(&other, Manner::Instead);
-    let mut places: Vec<PathBuf> =
-        walk(dir.path()).into_iter().filter(|path| path.join("manifest.json").is_file()).collect();
+    let mut places: Vec<PathBuf> = walk(dir.path())
+        .into_iter()
+        .filter(|path| path.join("manifest.json").is_file())
+        .collect();
     places.sort();
     let said = |args: &[&str]| {
-        let output = Command::new(BINARY).args(args).current_dir(dir.path()).stdin(Stdio::null()).output().unwrap();
+        let output = Command::new(BINARY)
+            .args(args)
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
         let text = [output.stdout, output.stderr].concat();
         let code = output.status.code();
-        assert!(matches!(code, Some(0..=3)), "{args:?}: {code:?} {}", String::from_utf8_lossy(&text));
+        assert!(
+            matches!(code, Some(0..=3)),
+            "{args:?}: {code:?} {}",
+            String::from_utf8_lossy(&text)
+        );
         String::from_utf8(text).unwrap_or_else(|error| panic!("{args:?}: {error}"))
     };
     nothing_is_obeyed("list", &said(&["list", "."]));
@@ -304,7 +416,14 @@ fn a_terminal_is_told_nothing() {
             &["check", run],
             &["scores", run],
             &["state", run],
-            &["whatif", run, "--rule", "max_steps=1", "--rule", "keyword=\u{1b}[31m"],
+            &[
+                "whatif",
+                run,
+                "--rule",
+                "max_steps=1",
+                "--rule",
+                "keyword=\u{1b}[31m",
+            ],
         ] {
             nothing_is_obeyed(&format!("{args:?}"), &said(args));
         }
@@ -314,9 +433,11 @@ fn a_terminal_is_told_nothing() {
         let [a, b] = [&pair[0], &pair[1]].map(|path| path.to_str().expect("a path that is UTF-8"));
         nothing_is_obeyed("diff", &said(&["diff", a, b]));
     }
-    for args in
-        [&["show", "no\u{1b}[31m\u{202e}such"][..], &["why", "\u{9b}x\r\n"], &["list", ".", "steps<\u{1b}]0;x\u{7}"]]
-    {
+    for args in [
+        &["show", "no\u{1b}[31m\u{202e}such"][..],
+        &["why", "\u{9b}x\r\n"],
+        &["list", ".", "steps<\u{1b}]0;x\u{7}"],
+    ] {
         nothing_is_obeyed(&format!("{args:?}"), &said(args));
     }
 }
@@ -324,9 +445,21 @@ fn a_terminal_is_told_nothing() {
 #[test]
 fn the_generator_is_as_hostile_as_it_says() {
     let dir = tempfile::tempdir().unwrap();
-    write(&corpus().join("q060/q060_handoff"), dir.path(), Manner::Beside);
+    write(
+        &corpus().join("q060/q060_handoff"),
+        dir.path(),
+        Manner::Beside,
+    );
     let steps = fs::read_to_string(dir.path().join("steps.jsonl")).unwrap();
-    for part in ["<script>window.pwned", "\\u001b[31m", "\\ud83d", "=cmd|", "\u{202e}", "\\u0000", "longlong"] {
+    for part in [
+        "<script>window.pwned",
+        "\\u001b[31m",
+        "\\ud83d",
+        "=cmd|",
+        "\u{202e}",
+        "\\u0000",
+        "longlong",
+    ] {
         assert!(steps.contains(part), "{part}");
     }
 }
@@ -335,9 +468,14 @@ fn the_generator_is_as_hostile_as_it_says() {
 #[cfg(target_os = "linux")]
 fn on_a_terminal(args: &str) -> String {
     let mut script = Command::new("script");
-    script.args(["-qc", &format!("{BINARY} {args}"), "/dev/null"]).stdin(Stdio::null()).env("TERM", "xterm");
+    script
+        .args(["-qc", &format!("{BINARY} {args}"), "/dev/null"])
+        .stdin(Stdio::null())
+        .env("TERM", "xterm");
     let run = script.output().expect("script runs");
-    String::from_utf8(run.stdout).expect("a terminal gets text").replace("\r\n", "\n")
+    String::from_utf8(run.stdout)
+        .expect("a terminal gets text")
+        .replace("\r\n", "\n")
 }
 
 #[cfg(target_os = "linux")]
@@ -345,13 +483,21 @@ fn on_a_terminal(args: &str) -> String {
 fn a_terminal_is_given_nothing_to_obey_by_any_command() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
-    crate::disk::copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060/q060_minimal"), &run);
+    crate::disk::copy(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060/q060_minimal"),
+        &run,
+    );
     let hostile = "\u{1b}]52;c;aGk=\u{7}\u{9b}2J\u{7f}\u{202e}";
     let events = run.join("events.jsonl");
     let text = fs::read_to_string(&events).unwrap();
     let stop = serde_json::to_string(hostile).unwrap();
-    fs::write(&events, format!("{text}{{\"step_id\":0,\"phase\":\"END\",\"payload\":{{\"stop_reason\":{stop}}}}}\n"))
-        .unwrap();
+    fs::write(
+        &events,
+        format!(
+            "{text}{{\"step_id\":0,\"phase\":\"END\",\"payload\":{{\"stop_reason\":{stop}}}}}\n"
+        ),
+    )
+    .unwrap();
     let shown = run.display().to_string();
     let page = dir.path().join("page.html").display().to_string();
     let root = dir.path().display().to_string();
@@ -373,11 +519,17 @@ fn a_terminal_is_given_nothing_to_obey_by_any_command() {
         format!("completions '{hostile}'"),
     ];
     for command in ["show", "why", "check", "state", "scores", "whatif"] {
-        let rule = if command == "whatif" { " --rule max_steps=1" } else { "" };
+        let rule = if command == "whatif" {
+            " --rule max_steps=1"
+        } else {
+            ""
+        };
         all.extend(["", " --json"].map(|json| format!("{command} {shown}{rule}{json}")));
     }
     for table in ["runs", "steps"] {
-        all.extend(["csv", "jsonl"].map(|format| format!("table {table} {root} --format {format}")));
+        all.extend(
+            ["csv", "jsonl"].map(|format| format!("table {table} {root} --format {format}")),
+        );
     }
     for args in all {
         let mut text = on_a_terminal(&args);

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trace_board::engine::{
-    Action, Agent, AgentError, Decision, Done, Engine, Hook, Moment, State, StepCx, Task, ToolResult,
+    Action, Agent, AgentError, Decision, Done, Engine, Hook, Moment, State, StepCx, Task,
+    ToolResult,
 };
 use trace_board::trace::RunWriter;
 
@@ -45,13 +46,27 @@ impl Agent for Speaker {
         Ok(State::new(&*task.objective, Heard::default()))
     }
 
-    async fn decide(&mut self, _: &State<Heard>, cx: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
-        let times = if cx.step.is_multiple_of(LONG_EVERY) { 60_000 } else { 10 };
-        Ok(Some(Decision::act([Action::new("echo").arg("text", "again ").arg("times", times)])))
+    async fn decide(
+        &mut self,
+        _: &State<Heard>,
+        cx: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
+        let times = if cx.step.is_multiple_of(LONG_EVERY) {
+            60_000
+        } else {
+            10
+        };
+        Ok(Some(Decision::act([Action::new("echo")
+            .arg("text", "again ")
+            .arg("times", times)])))
     }
 
     fn reduce(&mut self, state: &mut State<Heard>, step: &Done<'_>) -> Result<(), AgentError> {
-        state.data.bytes += step.results.iter().map(|result| ToolResult::text(result).len()).sum::<usize>();
+        state.data.bytes += step
+            .results
+            .iter()
+            .map(|result| ToolResult::text(result).len())
+            .sum::<usize>();
         Ok(())
     }
 }
@@ -74,7 +89,8 @@ impl Hook<Heard> for Says {
             Moment::AfterStep { .. } => self.steps += 1,
             _ => {}
         }
-        writeln!(std::io::stdout(), "written: {} {}", self.steps, self.events).map_err(|error| error.to_string())
+        writeln!(std::io::stdout(), "written: {} {}", self.steps, self.events)
+            .map_err(|error| error.to_string())
     }
 }
 
@@ -84,10 +100,20 @@ fn the_writer() {
     let scratch = tempfile::tempdir().unwrap();
     let root = std::env::var_os(PLACE).map_or_else(|| scratch.path().to_owned(), PathBuf::from);
     let writer = RunWriter::create(&root, "run").unwrap();
-    let engine = Engine::builder(Speaker).tool(Echo).hook(Says::default()).max_steps(STEPS).record(writer);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let engine = Engine::builder(Speaker)
+        .tool(Echo)
+        .hook(Says::default())
+        .max_steps(STEPS)
+        .record(writer);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     let result = runtime.block_on(engine.build().unwrap().run("Say it."));
-    assert_eq!((result.steps.len() as u64, result.trace_error), (STEPS, None));
+    assert_eq!(
+        (result.steps.len() as u64, result.trace_error),
+        (STEPS, None)
+    );
     assert_eq!(lines(&root.join("run/steps.jsonl")).0.len() as u64, STEPS);
 }
 
@@ -96,7 +122,9 @@ fn lines(path: &Path) -> (Vec<Value>, Vec<u8>) {
     let text = fs::read(path).unwrap_or_default();
     let mut lines: VecDeque<&[u8]> = text.split(|byte| *byte == b'\n').collect();
     let rest = lines.pop_back().unwrap_or_default().to_vec();
-    let read = |line: &[u8]| serde_json::from_slice(line).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let read = |line: &[u8]| {
+        serde_json::from_slice(line).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    };
     (lines.into_iter().map(read).collect(), rest)
 }
 
@@ -112,7 +140,9 @@ fn killed(after: u64, and_then: Duration) -> (bool, bool) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut said = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
     let count = |line: String| line.strip_prefix("written: ").map(str::to_owned);
     let mut last = said.by_ref().filter_map(count).take(after as usize).last();
     let heard = Instant::now();
@@ -128,30 +158,62 @@ fn killed(after: u64, and_then: Duration) -> (bool, bool) {
     let (steps, events) = last.split_once(' ').unwrap();
 
     let run = root.path().join("run");
-    let manifest: Value = serde_json::from_slice(&fs::read(run.join("manifest.json")).unwrap()).unwrap();
-    for (file, said, counted) in [("steps.jsonl", steps, "step_count"), ("events.jsonl", events, "event_count")] {
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(run.join("manifest.json")).unwrap()).unwrap();
+    for (file, said, counted) in [
+        ("steps.jsonl", steps, "step_count"),
+        ("events.jsonl", events, "event_count"),
+    ] {
         let (whole, rest) = lines(&run.join(file));
         let said: usize = said.parse().unwrap();
-        assert!(whole.len() >= said, "{file}: it said {said} lines, {} are there", whole.len());
-        assert!(whole.len() as u64 >= manifest[counted].as_u64().unwrap(), "{file}: fewer lines than counted");
+        assert!(
+            whole.len() >= said,
+            "{file}: it said {said} lines, {} are there",
+            whole.len()
+        );
+        assert!(
+            whole.len() as u64 >= manifest[counted].as_u64().unwrap(),
+            "{file}: fewer lines than counted"
+        );
         if file == "steps.jsonl" {
-            assert!(whole.iter().enumerate().all(|(at, line)| line["step_id"] == at), "the steps are in their order");
+            assert!(
+                whole
+                    .iter()
+                    .enumerate()
+                    .all(|(at, line)| line["step_id"] == at),
+                "the steps are in their order"
+            );
         }
         // A line and its end are one write: what is torn is the line that was being written.
-        assert!(serde_json::from_slice::<Value>(&rest).is_err(), "{file}: a whole line without its end");
+        assert!(
+            serde_json::from_slice::<Value>(&rest).is_err(),
+            "{file}: a whole line without its end"
+        );
     }
-    let check = Command::new(BINARY).arg("check").arg("--json").arg(&run).output().unwrap();
+    let check = Command::new(BINARY)
+        .arg("check")
+        .arg("--json")
+        .arg(&run)
+        .output()
+        .unwrap();
     let found: Value = serde_json::from_slice(&check.stdout).unwrap();
     let issues = found["runs"][0]["issues_list"].as_array().unwrap();
     let met = manifest["status"] == "running";
-    assert!(issues.len() <= usize::from(met), "a torn last line at most: {issues:?}");
-    assert!(issues.iter().all(|issue| issue["kind"] == "torn"), "{issues:?}");
+    assert!(
+        issues.len() <= usize::from(met),
+        "a torn last line at most: {issues:?}"
+    );
+    assert!(
+        issues.iter().all(|issue| issue["kind"] == "torn"),
+        "{issues:?}"
+    );
     (met, !issues.is_empty())
 }
 
 #[test]
 fn nothing_is_lost_that_was_written() {
-    let count: u64 = std::env::var("BOARD_KILLS").map_or(12, |count| count.parse().expect("BOARD_KILLS is a number"));
+    let count: u64 = std::env::var("BOARD_KILLS")
+        .map_or(12, |count| count.parse().expect("BOARD_KILLS is a number"));
     let (mut met, mut torn) = (0, 0);
     for seed in 0..count {
         let mut chance = Chance::new(seed);
@@ -160,6 +222,11 @@ fn nothing_is_lost_that_was_written() {
         let (before_its_end, tore) = killed(after, Duration::from_micros(micros));
         (met, torn) = (met + u64::from(before_its_end), torn + u64::from(tore));
     }
-    eprintln!("{met} of {count} were met before their end, {torn} left a torn last line; nothing was lost");
-    assert!(met * 2 > count, "only {met} of {count} were met before their end");
+    eprintln!(
+        "{met} of {count} were met before their end, {torn} left a torn last line; nothing was lost"
+    );
+    assert!(
+        met * 2 > count,
+        "only {met} of {count} were met before their end"
+    );
 }

@@ -36,7 +36,12 @@ impl Watched {
         let stream = Stream::open(board.address, "/events");
         stream.next();
         let client = Client::new(board.address, true);
-        Self { dir, board, client, stream }
+        Self {
+            dir,
+            board,
+            client,
+            stream,
+        }
     }
 
     fn root(&self) -> std::path::PathBuf {
@@ -66,8 +71,16 @@ impl Watched {
     fn agrees_with_a_fresh_board(&mut self) {
         let fresh = Board::serve(&self.root());
         fresh.until_read();
-        let differences = differences_after(DEADLINE, &mut self.client, &mut Client::new(fresh.address, true));
-        assert_eq!(differences, Vec::<String>::new(), "who listened | who came now");
+        let differences = differences_after(
+            DEADLINE,
+            &mut self.client,
+            &mut Client::new(fresh.address, true),
+        );
+        assert_eq!(
+            differences,
+            Vec::<String>::new(),
+            "who listened | who came now"
+        );
     }
 }
 
@@ -96,14 +109,21 @@ fn rows(answer: &Value) -> Vec<(String, u64)> {
     let runs = answer["runs"].as_array().expect("a list of runs");
     let mut rows: Vec<_> = runs
         .iter()
-        .map(|run| (run["key"].as_str().expect("a key").to_owned(), run["steps"].as_u64().unwrap_or(UNKNOWN)))
+        .map(|run| {
+            (
+                run["key"].as_str().expect("a key").to_owned(),
+                run["steps"].as_u64().unwrap_or(UNKNOWN),
+            )
+        })
         .collect();
     rows.sort();
     rows
 }
 
 fn owned(rows: &[(&str, u64)]) -> Vec<(String, u64)> {
-    rows.iter().map(|(key, steps)| ((*key).to_owned(), *steps)).collect()
+    rows.iter()
+        .map(|(key, steps)| ((*key).to_owned(), *steps))
+        .collect()
 }
 
 #[test]
@@ -116,7 +136,9 @@ fn a_run_that_is_being_written() {
     writer.step(&"two ".repeat(10_000));
     watched.shows(&[("a", 2)]);
     writer.finish("final");
-    until("the stop reason is known", || (watched.board.json("/api/runs/a")["stop_reason"] == "final").then_some(()));
+    until("the stop reason is known", || {
+        (watched.board.json("/api/runs/a")["stop_reason"] == "final").then_some(())
+    });
     assert_eq!(watched.board.json("/api/runs/a")["liveness"], "finished");
     watched.agrees_with_a_fresh_board();
 }
@@ -132,9 +154,12 @@ fn a_line_that_comes_in_pieces() {
     // The files of a run are read in the same look, so growth of the other one shows that the piece has been seen.
     let events = watched.board.json("/api/runs/a")["events"].clone();
     append(&watched.root().join("a/events.jsonl"), "{}");
-    until("the board has looked", || (watched.board.json("/api/runs/a")["events"] != events).then_some(()));
+    until("the board has looked", || {
+        (watched.board.json("/api/runs/a")["events"] != events).then_some(())
+    });
     assert_eq!(listed(&watched.board), owned(&[("a", 1)]));
-    file.write_all(&line.as_bytes()[middle..line.len() - 1]).unwrap();
+    file.write_all(&line.as_bytes()[middle..line.len() - 1])
+        .unwrap();
     file.write_all(b"\n").unwrap();
     watched.shows(&[("a", 2)]);
     let step = watched.board.json("/api/runs/a/steps/1");
@@ -150,7 +175,12 @@ fn a_file_that_gets_shorter() {
     let steps = watched.root().join("a/steps.jsonl");
     let text = fs::read_to_string(&steps).unwrap();
     let first = text.find('\n').unwrap() + 1;
-    fs::OpenOptions::new().write(true).open(&steps).unwrap().set_len(first as u64).unwrap();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&steps)
+        .unwrap()
+        .set_len(first as u64)
+        .unwrap();
     // Events tell of more steps than there are lines now, so that nobody knows how many there were.
     watched.shows(&[("a", UNKNOWN)]);
     assert_eq!(watched.board.json("/api/runs/a/steps")["total"], 1);
@@ -168,7 +198,10 @@ fn a_file_rewritten_in_place_with_other_lines() {
     fs::write(&steps, format!("{more}{}", later(&more, 3))).unwrap();
     watched.shows(&[("a", 6)]);
     let step = watched.board.json("/api/runs/a/steps/0");
-    assert!(step["step"].to_string().contains("new and longer"), "{step}");
+    assert!(
+        step["step"].to_string().contains("new and longer"),
+        "{step}"
+    );
 }
 
 #[test]
@@ -189,8 +222,12 @@ fn a_file_replaced_by_another() {
 
 #[test]
 fn directories_that_come_go_and_change_their_name() {
-    let mut watched = Watched::start(|root| copy(&corpus().join("q060/q060_minimal"), &root.join("old")));
-    copy(&corpus().join("q060/q060_redaction"), &watched.root().join("x/y/z/deep"));
+    let mut watched =
+        Watched::start(|root| copy(&corpus().join("q060/q060_minimal"), &root.join("old")));
+    copy(
+        &corpus().join("q060/q060_redaction"),
+        &watched.root().join("x/y/z/deep"),
+    );
     watched.shows(&[("old", 1), ("x/y/z/deep", 2)]);
     fs::rename(watched.root().join("old"), watched.root().join("new")).unwrap();
     watched.shows(&[("new", 1), ("x/y/z/deep", 2)]);
@@ -198,8 +235,15 @@ fn directories_that_come_go_and_change_their_name() {
     fs::remove_dir_all(watched.root().join("x")).unwrap();
     watched.shows(&[("new", 1)]);
     // A directory made elsewhere and moved in is whole at once and says nothing more afterwards.
-    copy(&corpus().join("q060/q060_wait_forever"), &watched.dir.path().join("elsewhere"));
-    fs::rename(watched.dir.path().join("elsewhere"), watched.root().join("moved")).unwrap();
+    copy(
+        &corpus().join("q060/q060_wait_forever"),
+        &watched.dir.path().join("elsewhere"),
+    );
+    fs::rename(
+        watched.dir.path().join("elsewhere"),
+        watched.root().join("moved"),
+    )
+    .unwrap();
     watched.shows(&[("moved", 5), ("new", 1)]);
 }
 
@@ -210,7 +254,11 @@ fn two_runs_that_swap_their_names() {
         copy(&corpus().join("q060/q060_wait_forever"), &root.join("two"));
     });
     watched.agrees_with_a_fresh_board();
-    let (one, two, aside) = (watched.root().join("one"), watched.root().join("two"), watched.dir.path().join("aside"));
+    let (one, two, aside) = (
+        watched.root().join("one"),
+        watched.root().join("two"),
+        watched.dir.path().join("aside"),
+    );
     fs::rename(&one, &aside).unwrap();
     fs::rename(&two, &one).unwrap();
     fs::rename(&aside, &two).unwrap();
@@ -219,10 +267,13 @@ fn two_runs_that_swap_their_names() {
 
 #[test]
 fn what_of_a_manifest_nobody_reads_but_pages_show() {
-    let mut watched = Watched::start(|root| copy(&corpus().join("q060/q060_minimal"), &root.join("a")));
+    let mut watched =
+        Watched::start(|root| copy(&corpus().join("q060/q060_minimal"), &root.join("a")));
     watched.agrees_with_a_fresh_board();
     let path = watched.root().join("a/manifest.json");
-    let text = fs::read_to_string(&path).unwrap().replace("\"warning_ratio\": 0.8", "\"warning_ratio\": 0.7");
+    let text = fs::read_to_string(&path)
+        .unwrap()
+        .replace("\"warning_ratio\": 0.8", "\"warning_ratio\": 0.7");
     fs::write(&path, text).unwrap();
     watched.shows(&[("a", 1)]);
 }
@@ -238,8 +289,17 @@ fn bytes_that_change_far_from_both_ends_of_a_file() {
     let text = fs::read_to_string(&steps).unwrap();
     let time = fs::metadata(&steps).unwrap().modified().unwrap();
     let (before, after) = text.split_at(text.len() / 2);
-    fs::write(&steps, format!("{before}{}", after.replacen("old", "new", 1))).unwrap();
-    fs::File::options().write(true).open(&steps).unwrap().set_modified(time).unwrap();
+    fs::write(
+        &steps,
+        format!("{before}{}", after.replacen("old", "new", 1)),
+    )
+    .unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&steps)
+        .unwrap()
+        .set_modified(time)
+        .unwrap();
     watched.shows(&[("a", 20)]);
 }
 
@@ -257,7 +317,10 @@ fn many_directories_made_at_once() {
     let watched = Watched::start(|_| {});
     let names: Vec<String> = (0..50).map(|n| format!("run-{n:02}")).collect();
     for name in &names {
-        copy(&corpus().join("q060/q060_minimal"), &watched.root().join(name));
+        copy(
+            &corpus().join("q060/q060_minimal"),
+            &watched.root().join(name),
+        );
     }
     let expected: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
     watched.hears_of(&expected);
@@ -273,7 +336,9 @@ fn a_root_that_appears_later() {
     let stream = Stream::open(board.address, "/events");
     let first = stream.next();
     Writer::start(&root.join("a")).step("one");
-    until("the run is listed", || (listed(&board) == owned(&[("a", 1)])).then_some(()));
+    until("the run is listed", || {
+        (listed(&board) == owned(&[("a", 1)])).then_some(())
+    });
     assert!(stream.next() > first);
 }
 
@@ -286,7 +351,10 @@ fn a_link_that_leads_out_of_the_root() {
     std::os::unix::fs::symlink(&outside, watched.root().join("link")).unwrap();
     std::os::unix::fs::symlink(watched.root(), watched.root().join("loop")).unwrap();
     // A run beside the links shows that the board has looked.
-    copy(&corpus().join("q060/q060_minimal"), &watched.root().join("inside"));
+    copy(
+        &corpus().join("q060/q060_minimal"),
+        &watched.root().join("inside"),
+    );
     watched.shows(&[("inside", 1)]);
 }
 
@@ -321,14 +389,29 @@ fn only_a_page_that_shows_the_end_gets_new_rows() {
         writer = Some(run);
     });
     let get = |path: &str| watched.board.get(path).text().to_owned();
-    let (end, middle, events) = (get("/runs/run"), get("/runs/run?step=3"), get("/runs/run?tab=events"));
+    let (end, middle, events) = (
+        get("/runs/run"),
+        get("/runs/run?step=3"),
+        get("/runs/run?tab=events"),
+    );
     writer.unwrap().step("one more");
-    until("the step is known", || (watched.board.json("/api/runs/run")["steps"] == 251).then_some(()));
-    assert!(get(&pulse_of(&end)).contains("id=\"step-250\""), "the end of the list goes on");
+    until("the step is known", || {
+        (watched.board.json("/api/runs/run")["steps"] == 251).then_some(())
+    });
+    assert!(
+        get(&pulse_of(&end)).contains("id=\"step-250\""),
+        "the end of the list goes on"
+    );
     let answer = get(&pulse_of(&middle));
-    assert!(!answer.contains("id=\"step-250\"") && answer.contains("251"), "only the counts change: {answer}");
+    assert!(
+        !answer.contains("id=\"step-250\"") && answer.contains("251"),
+        "only the counts change: {answer}"
+    );
     let answer = get(&pulse_of(&events));
-    assert!(answer.contains("hx-target=\"#events\"") && !answer.contains("id=\"step-250\""), "{answer}");
+    assert!(
+        answer.contains("hx-target=\"#events\"") && !answer.contains("id=\"step-250\""),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -342,11 +425,19 @@ fn the_end_of_a_run_is_said_once() {
     let get = |path: &str| watched.board.get(path).text().to_owned();
     let page = get("/runs/run");
     writer.unwrap().finish("final");
-    until("the run is finished", || (watched.board.json("/api/runs/run")["liveness"] == "finished").then_some(()));
+    until("the run is finished", || {
+        (watched.board.json("/api/runs/run")["liveness"] == "finished").then_some(())
+    });
     let first = get(&pulse_of(&page));
     assert!(first.contains("Run ended"), "{first}");
-    assert!(!get(&pulse_of(&first)).contains("Run ended"), "the next news does not repeat it");
-    assert!(!get(&pulse_of(&get("/runs/run"))).contains("Run ended"), "a page opened after the end does not say it");
+    assert!(
+        !get(&pulse_of(&first)).contains("Run ended"),
+        "the next news does not repeat it"
+    );
+    assert!(
+        !get(&pulse_of(&get("/runs/run"))).contains("Run ended"),
+        "a page opened after the end does not say it"
+    );
 }
 
 #[test]
@@ -356,7 +447,12 @@ fn a_second_start_with_a_cache_says_the_same() {
     copy(&corpus(), &root);
     for file in walk(&root).iter().filter(|path| path.is_file()) {
         let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
-        fs::File::options().append(true).open(file).unwrap().set_modified(hour_ago).unwrap();
+        fs::File::options()
+            .append(true)
+            .open(file)
+            .unwrap()
+            .set_modified(hour_ago)
+            .unwrap();
     }
     let serve = || {
         let board = Board::serve_with_cache(&root, cache.path());
@@ -366,25 +462,41 @@ fn a_second_start_with_a_cache_says_the_same() {
     };
     let (mut board, mut first) = serve();
     assert_eq!(board.terminate("-TERM").code(), Some(0));
-    assert!(walk(cache.path()).iter().any(|path| path.extension().is_some_and(|kind| kind == "jsonl")));
+    assert!(
+        walk(cache.path())
+            .iter()
+            .any(|path| path.extension().is_some_and(|kind| kind == "jsonl"))
+    );
     let (_board, mut second) = serve();
     let differences = differences_after(DEADLINE, &mut first, &mut second);
-    assert_eq!(differences, Vec::<String>::new(), "the first start | the second");
+    assert_eq!(
+        differences,
+        Vec::<String>::new(),
+        "the first start | the second"
+    );
 }
 
 /// A session of another tool comes as an empty file, and grows by pieces that end anywhere.
 #[test]
 fn a_session_of_another_tool_is_followed_while_it_grows() {
     const NAME: &str = "-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl";
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/claude-code").join(NAME);
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("sample_runs/tools/claude-code")
+        .join(NAME);
     let text = fs::read(sample).unwrap();
     let add = |path: &Path, piece: &[u8]| {
         let file = fs::OpenOptions::new().create(true).append(true).open(path);
-        file.and_then(|mut file| file.write_all(piece)).expect("written");
+        file.and_then(|mut file| file.write_all(piece))
+            .expect("written");
     };
     let mut watched = Watched::start(|root| fs::create_dir(root.join("-home-me-ledger")).unwrap());
     let path = watched.root().join(NAME);
-    let lines: Vec<usize> = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+    let lines: Vec<usize> = text
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'\n')
+        .map(|(at, _)| at + 1)
+        .collect();
     // Two lines, which tell whose it is; then to the middle of the second reply, of the last line, and to the end.
     add(&path, &text[..lines[3]]);
     watched.hears_of(&[(NAME, 1)]);
@@ -396,33 +508,53 @@ fn a_session_of_another_tool_is_followed_while_it_grows() {
     watched.shows(&[(NAME, 5)]);
     let key = NAME.replace('/', "%2F");
     let run = watched.board.answered(&format!("/api/runs/{key}"));
-    assert_eq!(run["verdict"], "Answered at step 4 · inferred from end_turn");
-    assert_eq!((run["cost_usd"].as_f64(), run["tokens"].as_u64()), (Some(0.041225), Some(29_174)));
+    assert_eq!(
+        run["verdict"],
+        "Answered at step 4 · inferred from end_turn"
+    );
+    assert_eq!(
+        (run["cost_usd"].as_f64(), run["tokens"].as_u64()),
+        (Some(0.041225), Some(29_174))
+    );
 }
 
 /// A log of an evaluation is written anew with each sample that ends, first without any.
 #[test]
 fn a_log_that_gets_samples() {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/inspect");
-    let (none, whole) = (tools.join("before-any-sample.json"), tools.join("ledger.json"));
+    let (none, whole) = (
+        tools.join("before-any-sample.json"),
+        tools.join("ledger.json"),
+    );
     let (running, ended) = (tools.join("running.eval"), tools.join("ledger.eval"));
     let mut watched = Watched::start(|root| fs::create_dir(root.join("logs")).unwrap());
-    let (json, eval) = (watched.root().join("logs/a.json"), watched.root().join("b.eval"));
+    let (json, eval) = (
+        watched.root().join("logs/a.json"),
+        watched.root().join("b.eval"),
+    );
     let replace = |from: &Path, to: &Path| {
         let beside = to.with_extension("part");
-        fs::copy(from, &beside).and_then(|_| fs::rename(&beside, to)).expect("replaced");
+        fs::copy(from, &beside)
+            .and_then(|_| fs::rename(&beside, to))
+            .expect("replaced");
     };
     replace(&none, &json);
     watched.hears_of(&[("logs/a.json", 0)]);
     replace(&running, &eval);
     watched.hears_of(&[("b.eval/rent_epoch_2", 2), ("logs/a.json", 0)]);
     let of = |log: &str| {
-        let runs = [("food/a b_epoch_1", 2), ("rent_epoch_1", 4), ("rent_epoch_2", 2)];
+        let runs = [
+            ("food/a b_epoch_1", 2),
+            ("rent_epoch_1", 4),
+            ("rent_epoch_2", 2),
+        ];
         runs.map(|(run, steps)| (format!("{log}/{run}"), steps))
     };
     let (of_b, of_a) = (of("b.eval"), of("logs/a.json"));
     let known = |runs: &[(String, u64)]| {
-        runs.iter().map(|(key, steps)| (&*key.clone().leak(), *steps)).collect::<Vec<(&str, u64)>>()
+        runs.iter()
+            .map(|(key, steps)| (&*key.clone().leak(), *steps))
+            .collect::<Vec<(&str, u64)>>()
     };
     let with_b = [known(&of_b), vec![("logs/a.json", 0)]].concat();
     replace(&ended, &eval);
@@ -433,7 +565,13 @@ fn a_log_that_gets_samples() {
     watched.shows(&known(&of_b));
     let runs = watched.board.json(LIST);
     for ((key, _), (copy, _)) in of_b.iter().zip(&of_a) {
-        let row = runs["runs"].as_array().and_then(|rows| rows.iter().find(|row| row["key"] == key.as_str()));
-        assert_eq!(row.map(|row| &row["also_at"]), Some(&serde_json::json!([copy])), "{key}");
+        let row = runs["runs"]
+            .as_array()
+            .and_then(|rows| rows.iter().find(|row| row["key"] == key.as_str()));
+        assert_eq!(
+            row.map(|row| &row["also_at"]),
+            Some(&serde_json::json!([copy])),
+            "{key}"
+        );
     }
 }

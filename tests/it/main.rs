@@ -13,7 +13,10 @@ mod client;
 #[path = "../support/disk.rs"]
 mod disk;
 #[cfg(feature = "llm")]
-#[expect(dead_code, reason = "some faults are played in the library's own tests only")]
+#[expect(
+    dead_code,
+    reason = "some faults are played in the library's own tests only"
+)]
 #[path = "../support/endpoint.rs"]
 mod endpoint;
 #[path = "../support/engine_runs.rs"]

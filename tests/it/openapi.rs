@@ -13,17 +13,28 @@ struct Shape(jsonschema::Validator);
 impl Shape {
     fn of(document: &Value, path: &str, status: &str) -> Self {
         let content = &document["paths"][path]["get"]["responses"][status]["content"];
-        let (_, shape) = content.as_object().and_then(|kinds| kinds.iter().next()).unwrap_or_else(|| panic!("{path}"));
+        let (_, shape) = content
+            .as_object()
+            .and_then(|kinds| kinds.iter().next())
+            .unwrap_or_else(|| panic!("{path}"));
         let mut schema = shape["schema"].clone();
         schema["components"] = document["components"].clone();
         Self(jsonschema::validator_for(&schema).unwrap())
     }
 
     fn holds(&self, address: &str, body: &str) {
-        let value: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{address}: {error}"));
-        let wrong: Vec<_> =
-            self.0.iter_errors(&value).map(|error| format!("{}: {error}", error.instance_path())).collect();
-        assert!(wrong.is_empty(), "{address}: {:?}", wrong.iter().take(5).collect::<Vec<_>>());
+        let value: Value =
+            serde_json::from_str(body).unwrap_or_else(|error| panic!("{address}: {error}"));
+        let wrong: Vec<_> = self
+            .0
+            .iter_errors(&value)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(
+            wrong.is_empty(),
+            "{address}: {:?}",
+            wrong.iter().take(5).collect::<Vec<_>>()
+        );
     }
 }
 
@@ -35,7 +46,12 @@ fn every_answer_has_the_shape_that_is_described() {
     assert_eq!(document["openapi"], json!("3.1.0"));
     board.until_read();
     let list = board.json("/api/runs?limit=1000");
-    let keys: Vec<_> = list["runs"].as_array().unwrap().iter().map(|run| run["key"].as_str().unwrap()).collect();
+    let keys: Vec<_> = list["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["key"].as_str().unwrap())
+        .collect();
     assert!(keys.len() > 40, "{}", keys.len());
     let of_run = [
         "",
@@ -83,9 +99,19 @@ fn every_answer_has_the_shape_that_is_described() {
         Shape::of(&document, path, "200").holds(address, board.get(address).text());
     }
     let problem = Shape::of(&document, "/api/runs", "default");
-    for address in ["/api/runs?limit=no", "/api/runs/none", "/api/compare", "/api/nothing", "/api/whatif?rule=x"] {
+    for address in [
+        "/api/runs?limit=no",
+        "/api/runs/none",
+        "/api/compare",
+        "/api/nothing",
+        "/api/whatif?rule=x",
+    ] {
         let answer = board.get(address);
-        assert!((400..500).contains(&answer.status), "{address}: {}", answer.status);
+        assert!(
+            (400..500).contains(&answer.status),
+            "{address}: {}",
+            answer.status
+        );
         problem.holds(address, answer.text());
     }
 }

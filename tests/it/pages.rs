@@ -28,7 +28,10 @@ fn some_runs() -> (tempfile::TempDir, Board) {
         let name = Path::new(run).file_name().unwrap();
         copy(&corpus().join(run), &dir.path().join(name));
     }
-    copy(&corpus().join("q030/q030_sigkill"), &dir.path().join("a b/c&d/e%2F\"<é>"));
+    copy(
+        &corpus().join("q030/q030_sigkill"),
+        &dir.path().join("a b/c&d/e%2F\"<é>"),
+    );
     let board = Board::serve(dir.path());
     board.until_read();
     (dir, board)
@@ -36,26 +39,54 @@ fn some_runs() -> (tempfile::TempDir, Board) {
 
 /// The headers that every answer carries.
 fn check_headers(path: &str, response: &Response) {
-    for (name, value) in
-        [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer"), ("content-security-policy", POLICY)]
-    {
-        assert!(response.header(name).contains(value), "{path}: {name} is {:?}", response.header(name));
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("content-security-policy", POLICY),
+    ] {
+        assert!(
+            response.header(name).contains(value),
+            "{path}: {name} is {:?}",
+            response.header(name)
+        );
     }
     let policy = response.header("content-security-policy");
     assert!(!policy.contains("unsafe"), "{path}: {policy}");
-    assert!(policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
+    assert!(
+        policy.contains("frame-ancestors 'none'"),
+        "{path}: {policy}"
+    );
 }
 
 /// What every page has, whatever it shows.
 pub(crate) fn check_page(path: &str, response: &Response) -> Html {
     check_headers(path, response);
-    assert_eq!(response.header("content-type"), "text/html; charset=utf-8", "{path}");
+    assert_eq!(
+        response.header("content-type"),
+        "text/html; charset=utf-8",
+        "{path}"
+    );
     let page = Html::parse_document(response.text());
     let count = |what: &str| page.select(&selector(what)).count();
-    for landmark in ["html[lang]", "main#main", "h1", "nav[aria-label=Main]", "head > title", "a.skip[href='#main']"] {
+    for landmark in [
+        "html[lang]",
+        "main#main",
+        "h1",
+        "nav[aria-label=Main]",
+        "head > title",
+        "a.skip[href='#main']",
+    ] {
         assert_eq!(count(landmark), 1, "{path}: {landmark}");
     }
-    for inline in ["[style]", "style", "script:not([src])", "base", "iframe", "object", "embed"] {
+    for inline in [
+        "[style]",
+        "style",
+        "script:not([src])",
+        "base",
+        "iframe",
+        "object",
+        "embed",
+    ] {
         assert_eq!(count(inline), 0, "{path}: {inline}");
     }
     let mut ids = BTreeSet::new();
@@ -66,19 +97,31 @@ pub(crate) fn check_page(path: &str, response: &Response) -> Html {
             "{path}: two elements are #{:?}",
             element.id()
         );
-        assert!(element.attrs().all(|(name, _)| !name.starts_with("on")), "{path}: {element:?}");
+        assert!(
+            element.attrs().all(|(name, _)| !name.starts_with("on")),
+            "{path}: {element:?}"
+        );
     }
-    let levels: Vec<u8> =
-        page.select(&selector("h1,h2,h3,h4,h5,h6")).map(|heading| heading.value().name().as_bytes()[1]).collect();
-    assert!(levels.windows(2).all(|pair| pair[1] <= pair[0] + 1), "{path}: headings skip a level: {levels:?}");
+    let levels: Vec<u8> = page
+        .select(&selector("h1,h2,h3,h4,h5,h6"))
+        .map(|heading| heading.value().name().as_bytes()[1])
+        .collect();
+    assert!(
+        levels.windows(2).all(|pair| pair[1] <= pair[0] + 1),
+        "{path}: headings skip a level: {levels:?}"
+    );
     page
 }
 
 /// The addresses of this board that a page names, without their fragments.
 pub(crate) fn links(page: &Html) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for (what, attribute) in [("[href]", "href"), ("[src]", "src"), ("form[action]", "action"), ("[hx-get]", "hx-get")]
-    {
+    for (what, attribute) in [
+        ("[href]", "href"),
+        ("[src]", "src"),
+        ("form[action]", "action"),
+        ("[hx-get]", "hx-get"),
+    ] {
         for element in page.select(&selector(what)) {
             let target = element.value().attr(attribute).unwrap_or_default();
             let target = target.split('#').next().unwrap_or_default();
@@ -92,7 +135,10 @@ pub(crate) fn links(page: &Html) -> BTreeSet<String> {
 
 /// An address without the values of its query: one shape stands for all of them.
 fn shape(path: &str) -> String {
-    path.split(['?', '&']).map(|part| part.split('=').next().unwrap_or_default()).collect::<Vec<_>>().join("?")
+    path.split(['?', '&'])
+        .map(|part| part.split('=').next().unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("?")
 }
 
 #[test]
@@ -116,7 +162,10 @@ fn no_link_is_dead() {
             continue;
         }
         // A run saved as a file is no page of the board, and has no links to follow.
-        if response.header("content-disposition").starts_with("attachment") {
+        if response
+            .header("content-disposition")
+            .starts_with("attachment")
+        {
             continue;
         }
         let is_page = response.text().starts_with("<!doctype html>");
@@ -159,12 +208,21 @@ fn hostile_text_stays_text() {
             assert!(source.starts_with("/static/"), "{path}: {source}");
         }
         for image in page.select(&selector("img")) {
-            assert!(image.value().attr("src").unwrap_or_default().starts_with("/runs/"), "{path}: {image:?}");
+            assert!(
+                image
+                    .value()
+                    .attr("src")
+                    .unwrap_or_default()
+                    .starts_with("/runs/"),
+                "{path}: {image:?}"
+            );
         }
         for link in page.select(&selector("a[href], use[href]")) {
             let target = link.value().attr("href").unwrap_or_default();
             assert!(
-                target.is_empty() || target.starts_with(['/', '#', '?']) || target.starts_with("http"),
+                target.is_empty()
+                    || target.starts_with(['/', '#', '?'])
+                    || target.starts_with("http"),
                 "{path}: {target}"
             );
         }
@@ -186,12 +244,19 @@ fn every_route_has_its_type_and_headers() {
         (format!("/api/runs/{run}/steps/0"), "application/json"),
         (format!("/api/runs/{run}/why"), "application/json"),
         ("/whatif?q=".to_owned(), "text/html; charset=utf-8"),
-        ("/api/whatif?sweep=token_budget".to_owned(), "application/json"),
+        (
+            "/api/whatif?sweep=token_budget".to_owned(),
+            "application/json",
+        ),
         (format!("/api/runs/{run}/raw"), "application/json"),
         ("/healthz".to_owned(), "application/json"),
     ] {
         let response = board.get(&path);
-        assert_eq!((response.status, response.header("content-type")), (200, kind), "{path}");
+        assert_eq!(
+            (response.status, response.header("content-type")),
+            (200, kind),
+            "{path}"
+        );
         check_headers(&path, &response);
         let head = request(board.address, "HEAD", &path, &[]);
         assert_eq!((head.status, head.body.len()), (200, 0), "HEAD {path}");
@@ -204,8 +269,14 @@ fn health_tells_what_the_board_does() {
     let health = board.json("/healthz");
     assert_eq!(health["status"], "ok");
     assert_eq!(health["runs"], 8);
-    assert!(["native", "poll"].contains(&health["watch"].as_str().unwrap()), "{health}");
-    assert!(health["scan_age_ms"].is_u64() && health["indexing"].is_u64(), "{health}");
+    assert!(
+        ["native", "poll"].contains(&health["watch"].as_str().unwrap()),
+        "{health}"
+    );
+    assert!(
+        health["scan_age_ms"].is_u64() && health["indexing"].is_u64(),
+        "{health}"
+    );
 }
 
 #[test]
@@ -224,7 +295,10 @@ fn what_is_unknown_is_404_and_leads_on() {
         assert_eq!(response.status, 404, "{path}: {}", response.text());
         if path.starts_with("/runs") {
             let page = check_page(path, &response);
-            assert!(page.select(&selector("main a[href]")).next().is_some(), "{path} leads nowhere");
+            assert!(
+                page.select(&selector("main a[href]")).next().is_some(),
+                "{path} leads nowhere"
+            );
         }
     }
 }
@@ -241,7 +315,11 @@ fn api_errors_are_problem_documents() {
     ] {
         let response = board.get(path);
         assert_eq!(response.status, status, "{path}: {}", response.text());
-        assert_eq!(response.header("content-type"), "application/problem+json", "{path}");
+        assert_eq!(
+            response.header("content-type"),
+            "application/problem+json",
+            "{path}"
+        );
         let problem = response.json();
         assert_eq!(problem["status"], status, "{path}");
         for member in ["type", "title", "detail"] {
@@ -267,15 +345,36 @@ fn only_reading_is_allowed() {
 fn other_sites_are_refused() {
     let (_dir, board) = some_runs();
     let port = board.address.port();
-    let own = [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("LOCALHOST:{port}")];
+    let own = [
+        format!("127.0.0.1:{port}"),
+        format!("localhost:{port}"),
+        format!("LOCALHOST:{port}"),
+    ];
     for host in &own {
-        assert_eq!(request(board.address, "GET", "/", &[("Host", host)]).status, 200, "{host}");
+        assert_eq!(
+            request(board.address, "GET", "/", &[("Host", host)]).status,
+            200,
+            "{host}"
+        );
     }
-    for host in ["evil.example", "127.0.0.1.evil.example", "evil.example:8765", "", "127.0.0.1@evil.example"] {
+    for host in [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "evil.example:8765",
+        "",
+        "127.0.0.1@evil.example",
+    ] {
         let status = request(board.address, "GET", "/api/runs", &[("Host", host)]).status;
-        assert!([400, 403, 421].contains(&status), "Host {host:?} got {status}");
+        assert!(
+            [400, 403, 421].contains(&status),
+            "Host {host:?} got {status}"
+        );
     }
-    for origin in ["http://evil.example", "null", "https://localhost.evil.example"] {
+    for origin in [
+        "http://evil.example",
+        "null",
+        "https://localhost.evil.example",
+    ] {
         let status = request(board.address, "GET", "/api/runs", &[("Origin", origin)]).status;
         assert_eq!(status, 403, "Origin {origin:?}");
     }
@@ -287,14 +386,28 @@ fn pictures_are_served_from_inside_the_run_only() {
     fs::write(dir.path().join("secret.png"), b"\x89PNG secret").unwrap();
     let page = board.get("/runs/q060_visual_desktop/steps/0");
     let page = Html::parse_document(page.text());
-    let pictures: Vec<_> =
-        page.select(&selector("img[src]")).filter_map(|img| img.value().attr("src").map(str::to_owned)).collect();
+    let pictures: Vec<_> = page
+        .select(&selector("img[src]"))
+        .filter_map(|img| img.value().attr("src").map(str::to_owned))
+        .collect();
     assert!(!pictures.is_empty(), "the screenshots of the run are shown");
-    let own = pictures.iter().find(|src| src.starts_with("/runs/q060_visual_desktop/")).expect("a picture of the run");
+    let own = pictures
+        .iter()
+        .find(|src| src.starts_with("/runs/q060_visual_desktop/"))
+        .expect("a picture of the run");
     let response = board.get(own);
-    assert_eq!((response.status, response.header("content-type")), (200, "image/png"), "{own}");
+    assert_eq!(
+        (response.status, response.header("content-type")),
+        (200, "image/png"),
+        "{own}"
+    );
     let folder = own.rsplit_once('/').map_or("", |(folder, _)| folder);
-    for outside in ["..%2F..%2Fsecret.png", "../../secret.png", "%2Fetc%2Fpasswd", "..%2Fmanifest.json"] {
+    for outside in [
+        "..%2F..%2Fsecret.png",
+        "../../secret.png",
+        "%2Fetc%2Fpasswd",
+        "..%2Fmanifest.json",
+    ] {
         let path = format!("{folder}/{outside}");
         assert!(board.get(&path).status >= 400, "{path}");
     }
@@ -304,12 +417,21 @@ fn pictures_are_served_from_inside_the_run_only() {
 fn static_files_may_be_kept_for_ever() {
     let (_dir, board) = some_runs();
     let page = Html::parse_document(board.get("/").text());
-    let files: Vec<String> = links(&page).into_iter().filter(|link| link.starts_with("/static/")).collect();
-    assert!(files.iter().any(|file| file.ends_with(".css")) && files.iter().any(|file| file.ends_with(".js")));
+    let files: Vec<String> = links(&page)
+        .into_iter()
+        .filter(|link| link.starts_with("/static/"))
+        .collect();
+    assert!(
+        files.iter().any(|file| file.ends_with(".css"))
+            && files.iter().any(|file| file.ends_with(".js"))
+    );
     for file in files {
         let response = board.get(&file);
         assert_eq!(response.status, 200, "{file}");
-        assert!(response.header("cache-control").contains("immutable"), "{file}");
+        assert!(
+            response.header("cache-control").contains("immutable"),
+            "{file}"
+        );
         check_headers(&file, &response);
     }
 }
@@ -320,31 +442,55 @@ fn every_page_stands_in_the_docs_and_every_document_in_the_description_of_the_ap
     let router = fs::read_to_string(home.join("src/serve/mod.rs")).unwrap();
     let using = fs::read_to_string(home.join("docs/using.md")).unwrap();
     let routes = |part: &str| -> Vec<String> {
-        let routes = part.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next());
+        let routes = part
+            .split(".route(\"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next());
         routes.map(str::to_owned).collect()
     };
     let (pages, rest) = router.split_once("let api = Router::new()").unwrap();
     let (api, rest) = rest.split_once(".fallback(").unwrap();
     let api = routes(api).into_iter().map(|route| format!("/api{route}"));
     let openapi = fs::read_to_string(home.join("src/serve/openapi.rs")).unwrap();
-    let lacking: Vec<_> = api.filter(|route| !openapi.contains(&format!("path: \"{route}\""))).collect();
+    let lacking: Vec<_> = api
+        .filter(|route| !openapi.contains(&format!("path: \"{route}\"")))
+        .collect();
     assert_eq!(lacking, Vec::<String>::new());
     // What a page or a browser fetches for itself is no address to know.
     let by_hand = |route: &String| {
-        !route
-            .split('/')
-            .any(|part| ["live", "part", "value", "raw", "assets", "static", "favicon.ico"].contains(&part))
-            && (route == "/" || !route.ends_with('/'))
+        !route.split('/').any(|part| {
+            [
+                "live",
+                "part",
+                "value",
+                "raw",
+                "assets",
+                "static",
+                "favicon.ico",
+            ]
+            .contains(&part)
+        }) && (route == "/" || !route.ends_with('/'))
     };
-    let mut addresses: Vec<_> = routes(pages).into_iter().chain(routes(rest)).filter(by_hand).collect();
-    assert!(["/runs/{key}/scores", "/healthz", "/compare"].iter().all(|known| addresses.iter().any(|a| a == known)));
-    addresses.retain(|route| !using.contains(&format!("`{route}`")) && !using.contains(&format!("`{route}?")));
+    let mut addresses: Vec<_> = routes(pages)
+        .into_iter()
+        .chain(routes(rest))
+        .filter(by_hand)
+        .collect();
+    assert!(
+        ["/runs/{key}/scores", "/healthz", "/compare"]
+            .iter()
+            .all(|known| addresses.iter().any(|a| a == known))
+    );
+    addresses.retain(|route| {
+        !using.contains(&format!("`{route}`")) && !using.contains(&format!("`{route}?"))
+    });
     assert_eq!(addresses, Vec::<String>::new());
 }
 
 /// The records of a CSV file as RFC 4180 has them.
 fn records(text: &str) -> Vec<Vec<String>> {
-    let (mut records, mut record, mut field, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    let (mut records, mut record, mut field, mut quoted) =
+        (Vec::new(), Vec::new(), String::new(), false);
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
         match letter {
@@ -359,7 +505,10 @@ fn records(text: &str) -> Vec<Vec<String>> {
             _ => field.push(letter),
         }
     }
-    assert!(!quoted && field.is_empty() && record.is_empty(), "the last record ends with a line end");
+    assert!(
+        !quoted && field.is_empty() && record.is_empty(),
+        "the last record ends with a line end"
+    );
     records
 }
 
@@ -369,8 +518,14 @@ fn the_csv_of_the_run_table_holds_what_the_json_does() {
     let list = board.get("/api/runs?q=steps%3E0&sort=-steps");
     let list: serde_json::Value = serde_json::from_str(list.text()).unwrap();
     let csv = board.get("/runs.csv?q=steps%3E0&sort=-steps");
-    assert_eq!((csv.status, csv.header("content-type")), (200, "text/csv; charset=utf-8"));
-    assert_eq!(csv.header("content-disposition"), "attachment; filename=\"runs.csv\"");
+    assert_eq!(
+        (csv.status, csv.header("content-type")),
+        (200, "text/csv; charset=utf-8")
+    );
+    assert_eq!(
+        csv.header("content-disposition"),
+        "attachment; filename=\"runs.csv\""
+    );
     let records = records(csv.text());
     let (head, rows) = records.split_first().unwrap();
     let runs = list["runs"].as_array().unwrap();
@@ -382,9 +537,11 @@ fn the_csv_of_the_run_table_holds_what_the_json_does() {
             let text = match &run[name] {
                 serde_json::Value::Null => String::new(),
                 serde_json::Value::String(text) => text.clone(),
-                serde_json::Value::Array(texts) => {
-                    texts.iter().filter_map(|text| text.as_str()).collect::<Vec<_>>().join("; ")
-                }
+                serde_json::Value::Array(texts) => texts
+                    .iter()
+                    .filter_map(|text| text.as_str())
+                    .collect::<Vec<_>>()
+                    .join("; "),
                 other => other.to_string(),
             };
             assert_eq!(*field, text, "{name}");
@@ -397,50 +554,98 @@ fn the_csv_of_the_run_table_holds_what_the_json_does() {
 fn a_step_that_counts_as_failed_is_marked_and_listed_so() {
     let dir = tempfile::tempdir().unwrap();
     for run in ["context_overflow", "cancelled_immediate"] {
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(run), &dir.path().join(run));
+        copy(
+            &Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("sample_runs")
+                .join(run),
+            &dir.path().join(run),
+        );
     }
     let board = Board::serve(dir.path());
     board.until_read();
     for run in ["context_overflow", "cancelled_immediate"] {
         let row = board.json(&format!("/api/runs?q=run:{run}"))["runs"][0].clone();
-        assert_eq!((&row["errors"], &row["tool_errors"]), (&1.into(), &0.into()), "{row}");
+        assert_eq!(
+            (&row["errors"], &row["tool_errors"]),
+            (&1.into(), &0.into()),
+            "{row}"
+        );
         let page = board.get(&format!("/runs/{run}?err=1"));
         let steps = row["steps"].as_u64().unwrap();
-        assert!(page.text().contains(&format!("1 of {steps} steps")), "{run}: {}", page.text());
+        assert!(
+            page.text().contains(&format!("1 of {steps} steps")),
+            "{run}: {}",
+            page.text()
+        );
     }
     let undecided = board.get("/runs/context_overflow?step=3");
-    assert!(undecided.text().contains("no decision is recorded"), "{}", undecided.text());
+    assert!(
+        undecided.text().contains("no decision is recorded"),
+        "{}",
+        undecided.text()
+    );
     let cancelled = board.get("/runs/cancelled_immediate?step=2");
-    assert!(cancelled.text().contains("call cancelled") && !cancelled.text().contains("tool error"));
+    assert!(
+        cancelled.text().contains("call cancelled") && !cancelled.text().contains("tool error")
+    );
 }
 
 #[test]
 fn the_step_that_is_read_counts_the_same_steps_as_its_page() {
     let dir = tempfile::tempdir().unwrap();
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/long"), &dir.path().join("long"));
+    copy(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/long"),
+        &dir.path().join("long"),
+    );
     let board = Board::serve(dir.path());
     board.until_read();
     // A page that was made when the run had ten steps, and shows the second of them.
-    let pulse = board.get("/runs/long/live?steps=10&shown=1&rows=0-10").text().to_owned();
+    let pulse = board
+        .get("/runs/long/live?steps=10&shown=1&rows=0-10")
+        .text()
+        .to_owned();
     assert!(pulse.contains(r##"hx-target="#stepfacts""##), "{pulse}");
-    assert!(pulse.contains("<small id=\"stepfacts\">second of 300"), "{pulse}");
-    assert!(!pulse.contains(r##"hx-target="#stepview""##), "the step itself stays as it is");
-    let known = board.get("/runs/long/live?steps=300&shown=1&rows=0-300").text().to_owned();
-    assert!(!known.contains("stepfacts"), "nothing is sent where nothing changed");
+    assert!(
+        pulse.contains("<small id=\"stepfacts\">second of 300"),
+        "{pulse}"
+    );
+    assert!(
+        !pulse.contains(r##"hx-target="#stepview""##),
+        "the step itself stays as it is"
+    );
+    let known = board
+        .get("/runs/long/live?steps=300&shown=1&rows=0-300")
+        .text()
+        .to_owned();
+    assert!(
+        !known.contains("stepfacts"),
+        "nothing is sent where nothing changed"
+    );
 }
 
 #[test]
 fn past_the_last_mark_the_first_one_is_shown_and_a_note_says_so() {
     let dir = tempfile::tempdir().unwrap();
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/judge"), &dir.path().join("judge"));
+    copy(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/judge"),
+        &dir.path().join("judge"),
+    );
     let board = Board::serve(dir.path());
     board.until_read();
     let note = |query: &str| {
         let part = Html::parse_fragment(board.get(&format!("/runs/judge/steps/{query}")).text());
-        part.select(&selector(".way-note")).map(|note| note.text().collect::<String>()).collect::<String>()
+        part.select(&selector(".way-note"))
+            .map(|note| note.text().collect::<String>())
+            .collect::<String>()
     };
-    assert_eq!(note("4/part?to=mark"), "No more marks; wrapped to the first.");
-    assert_eq!(note("0/part?to=mark-back"), "No earlier marks; wrapped to the last.");
+    assert_eq!(
+        note("4/part?to=mark"),
+        "No more marks; wrapped to the first."
+    );
+    assert_eq!(
+        note("0/part?to=mark-back"),
+        "No earlier marks; wrapped to the last."
+    );
     assert_eq!(note("0/part?to=mark"), "");
 }
 
@@ -453,14 +658,24 @@ fn a_prompt_is_a_fact_of_a_run_that_records_one() {
     }
     let board = Board::serve(dir.path());
     board.until_read();
-    let runs = board.json("/api/runs?limit=200")["runs"].as_array().unwrap().clone();
+    let runs = board.json("/api/runs?limit=200")["runs"]
+        .as_array()
+        .unwrap()
+        .clone();
     let (mut with, mut without) = (0, 0);
     for run in runs {
         let address = format!("/runs/{}", run["key"].as_str().unwrap().replace('/', "%2F"));
         let page = Html::parse_document(board.get(&address).text());
-        let has = page.select(&selector("#runhead a[href*='tab=prompt']")).count() > 0;
-        let tab = board.get(&format!("{address}?tab=prompt")).text().to_owned();
-        let records = !(tab.contains("<p>None is recorded.</p>") && tab.contains("<p>None are recorded.</p>"));
+        let has = page
+            .select(&selector("#runhead a[href*='tab=prompt']"))
+            .count()
+            > 0;
+        let tab = board
+            .get(&format!("{address}?tab=prompt"))
+            .text()
+            .to_owned();
+        let records = !(tab.contains("<p>None is recorded.</p>")
+            && tab.contains("<p>None are recorded.</p>"));
         assert_eq!(has, records, "{address}");
         if has { with += 1 } else { without += 1 }
     }

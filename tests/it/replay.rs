@@ -27,7 +27,11 @@ fn with(run: &str) -> (tempfile::TempDir, Board) {
 
 /// The value of a data attribute of `#replay`.
 fn data(page: &str, name: &str) -> String {
-    html::attribute(&Html::parse_document(page), "#replay", &format!("data-{name}"))
+    html::attribute(
+        &Html::parse_document(page),
+        "#replay",
+        &format!("data-{name}"),
+    )
 }
 
 fn texts(page: &str, what: &str) -> Vec<String> {
@@ -45,12 +49,20 @@ fn walked(root: &Path, most: u64) -> usize {
     let board = serve(root);
     let runs = board.json("/api/runs?limit=1000");
     let mut places = 0;
-    for run in runs["runs"].as_array().unwrap().iter().filter(|run| run["events"].as_u64() < Some(most)) {
+    for run in runs["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|run| run["events"].as_u64() < Some(most))
+    {
         let key = crate::client::segment(run["key"].as_str().unwrap());
         let start = board.get(&format!("/runs/{key}/replay?step=start"));
         assert_eq!(start.status, 200, "{key}");
         if let [why] = &texts(start.text(), "#replay > .empty")[..] {
-            assert!(run["events"] == 0 && (run["steps"] == 0 || run["steps"].is_null()), "{key} says {why}");
+            assert!(
+                run["events"] == 0 && (run["steps"] == 0 || run["steps"].is_null()),
+                "{key} says {why}"
+            );
             continue;
         }
         let last: usize = data(start.text(), "last").parse().unwrap();
@@ -104,7 +116,10 @@ fn what_is_no_place_is_not_found_and_what_there_is_is_said() {
         ("step=7", "It has 7 steps, 0 to 6"),
         ("step=x", "It has 7 steps, 0 to 6"),
         ("step=0&event=11", "It has 10 events, 1 to 10."),
-        ("step=0&speed=9", "Speeds are 0.5, 1, 2, 5, 20, 100 and 500."),
+        (
+            "step=0&speed=9",
+            "Speeds are 0.5, 1, 2, 5, 20, 100 and 500.",
+        ),
         ("step=0&clock=sun", "Clocks are step, time and gaps."),
     ] {
         for page in ["replay", "replay/part"] {
@@ -121,10 +136,22 @@ fn what_is_no_place_is_not_found_and_what_there_is_is_said() {
 fn moves_are_counted_from_the_place_and_end_at_the_ends() {
     let (_dir, board) = with("q060/q060_handoff");
     let url = |query: &str| data(&part(&board, query), "url");
-    assert_eq!(url("step=2&event=9&events=1"), "/runs/run/replay?step=2&event=10");
-    assert_eq!(url("step=2&event=9&steps=1"), "/runs/run/replay?step=3&event=1");
-    assert_eq!(url("step=2&event=9&steps=-1"), "/runs/run/replay?step=1&event=1");
-    assert_eq!(url("step=2&event=9&steps=-1000"), "/runs/run/replay?step=start&event=1");
+    assert_eq!(
+        url("step=2&event=9&events=1"),
+        "/runs/run/replay?step=2&event=10"
+    );
+    assert_eq!(
+        url("step=2&event=9&steps=1"),
+        "/runs/run/replay?step=3&event=1"
+    );
+    assert_eq!(
+        url("step=2&event=9&steps=-1"),
+        "/runs/run/replay?step=1&event=1"
+    );
+    assert_eq!(
+        url("step=2&event=9&steps=-1000"),
+        "/runs/run/replay?step=start&event=1"
+    );
     let end = url("step=end");
     assert_eq!(url("at=0&events=1000"), end);
     assert_eq!(
@@ -138,30 +165,61 @@ fn the_state_changes_with_the_reduce_and_not_before() {
     let (_dir, board) = with("q060/q060_handoff");
     let before = part(&board, "step=2&event=7");
     let after = part(&board, "step=2&event=8");
-    assert_eq!(texts(&before, ".pane:first-child header .dim"), ["before step 2 changes it"]);
-    assert_eq!(texts(&after, ".pane:first-child header .dim"), ["after step 2"]);
-    assert_eq!(board.json("/api/runs/run/state/2")["state"]["tool_calls"], 2);
+    assert_eq!(
+        texts(&before, ".pane:first-child header .dim"),
+        ["before step 2 changes it"]
+    );
+    assert_eq!(
+        texts(&after, ".pane:first-child header .dim"),
+        ["after step 2"]
+    );
+    assert_eq!(
+        board.json("/api/runs/run/state/2")["state"]["tool_calls"],
+        2
+    );
     let changed = |html: &str| texts(html, "#state li.chg .k");
     assert!(changed(&before).is_empty());
-    assert!(changed(&after).contains(&"tool_calls".to_owned()), "{:?}", changed(&after));
+    assert!(
+        changed(&after).contains(&"tool_calls".to_owned()),
+        "{:?}",
+        changed(&after)
+    );
 }
 
 #[test]
 fn breakpoints_are_counted_kept_and_named_where_they_are_not_understood() {
     let (_dir, board) = with("q060/q060_handoff");
-    let html = part(&board, "step=3&event=6&break=tool%3Arun_python&add=state.tool_calls+changed&add=bogus%3C");
-    assert_eq!(texts(&html, ".mid header .end"), ["at breakpoint tool:run_python"]);
+    let html = part(
+        &board,
+        "step=3&event=6&break=tool%3Arun_python&add=state.tool_calls+changed&add=bogus%3C",
+    );
+    assert_eq!(
+        texts(&html, ".mid header .end"),
+        ["at breakpoint tool:run_python"]
+    );
     let bad = texts(&html, ".bps .bad");
-    assert!(matches!(&bad[..], [one] if one.starts_with("bogus< is not understood")), "{bad:?}");
+    assert!(
+        matches!(&bad[..], [one] if one.starts_with("bogus< is not understood")),
+        "{bad:?}"
+    );
     assert_eq!(texts(&html, ".opts header .end"), ["3 on"]);
-    assert_eq!(texts(&html, ".bps input[checked] + label"), ["tool:run_python", "state.tool_calls changed", "bogus<"]);
+    assert_eq!(
+        texts(&html, ".bps input[checked] + label"),
+        ["tool:run_python", "state.tool_calls changed", "bogus<"]
+    );
     let url = data(&html, "url");
     assert_eq!(
         url,
         "/runs/run/replay?step=3&event=6&break=tool%3Arun_python&break=state.tool_calls%20changed&break=bogus%3C"
     );
     // Playing stops where the tool has answered, nowhere else.
-    assert_eq!(texts(&part(&board, "step=3&event=2&break=tool%3Arun_python"), ".mid header .end"), [""]);
+    assert_eq!(
+        texts(
+            &part(&board, "step=3&event=2&break=tool%3Arun_python"),
+            ".mid header .end"
+        ),
+        [""]
+    );
 }
 
 #[test]
@@ -176,8 +234,20 @@ fn a_live_run_opens_at_its_end_and_the_pulse_follows_it_only_from_there() {
     };
     assert_eq!(url("/runs/run/replay"), "/runs/run/replay?step=0&event=8");
     writer.begin_step();
-    until("the next step is seen", || (url("/runs/run/replay") == "/runs/run/replay?step=1&event=4").then_some(()));
-    assert_eq!(url("/runs/run/replay/live?step=0&event=8&last=1"), "/runs/run/replay?step=1&event=4");
-    assert_eq!(url("/runs/run/replay/live?step=0&event=3"), "/runs/run/replay?step=0&event=3");
-    assert_eq!(url("/runs/run/replay/live?step=9&event=3"), "/runs/run/replay?step=1&event=4", "the nearest place");
+    until("the next step is seen", || {
+        (url("/runs/run/replay") == "/runs/run/replay?step=1&event=4").then_some(())
+    });
+    assert_eq!(
+        url("/runs/run/replay/live?step=0&event=8&last=1"),
+        "/runs/run/replay?step=1&event=4"
+    );
+    assert_eq!(
+        url("/runs/run/replay/live?step=0&event=3"),
+        "/runs/run/replay?step=0&event=3"
+    );
+    assert_eq!(
+        url("/runs/run/replay/live?step=9&event=3"),
+        "/runs/run/replay?step=1&event=4",
+        "the nearest place"
+    );
 }

@@ -22,9 +22,17 @@ fn guarded() -> (tempfile::TempDir, Board) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("runs");
     copy(&corpus().join("q060/q060_handoff"), &root.join("a"));
-    fs::write(dir.path().join("manifest.json"), format!("{{\"task\": \"{CANARY}\"}}\n")).unwrap();
+    fs::write(
+        dir.path().join("manifest.json"),
+        format!("{{\"task\": \"{CANARY}\"}}\n"),
+    )
+    .unwrap();
     fs::create_dir(dir.path().join("beside")).unwrap();
-    fs::write(dir.path().join("beside/manifest.json"), format!("{{\"task\": \"{CANARY}\"}}\n")).unwrap();
+    fs::write(
+        dir.path().join("beside/manifest.json"),
+        format!("{{\"task\": \"{CANARY}\"}}\n"),
+    )
+    .unwrap();
     let board = Board::serve(&root);
     board.until_read();
     (dir, board)
@@ -39,7 +47,12 @@ fn say(address: SocketAddr, bytes: &[u8]) -> String {
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
         Ok(_) => {}
-        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{:?}", String::from_utf8_lossy(bytes)),
+        Err(error) => assert_eq!(
+            error.kind(),
+            ErrorKind::ConnectionReset,
+            "{:?}",
+            String::from_utf8_lossy(bytes)
+        ),
     }
     String::from_utf8_lossy(&answer).into_owned()
 }
@@ -51,13 +64,22 @@ fn closing(line: &str, more: &str) -> Vec<u8> {
 
 /// The status codes in what came back, in order.
 fn statuses(answer: &str) -> Vec<u16> {
-    answer.split("HTTP/1.").skip(1).filter_map(|rest| rest.get(2..5)?.parse().ok()).collect()
+    answer
+        .split("HTTP/1.")
+        .skip(1)
+        .filter_map(|rest| rest.get(2..5)?.parse().ok())
+        .collect()
 }
 
 #[test]
 fn no_spelling_of_an_address_leads_out_of_the_root() {
     let (dir, board) = guarded();
-    let absolute = dir.path().join("beside").display().to_string().replace('/', "%2F");
+    let absolute = dir
+        .path()
+        .join("beside")
+        .display()
+        .to_string()
+        .replace('/', "%2F");
     let ups = [
         "..",
         "../",
@@ -100,17 +122,29 @@ fn no_spelling_of_an_address_leads_out_of_the_root() {
             "/runs/a/steps/0/assets/{}",
             "http://localhost/runs/{}/manifest/raw",
         ] {
-            let answer = say(board.address, &closing(&format!("GET {} HTTP/1.1", place.replace("{}", up)), ""));
-            assert!(!answer.contains(CANARY) && !answer.contains("root:"), "{place} {up}: {answer}");
+            let answer = say(
+                board.address,
+                &closing(&format!("GET {} HTTP/1.1", place.replace("{}", up)), ""),
+            );
+            assert!(
+                !answer.contains(CANARY) && !answer.contains("root:"),
+                "{place} {up}: {answer}"
+            );
             let status = statuses(&answer);
-            assert!(matches!(status[..], [400 | 404]), "{place} {up}: {status:?}");
+            assert!(
+                matches!(status[..], [400 | 404]),
+                "{place} {up}: {status:?}"
+            );
             tried += 1;
         }
     }
     assert_eq!(tried, 28 * 9);
     for query in ["?a=..%2Fbeside&b=a", "?run=..%2Fbeside&run=a"] {
         for page in ["/compare", "/api/compare", "/scores", "/compare/replay"] {
-            let answer = say(board.address, &closing(&format!("GET {page}{query} HTTP/1.1"), ""));
+            let answer = say(
+                board.address,
+                &closing(&format!("GET {page}{query} HTTP/1.1"), ""),
+            );
             assert!(!answer.contains(CANARY), "{page}{query}: {answer}");
         }
     }
@@ -126,55 +160,138 @@ fn a_name_that_is_pointed_at_this_machine_gets_nothing() {
     for (head, status) in [
         (format!("GET / HTTP/1.1\r\nHost: {evil}\r\n"), 421),
         (
-            format!("GET /api/runs HTTP/1.1\r\nHost: {evil}\r\nX-Forwarded-Host: {own}\r\nForwarded: host={own}\r\n"),
+            format!(
+                "GET /api/runs HTTP/1.1\r\nHost: {evil}\r\nX-Forwarded-Host: {own}\r\nForwarded: host={own}\r\n"
+            ),
             421,
         ),
-        (format!("GET http://{evil}/ HTTP/1.1\r\nHost: {own}\r\n"), 421),
-        (format!("GET http://{own}/ HTTP/1.1\r\nHost: {evil}\r\n"), 421),
-        (format!("GET http://{own}@{evil}/ HTTP/1.1\r\nHost: {own}\r\n"), 421),
-        (format!("GET / HTTP/1.1\r\nHost: {own}\r\nHost: {evil}\r\n"), 400),
-        (format!("GET / HTTP/1.1\r\nHost: {own}\r\nHost: {own}\r\n"), 400),
+        (
+            format!("GET http://{evil}/ HTTP/1.1\r\nHost: {own}\r\n"),
+            421,
+        ),
+        (
+            format!("GET http://{own}/ HTTP/1.1\r\nHost: {evil}\r\n"),
+            421,
+        ),
+        (
+            format!("GET http://{own}@{evil}/ HTTP/1.1\r\nHost: {own}\r\n"),
+            421,
+        ),
+        (
+            format!("GET / HTTP/1.1\r\nHost: {own}\r\nHost: {evil}\r\n"),
+            400,
+        ),
+        (
+            format!("GET / HTTP/1.1\r\nHost: {own}\r\nHost: {own}\r\n"),
+            400,
+        ),
         (format!("GET / HTTP/1.1\r\nHost: {own}, {evil}\r\n"), 421),
         ("GET / HTTP/1.1\r\nHost:\r\n".to_owned(), 421),
         ("GET / HTTP/1.1\r\n".to_owned(), 421),
         (format!("CONNECT {evil} HTTP/1.1\r\nHost: {evil}\r\n"), 405),
-        (format!("GET / HTTP/1.1\r\nHost: {own}\r\nOrigin: http://{evil}\r\n"), 403),
-        (format!("GET / HTTP/1.1\r\nHost: {own}\r\nOrigin: null\r\n"), 403),
-        (format!("GET / HTTP/1.1\r\nHost: {own}\r\nOrigin: http://127.0.0.1:1\r\n"), 403),
-        (format!("GET / HTTP/1.1\r\nHost: {own}\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n"), 403),
-        (format!("GET / HTTP/1.1\r\nHost: {own}\r\nOrigin: http://{own}\r\nX-Forwarded-Host: {evil}\r\n"), 200),
-        (format!("GET http://{own}/ HTTP/1.1\r\nHost: {own}\r\n"), 200),
+        (
+            format!("GET / HTTP/1.1\r\nHost: {own}\r\nOrigin: http://{evil}\r\n"),
+            403,
+        ),
+        (
+            format!("GET / HTTP/1.1\r\nHost: {own}\r\nOrigin: null\r\n"),
+            403,
+        ),
+        (
+            format!("GET / HTTP/1.1\r\nHost: {own}\r\nOrigin: http://127.0.0.1:1\r\n"),
+            403,
+        ),
+        (
+            format!(
+                "GET / HTTP/1.1\r\nHost: {own}\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n"
+            ),
+            403,
+        ),
+        (
+            format!(
+                "GET / HTTP/1.1\r\nHost: {own}\r\nOrigin: http://{own}\r\nX-Forwarded-Host: {evil}\r\n"
+            ),
+            200,
+        ),
+        (
+            format!("GET http://{own}/ HTTP/1.1\r\nHost: {own}\r\n"),
+            200,
+        ),
     ] {
-        let answer = say(board.address, format!("{head}Connection: close\r\n\r\n").as_bytes());
+        let answer = say(
+            board.address,
+            format!("{head}Connection: close\r\n\r\n").as_bytes(),
+        );
         assert_eq!(statuses(&answer), [status], "{head}");
         // Neither runs nor directories are told to another site.
-        assert!(status == 200 || !answer.contains("/tmp/") && !answer.contains("handoff"), "{head}{answer}");
+        assert!(
+            status == 200 || !answer.contains("/tmp/") && !answer.contains("handoff"),
+            "{head}{answer}"
+        );
     }
 }
 
 #[test]
 fn only_get_and_head_are_understood_and_no_body_is_taken() {
     let (_dir, board) = guarded();
-    for method in ["POST", "PUT", "DELETE", "TRACE", "OPTIONS", "get", "GETS", "PROPFIND"] {
-        let answer = say(board.address, &closing(&format!("{method} / HTTP/1.1"), "X-HTTP-Method-Override: GET\r\n"));
+    for method in [
+        "POST", "PUT", "DELETE", "TRACE", "OPTIONS", "get", "GETS", "PROPFIND",
+    ] {
+        let answer = say(
+            board.address,
+            &closing(
+                &format!("{method} / HTTP/1.1"),
+                "X-HTTP-Method-Override: GET\r\n",
+            ),
+        );
         assert_eq!(statuses(&answer), [405], "{method}");
     }
-    let answer = say(board.address, &closing("GET / HTTP/1.1", "X-HTTP-Method-Override: DELETE\r\n"));
+    let answer = say(
+        board.address,
+        &closing("GET / HTTP/1.1", "X-HTTP-Method-Override: DELETE\r\n"),
+    );
     assert_eq!(statuses(&answer), [200]);
     // What stands where a body would be is never taken for a request.
     let hidden = "GET /hidden HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for (more, body) in [
-        (format!("Content-Length: {}\r\n", hidden.len()), hidden.to_owned()),
-        ("Transfer-Encoding: chunked\r\n".to_owned(), format!("{:x}\r\n{hidden}\r\n0\r\n\r\n", hidden.len())),
-        ("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n".to_owned(), format!("0\r\n\r\n{hidden}")),
-        ("Transfer-Encoding: chunked\r\nContent-Length: 4\r\n".to_owned(), format!("0\r\n\r\n{hidden}")),
-        ("Transfer-Encoding: identity\r\n".to_owned(), hidden.to_owned()),
-        ("Content-Length: 5\r\nContent-Length: 6\r\n".to_owned(), hidden.to_owned()),
+        (
+            format!("Content-Length: {}\r\n", hidden.len()),
+            hidden.to_owned(),
+        ),
+        (
+            "Transfer-Encoding: chunked\r\n".to_owned(),
+            format!("{:x}\r\n{hidden}\r\n0\r\n\r\n", hidden.len()),
+        ),
+        (
+            "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n".to_owned(),
+            format!("0\r\n\r\n{hidden}"),
+        ),
+        (
+            "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n".to_owned(),
+            format!("0\r\n\r\n{hidden}"),
+        ),
+        (
+            "Transfer-Encoding: identity\r\n".to_owned(),
+            hidden.to_owned(),
+        ),
+        (
+            "Content-Length: 5\r\nContent-Length: 6\r\n".to_owned(),
+            hidden.to_owned(),
+        ),
         ("Content-Length: -1\r\n".to_owned(), hidden.to_owned()),
-        ("Content-Length: 999999999999\r\nExpect: 100-continue\r\n".to_owned(), String::new()),
+        (
+            "Content-Length: 999999999999\r\nExpect: 100-continue\r\n".to_owned(),
+            String::new(),
+        ),
     ] {
-        let answer = say(board.address, &[closing("GET / HTTP/1.1", &more), body.into_bytes()].concat());
-        assert!(statuses(&answer).iter().all(|status| *status == 400), "{more}{answer}");
+        let answer = say(
+            board.address,
+            &[closing("GET / HTTP/1.1", &more), body.into_bytes()].concat(),
+        );
+        assert!(
+            statuses(&answer).iter().all(|status| *status == 400),
+            "{more}{answer}"
+        );
         assert!(!answer.contains("/hidden"), "{more}{answer}");
     }
     assert_eq!(board.get("/").status, 200);
@@ -183,22 +300,54 @@ fn only_get_and_head_are_understood_and_no_body_is_taken() {
 #[test]
 fn bytes_that_are_no_request_end_only_their_own_connection() {
     let (_dir, board) = guarded();
-    let noise: Vec<u8> = (0..20_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let many = format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n", "X: y\r\n".repeat(1_000));
-    let large = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "y".repeat(200_000));
-    let long = format!("GET /?q={} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "q".repeat(40_000));
-    let longer = format!("GET /?q={} HTTP/1.1\r\nHost: localhost\r\n\r\n", "q".repeat(2_000_000));
+    let noise: Vec<u8> = (0..20_000_u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
+    let many = format!(
+        "GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n",
+        "X: y\r\n".repeat(1_000)
+    );
+    let large = format!(
+        "GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n",
+        "y".repeat(200_000)
+    );
+    let long = format!(
+        "GET /?q={} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        "q".repeat(40_000)
+    );
+    let longer = format!(
+        "GET /?q={} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "q".repeat(2_000_000)
+    );
     for (bytes, allowed) in [
-        (&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], &[400_u16][..]),
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", &[400]),
+        (
+            &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+            &[400_u16][..],
+        ),
+        (
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+            &[400],
+        ),
         (b"GET /\r\n\r\n", &[400]),
         (b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n", &[400]),
-        (b"GET / HTTP/1.1\nHost: localhost\nConnection: close\n\n", &[200, 400]),
-        (b"GET  / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", &[400]),
+        (
+            b"GET / HTTP/1.1\nHost: localhost\nConnection: close\n\n",
+            &[200, 400],
+        ),
+        (
+            b"GET  / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            &[400],
+        ),
         (b"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n", &[400]),
-        (b"GET / HTTP/1.1\r\nHost: localhost\r\n folded\r\n\r\n", &[400]),
+        (
+            b"GET / HTTP/1.1\r\nHost: localhost\r\n folded\r\n\r\n",
+            &[400],
+        ),
         (b"GET / HTTP/1.1\r\nHost: local\0host\r\n\r\n", &[400]),
-        (b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", &[400, 404]),
+        (
+            b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            &[400, 404],
+        ),
         (b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n\r\n", &[400]),
         (&noise, &[400]),
         (many.as_bytes(), &[431]),
@@ -208,7 +357,10 @@ fn bytes_that_are_no_request_end_only_their_own_connection() {
     ] {
         let shown = String::from_utf8_lossy(bytes.get(..60).unwrap_or(bytes)).into_owned();
         let status = statuses(&say(board.address, bytes));
-        assert!(status.iter().all(|status| allowed.contains(status)) && status.len() <= 1, "{shown:?}: {status:?}");
+        assert!(
+            status.iter().all(|status| allowed.contains(status)) && status.len() <= 1,
+            "{shown:?}: {status:?}"
+        );
     }
     assert_eq!(board.get("/").status, 200);
 }
@@ -218,16 +370,24 @@ fn requests_in_one_go_are_answered_in_order() {
     let (_dir, board) = guarded();
     let mut all = Vec::new();
     for n in 0..200 {
-        all.extend_from_slice(format!("GET /nothing-{n} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
+        all.extend_from_slice(
+            format!("GET /nothing-{n} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes(),
+        );
     }
     all.extend(closing("GET /healthz HTTP/1.1", ""));
     let answer = say(board.address, &all);
     let statuses = statuses(&answer);
     assert_eq!(
-        (statuses.len(), statuses.iter().filter(|status| **status == 404).count(), statuses.last()),
+        (
+            statuses.len(),
+            statuses.iter().filter(|status| **status == 404).count(),
+            statuses.last()
+        ),
         (201, 200, Some(&200))
     );
-    let places: Vec<_> = (0..200).map(|n| answer.find(&format!("<code>/nothing-{n}</code>"))).collect();
+    let places: Vec<_> = (0..200)
+        .map(|n| answer.find(&format!("<code>/nothing-{n}</code>")))
+        .collect();
     assert!(places.is_sorted() && places.iter().all(Option::is_some));
 }
 
@@ -235,9 +395,19 @@ fn requests_in_one_go_are_answered_in_order() {
 fn a_part_of_an_answer_is_not_to_be_had() {
     let (_dir, board) = guarded();
     let whole = board.get("/api/runs/a/raw");
-    for range in ["bytes=0-0", "bytes=-1", "bytes=0-,0-,0-,0-", "bytes=99999999999999999999-", "lines=1"] {
+    for range in [
+        "bytes=0-0",
+        "bytes=-1",
+        "bytes=0-,0-,0-,0-",
+        "bytes=99999999999999999999-",
+        "lines=1",
+    ] {
         let answer = request(board.address, "GET", "/api/runs/a/raw", &[("Range", range)]);
-        assert_eq!((answer.status, answer.body.len()), (200, whole.body.len()), "{range}");
+        assert_eq!(
+            (answer.status, answer.body.len()),
+            (200, whole.body.len()),
+            "{range}"
+        );
     }
 }
 
@@ -246,9 +416,20 @@ fn a_part_of_an_answer_is_not_to_be_had() {
 fn thousands_of_connections_are_held_while_others_are_served() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: maximum,
+            maximum,
+        },
+    )
+    .unwrap();
     let room = maximum.is_none_or(|files| files > 5_000);
-    let count = if room { 2_000 } else { current.unwrap_or(256) as usize / 4 };
+    let count = if room {
+        2_000
+    } else {
+        current.unwrap_or(256) as usize / 4
+    };
     let (_dir, board) = guarded();
     let memory_kib = || memory::now_kib(board.pid()).expect("Linux tells it");
     let before = memory_kib();
@@ -264,7 +445,11 @@ fn thousands_of_connections_are_held_while_others_are_served() {
     }
     assert_eq!(board.get("/").status, 200);
     let more = memory_kib().saturating_sub(before);
-    assert!(more < 200 << 10, "{} MiB for {count} connections", more >> 10);
+    assert!(
+        more < 200 << 10,
+        "{} MiB for {count} connections",
+        more >> 10
+    );
     // More than the board takes: they wait, and nothing else happens.
     for _ in 0..count / 20 {
         held.push(TcpStream::connect(board.address).unwrap());
@@ -279,15 +464,16 @@ fn a_board_with_few_descriptors_goes_on() {
     let (dir, _) = guarded();
     let root = dir.path().join("runs");
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 40 && exec \"$@\"", "sh", BINARY, "serve"]).arg(&root).args([
-        "--no-cache",
-        "--port",
-        "0",
-    ]);
+    command
+        .args(["-c", "ulimit -n 40 && exec \"$@\"", "sh", BINARY, "serve"])
+        .arg(&root)
+        .args(["--no-cache", "--port", "0"]);
     let board = Board::spawn(command, &root);
     board.until_read();
     for _ in 0..3 {
-        let held: Vec<_> = (0..100).map(|_| TcpStream::connect(board.address).unwrap()).collect();
+        let held: Vec<_> = (0..100)
+            .map(|_| TcpStream::connect(board.address).unwrap())
+            .collect();
         drop(held);
         assert_eq!(board.get("/runs/a").status, 200);
     }
@@ -299,10 +485,17 @@ fn a_board_with_too_few_descriptors_says_so() {
     let dir = tempfile::tempdir().unwrap();
     for files in [6, 8, 10, 20] {
         let script = format!("ulimit -n {files} && exec \"$@\"");
-        let run = Command::new("sh").args(["-c", &script, "sh", BINARY, "serve"]).arg(dir.path()).output().unwrap();
+        let run = Command::new("sh")
+            .args(["-c", &script, "sh", BINARY, "serve"])
+            .arg(dir.path())
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
         assert_eq!(run.status.code(), Some(3), "{files}: {said}");
-        assert!(said.contains(&format!("open {files} files")) && said.contains("hint: "), "{said}");
+        assert!(
+            said.contains(&format!("open {files} files")) && said.contains("hint: "),
+            "{said}"
+        );
     }
 }
 
@@ -313,7 +506,10 @@ fn readers_that_never_read_hold_little_memory() {
     let run = dir.path().join("big");
     fs::create_dir(&run).unwrap();
     // The longest lines that are held whole, and many of them.
-    let line = format!("{{\"step_id\": 0, \"decision\": {{}}, \"x\": \"{}\"}}\n", "y".repeat((8 << 20) - 100));
+    let line = format!(
+        "{{\"step_id\": 0, \"decision\": {{}}, \"x\": \"{}\"}}\n",
+        "y".repeat((8 << 20) - 100)
+    );
     fs::write(run.join("steps.jsonl"), line.repeat(12)).unwrap();
     let board = Board::serve(dir.path());
     board.until_read();
@@ -321,7 +517,9 @@ fn readers_that_never_read_hold_little_memory() {
     let before = memory_kib();
     let open = |path: &str| {
         let mut stream = TcpStream::connect(board.address).unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
+        stream
+            .write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
+            .unwrap();
         // The answer has begun once its first byte is there; the rest stays.
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.peek(&mut [0]).unwrap();
@@ -331,7 +529,11 @@ fn readers_that_never_read_hold_little_memory() {
     let streams: Vec<_> = (0..200).map(|_| open("/events")).collect();
     // Each change is news for all of them.
     for n in 0..100 {
-        fs::write(run.join("manifest.json"), format!("{{\"run_id\": \"big\", \"n\": {n}}}")).unwrap();
+        fs::write(
+            run.join("manifest.json"),
+            format!("{{\"run_id\": \"big\", \"n\": {n}}}"),
+        )
+        .unwrap();
         let _ = board.json("/healthz");
     }
     assert_eq!(board.get("/").status, 200);
@@ -347,7 +549,10 @@ fn a_line_and_a_manifest_of_any_length_are_sent_in_pieces() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("big");
     fs::create_dir(&run).unwrap();
-    let text = format!("{{\"step_id\": 0, \"decision\": {{}}, \"x\": \"{}\"}}", "y".repeat(60 << 20));
+    let text = format!(
+        "{{\"step_id\": 0, \"decision\": {{}}, \"x\": \"{}\"}}",
+        "y".repeat(60 << 20)
+    );
     fs::write(run.join("steps.jsonl"), format!("{text}\n")).unwrap();
     let board = Board::serve(dir.path());
     board.until_read();
@@ -356,7 +561,9 @@ fn a_line_and_a_manifest_of_any_length_are_sent_in_pieces() {
     let silent: Vec<_> = (0..12)
         .map(|_| {
             let mut stream = TcpStream::connect(board.address).unwrap();
-            stream.write_all(b"GET /runs/big/steps/0/raw HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            stream
+                .write_all(b"GET /runs/big/steps/0/raw HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                .unwrap();
             stream.set_read_timeout(Some(DEADLINE)).unwrap();
             stream.peek(&mut [0]).unwrap();
             stream
@@ -364,20 +571,40 @@ fn a_line_and_a_manifest_of_any_length_are_sent_in_pieces() {
         .collect();
     let raw = board.json("/api/runs/big/raw");
     assert_eq!(raw["steps"], serde_json::json!([{"too_long": text.len()}]));
-    for path in ["/runs/big", "/runs/big/steps/0", "/api/runs/big", "/api/runs/big/state/0", "/runs/big?tab=manifest"] {
+    for path in [
+        "/runs/big",
+        "/runs/big/steps/0",
+        "/api/runs/big",
+        "/api/runs/big/state/0",
+        "/runs/big?tab=manifest",
+    ] {
         assert_eq!(board.get(path).status, 200, "{path}");
     }
     let whole = board.get("/runs/big/steps/0/raw");
-    assert!(whole.body == text.as_bytes(), "{} of {} bytes", whole.body.len(), text.len());
+    assert!(
+        whole.body == text.as_bytes(),
+        "{} of {} bytes",
+        whole.body.len(),
+        text.len()
+    );
     let most = memory::most_kib(board.pid()).expect("Linux tells it");
-    assert!(most.saturating_sub(before) < 64 << 10, "{} MiB more", most.saturating_sub(before) >> 10);
+    assert!(
+        most.saturating_sub(before) < 64 << 10,
+        "{} MiB more",
+        most.saturating_sub(before) >> 10
+    );
     drop(silent);
 }
 
 /// A board on all addresses of this machine, which makes a token; `more` goes to the command.
 fn open_to_all(root: &Path, more: &[&str], token: Option<&str>) -> Board {
     let mut command = Command::new(BINARY);
-    command.arg("serve").arg(root).args(["--no-cache", "--port", "0"]).args(more).env_remove("BOARD_TOKEN");
+    command
+        .arg("serve")
+        .arg(root)
+        .args(["--no-cache", "--port", "0"])
+        .args(more)
+        .env_remove("BOARD_TOKEN");
     if let Some(token) = token {
         command.env("BOARD_TOKEN", token);
     }
@@ -393,13 +620,22 @@ fn a_board_that_others_can_reach_makes_a_token_and_prints_it() {
     let board = open_to_all(&root, &["--host", "0.0.0.0"], None);
     let port = board.address.port();
     let second = until("the second line", || {
-        board.said().lines().find_map(|line| line.split_once("board: open ").map(|(_, url)| url.to_owned()))
+        board.said().lines().find_map(|line| {
+            line.split_once("board: open ")
+                .map(|(_, url)| url.to_owned())
+        })
     });
-    let url = second.strip_prefix("http://").and_then(|rest| rest.split_once("/?token="));
+    let url = second
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split_once("/?token="));
     let (address, token) = url.unwrap_or_else(|| panic!("{second}"));
     // An address that a browser can go to, here and elsewhere.
     let printed: SocketAddr = address.parse().unwrap();
-    assert_eq!((printed.port(), printed.ip().is_unspecified()), (port, false), "{second}");
+    assert_eq!(
+        (printed.port(), printed.ip().is_unspecified()),
+        (port, false),
+        "{second}"
+    );
     assert_eq!(request(printed, "GET", "/healthz", &[]).status, 401);
     assert_eq!(token.len(), 32);
     for path in ["/", "/api/runs", "/healthz", "/events"] {
@@ -407,18 +643,51 @@ fn a_board_that_others_can_reach_makes_a_token_and_prints_it() {
     }
     let welcome = board.get(&format!("/?token={token}"));
     assert_eq!((welcome.status, welcome.header("location")), (303, "/"));
-    let cookie = welcome.header("set-cookie").split(';').next().unwrap().to_owned();
+    let cookie = welcome
+        .header("set-cookie")
+        .split(';')
+        .next()
+        .unwrap()
+        .to_owned();
     // Its runs may not be found yet.
     let page = || request(board.address, "GET", "/runs/a", &[("Cookie", &cookie)]);
-    until("the cookie opens the run", || (page().status == 200).then_some(()));
+    until("the cookie opens the run", || {
+        (page().status == 200).then_some(())
+    });
     let bearer = format!("Bearer {token}");
-    assert_eq!(request(board.address, "GET", "/api/runs", &[("Authorization", &bearer)]).status, 200);
-    assert_eq!(request(board.address, "GET", "/", &[("Authorization", &bearer), ("Host", "box.example")]).status, 200);
+    assert_eq!(
+        request(
+            board.address,
+            "GET",
+            "/api/runs",
+            &[("Authorization", &bearer)]
+        )
+        .status,
+        200
+    );
+    assert_eq!(
+        request(
+            board.address,
+            "GET",
+            "/",
+            &[("Authorization", &bearer), ("Host", "box.example")]
+        )
+        .status,
+        200
+    );
     // It stands where it was printed, and nowhere else.
     assert_eq!(board.said().matches(token).count(), 1, "{}", board.said());
-    let again = Command::new(BINARY).arg("serve").arg(&root).args(["--port", &port.to_string()]).output().unwrap();
+    let again = Command::new(BINARY)
+        .arg("serve")
+        .arg(&root)
+        .args(["--port", &port.to_string()])
+        .output()
+        .unwrap();
     assert_eq!(again.status.code(), Some(3));
-    assert!(String::from_utf8_lossy(&again.stderr).contains("another board is serving there"), "{again:?}");
+    assert!(
+        String::from_utf8_lossy(&again.stderr).contains("another board is serving there"),
+        "{again:?}"
+    );
 }
 
 #[test]
@@ -426,44 +695,77 @@ fn a_given_token_is_asked_for_and_never_printed() {
     let (dir, _) = guarded();
     let root = dir.path().join("runs");
     let token = "given-by-the-person";
-    for (more, env) in
-        [(&["--token", token][..], None), (&[], Some(token)), (&["--token", token], Some("another-one-of-them"))]
-    {
+    for (more, env) in [
+        (&["--token", token][..], None),
+        (&[], Some(token)),
+        (&["--token", token], Some("another-one-of-them")),
+    ] {
         let board = open_to_all(&root, more, env);
         assert_eq!(board.get("/").status, 401, "{more:?}");
         let bearer = format!("Bearer {token}");
-        assert_eq!(request(board.address, "GET", "/api/runs", &[("Authorization", &bearer)]).status, 200, "{more:?}");
+        assert_eq!(
+            request(
+                board.address,
+                "GET",
+                "/api/runs",
+                &[("Authorization", &bearer)]
+            )
+            .status,
+            200,
+            "{more:?}"
+        );
         assert!(!board.said().contains(token), "{}", board.said());
     }
     // On this machine alone none is asked for, however its address is spelled.
     for host in ["127.0.0.1", "localhost", "127.0.0.2"] {
         let mut command = Command::new(BINARY);
-        command.arg("serve").arg(&root).args(["--no-cache", "--port", "0", "--host", host]).env_remove("BOARD_TOKEN");
-        let output = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null()).spawn();
+        command
+            .arg("serve")
+            .arg(&root)
+            .args(["--no-cache", "--port", "0", "--host", host])
+            .env_remove("BOARD_TOKEN");
+        let output = command
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::null())
+            .spawn();
         let mut child = output.unwrap();
         let mut first = [0; 64];
         let read = child.stdout.take().unwrap().read(&mut first).unwrap();
         let line = String::from_utf8_lossy(&first[..read]).into_owned();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(line.starts_with("board: listening on http://") && !line.contains("token"), "{line}");
+        assert!(
+            line.starts_with("board: listening on http://") && !line.contains("token"),
+            "{line}"
+        );
     }
 }
 
 #[test]
 fn a_token_that_can_be_guessed_is_refused_and_not_repeated() {
-    for (args, env) in
-        [(&["--token", "hunter2"][..], None), (&[], Some("hunter2")), (&["--token", "hunter2 hunter2 hunter2"], None)]
-    {
+    for (args, env) in [
+        (&["--token", "hunter2"][..], None),
+        (&[], Some("hunter2")),
+        (&["--token", "hunter2 hunter2 hunter2"], None),
+    ] {
         let mut command = Command::new(BINARY);
-        command.args(["serve", ".", "--port", "0"]).args(args).env_remove("BOARD_TOKEN").env("NO_COLOR", "1");
+        command
+            .args(["serve", ".", "--port", "0"])
+            .args(args)
+            .env_remove("BOARD_TOKEN")
+            .env("NO_COLOR", "1");
         if let Some(token) = env {
             command.env("BOARD_TOKEN", token);
         }
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(output.stdout.is_empty() && said.starts_with("board: the token ") && said.contains("hint: "), "{said}");
+        assert!(
+            output.stdout.is_empty()
+                && said.starts_with("board: the token ")
+                && said.contains("hint: "),
+            "{said}"
+        );
         assert!(!said.contains("hunter2"), "{said}");
     }
 }
@@ -473,7 +775,9 @@ fn half_a_connection_is_no_trouble() {
     let (_dir, board) = guarded();
     for _ in 0..50 {
         let mut stream = TcpStream::connect(board.address).unwrap();
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        stream
+            .write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .unwrap();
         stream.shutdown(Shutdown::Read).unwrap();
         drop(stream);
     }

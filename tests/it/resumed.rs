@@ -32,17 +32,34 @@ fn place(endpoint: &Endpoint) -> tempfile::TempDir {
 
 fn command(place: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
-    command.arg("run").arg(place.join("agent.toml")).args(args).current_dir(place);
-    command.env("NO_COLOR", "1").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .arg("run")
+        .arg(place.join("agent.toml"))
+        .args(args)
+        .current_dir(place);
+    command
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
 fn board(args: &[&str], run: &Path) -> Output {
-    Command::new(BINARY).args(args).arg(run).env("NO_COLOR", "1").stdin(Stdio::null()).output().unwrap()
+    Command::new(BINARY)
+        .args(args)
+        .arg(run)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
 }
 
 fn runs(place: &Path) -> Vec<PathBuf> {
-    let mut runs: Vec<_> = fs::read_dir(place.join("runs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut runs: Vec<_> = fs::read_dir(place.join("runs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     runs.sort();
     runs
 }
@@ -50,51 +67,107 @@ fn runs(place: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     let read = |id: &str| calls(id, "read_file", &json!({"path": "a.txt"}));
-    let plays = [read("c1"), read("c2"), Play::Hang, read("c3"), says("It says one."), says("I do not know.")];
+    let plays = [
+        read("c1"),
+        read("c2"),
+        Play::Hang,
+        read("c3"),
+        says("It says one."),
+        says("I do not know."),
+    ];
     let endpoint = Endpoint::playing(plays);
     let place = place(&endpoint);
-    let mut child = command(place.path(), &["what is in a.txt?"]).spawn().unwrap();
-    until("the third request hangs", || (endpoint.seen().len() == 3).then_some(()));
+    let mut child = command(place.path(), &["what is in a.txt?"])
+        .spawn()
+        .unwrap();
+    until("the third request hangs", || {
+        (endpoint.seen().len() == 3).then_some(())
+    });
     let run = runs(place.path()).remove(0);
     let run = run.as_path();
 
     // Alive, it belongs to the process that writes it.
-    let refused = command(place.path(), &["--resume", run.to_str().unwrap()]).output().unwrap();
+    let refused = command(place.path(), &["--resume", run.to_str().unwrap()])
+        .output()
+        .unwrap();
     assert_eq!(refused.status.code(), Some(3));
-    assert!(text(&refused.stderr).contains("because: somebody is writing it"), "{}", text(&refused.stderr));
+    assert!(
+        text(&refused.stderr).contains("because: somebody is writing it"),
+        "{}",
+        text(&refused.stderr)
+    );
     child.kill().unwrap();
     child.wait().unwrap();
     let lines = fs::read_to_string(run.join("steps.jsonl")).unwrap();
     assert_eq!(lines.lines().count(), 2);
     fs::write(run.join("steps.jsonl"), lines + "{\"step_id\":2,\"agent").unwrap();
 
-    let done = command(place.path(), &["--resume", run.to_str().unwrap()]).output().unwrap();
+    let done = command(place.path(), &["--resume", run.to_str().unwrap()])
+        .output()
+        .unwrap();
     let said = text(&done.stderr);
-    assert_eq!((done.status.code(), text(&done.stdout).lines().next()), (Some(0), Some("It says one.")), "{said}");
+    assert_eq!(
+        (done.status.code(), text(&done.stdout).lines().next()),
+        (Some(0), Some("It says one.")),
+        "{said}"
+    );
     assert!(said.contains("board: going on after 2 steps"), "{said}");
-    assert!(said.contains("board: step 2 was begun and has no end on record"), "{said}");
-    assert!(said.contains("board: a record of 19 bytes was torn and is cut off"), "{said}");
+    assert!(
+        said.contains("board: step 2 was begun and has no end on record"),
+        "{said}"
+    );
+    assert!(
+        said.contains("board: a record of 19 bytes was torn and is cut off"),
+        "{said}"
+    );
     // The model is asked what it was asked when the run was killed.
     let seen = endpoint.seen();
     assert_eq!(seen[3].body["messages"], seen[2].body["messages"]);
     let checked = text(&board(&["check"], run).stdout);
     assert!(
-        checked.contains("done anew when somebody went on") && checked.contains("1 issue (0 problems)"),
+        checked.contains("done anew when somebody went on")
+            && checked.contains("1 issue (0 problems)"),
         "{checked}"
     );
     let shown = text(&board(&["show"], run).stdout);
     let last = shown.lines().last().unwrap();
-    assert!(last.ends_with(": it was cut off, and done anew when somebody went on"), "{shown}");
+    assert!(
+        last.ends_with(": it was cut off, and done anew when somebody went on"),
+        "{shown}"
+    );
     assert!(!shown.contains("no line in steps.jsonl"), "{shown}");
     let why: Value = serde_json::from_slice(&board(&["why", "--json"], run).stdout).unwrap();
-    assert_eq!((&why["outcome"], &why["step"], &why["contradictions"]), (&json!("completed"), &json!(3), &json!([])));
-    let steps = why["rules"].as_array().unwrap().iter().find(|rule| rule["id"] == "budget.steps").unwrap();
-    assert_eq!((&steps["measured"], &steps["limit"]), (&json!(4), &json!(4)), "every part counts");
-    let again = command(place.path(), &["--resume", run.to_str().unwrap()]).output().unwrap();
-    assert!(text(&again.stderr).contains("because: it has its answer"), "{}", text(&again.stderr));
+    assert_eq!(
+        (&why["outcome"], &why["step"], &why["contradictions"]),
+        (&json!("completed"), &json!(3), &json!([]))
+    );
+    let steps = why["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|rule| rule["id"] == "budget.steps")
+        .unwrap();
+    assert_eq!(
+        (&steps["measured"], &steps["limit"]),
+        (&json!(4), &json!(4)),
+        "every part counts"
+    );
+    let again = command(place.path(), &["--resume", run.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(
+        text(&again.stderr).contains("because: it has its answer"),
+        "{}",
+        text(&again.stderr)
+    );
 
     let key = run.file_name().unwrap().to_str().unwrap();
-    let done = command(place.path(), &["--resume", &format!("runs/{key}"), "--from", "1"]).output().unwrap();
+    let done = command(
+        place.path(),
+        &["--resume", &format!("runs/{key}"), "--from", "1"],
+    )
+    .output()
+    .unwrap();
     assert_eq!(
         (done.status.code(), text(&done.stdout).lines().next()),
         (Some(0), Some("I do not know.")),
@@ -108,10 +181,17 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     assert!(board(&["check"], branch).status.success());
     let parts = |run: &Path| {
         let shown = text(&board(&["show"], run).stdout);
-        shown.lines().filter(|line| line.starts_with("-- ")).map(str::to_owned).collect::<Vec<_>>()
+        shown
+            .lines()
+            .filter(|line| line.starts_with("-- "))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     assert_eq!(parts(run), ["-- gone on with here"]);
-    assert_eq!(parts(branch), ["-- the steps above are copied from its parent"]);
+    assert_eq!(
+        parts(branch),
+        ["-- the steps above are copied from its parent"]
+    );
     all.iter().for_each(|one| keep(one));
 
     let board = Board::serve(&place.path().join("runs"));
@@ -119,33 +199,62 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     let row = |key: &str| board.json(&format!("/api/runs/{key}"));
     let (whole, other) = (row(key), row(name));
     assert_eq!(
-        (&whole["steps"], &whole["outcome"], &whole["segments"][1]["steps"]),
+        (
+            &whole["steps"],
+            &whole["outcome"],
+            &whole["segments"][1]["steps"]
+        ),
         (&json!(4), &json!("completed"), &json!(2))
     );
-    assert_eq!((&other["steps"], &other["parent"]), (&json!(1), &json!(key)));
+    assert_eq!(
+        (&other["steps"], &other["parent"]),
+        (&json!(1), &json!(key))
+    );
     assert_eq!(
         (&other["copied_from"], &other["copied_steps"]),
         (&json!(key), &json!(1)),
         "the copied step counts in the parent run"
     );
-    assert_eq!(whole["tokens"].as_u64().unwrap(), 4 * other["tokens"].as_u64().unwrap(), "each request takes as much");
+    assert_eq!(
+        whole["tokens"].as_u64().unwrap(),
+        4 * other["tokens"].as_u64().unwrap(),
+        "each request takes as much"
+    );
     let state = board.json(&format!("/api/runs/{key}/state/3"));
     assert_eq!(state["state"]["current_step"], 4);
-    assert_eq!(board.json(&format!("/api/runs/{key}/state/0"))["state"]["current_step"], 1);
+    assert_eq!(
+        board.json(&format!("/api/runs/{key}/state/0"))["state"]["current_step"],
+        1
+    );
 
     let compare = format!("/compare?a={key}&b={name}");
     let page = |path: &str| page(&board, path);
     for (path, other) in [(key, name), (name, key)] {
         let page = page(&format!("/runs/{path}"));
         let links = hrefs(&page, "main a");
-        assert!(links.contains(&compare) && links.contains(&format!("/runs/{other}")), "{links:?}");
+        assert!(
+            links.contains(&compare) && links.contains(&format!("/runs/{other}")),
+            "{links:?}"
+        );
     }
     let parts = texts(&page(&format!("/runs/{key}")), "main dd").join("|");
-    assert!(parts.contains("in 2 parts; the numbers are those of all"), "{parts}");
+    assert!(
+        parts.contains("in 2 parts; the numbers are those of all"),
+        "{parts}"
+    );
     assert_eq!(hrefs(&page("/compare"), ".likely a")[0], compare);
-    assert_eq!(hrefs(&page(&format!("/compare?a={name}")), ".likely a")[0], compare);
+    assert_eq!(
+        hrefs(&page(&format!("/compare?a={name}")), ".likely a")[0],
+        compare
+    );
     let parted = board.json(&format!("/api/compare?a={key}&b={name}"));
-    assert_eq!((&parted["first_divergence"]["a"], &parted["aligned"][0]["same"]), (&json!(1), &json!(true)));
+    assert_eq!(
+        (
+            &parted["first_divergence"]["a"],
+            &parted["aligned"][0]["same"]
+        ),
+        (&json!(1), &json!(true))
+    );
 }
 
 #[test]
@@ -160,9 +269,15 @@ fn what_cannot_be_gone_on_with_is_named() {
     let (code, said) = refused(&["--resume", corpus.to_str().unwrap()]);
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("because: another program wrote it"), "{said}");
-    assert!(said.contains("hint: only a run directory of board's own engine can be gone on with"), "{said}");
+    assert!(
+        said.contains("hint: only a run directory of board's own engine can be gone on with"),
+        "{said}"
+    );
     let (code, said) = refused(&["--resume", "nowhere"]);
-    assert!(code == Some(3) && said.contains("there is no manifest.json"), "{said}");
+    assert!(
+        code == Some(3) && said.contains("there is no manifest.json"),
+        "{said}"
+    );
     assert_eq!(refused(&["--from", "1"]).0, Some(2));
     assert!(!place.path().join("runs").exists());
 }

@@ -15,7 +15,10 @@ use crate::html::{attribute, hrefs, texts};
 fn some_runs() -> (tempfile::TempDir, Board) {
     let dir = tempfile::tempdir().unwrap();
     for run in ["q060_handoff", "q060_html_injection", "q060_sigkill"] {
-        copy(&corpus().join("q060").join(run), &dir.path().join("runs").join(run));
+        copy(
+            &corpus().join("q060").join(run),
+            &dir.path().join("runs").join(run),
+        );
     }
     let board = Board::serve(&dir.path().join("runs"));
     board.until_read();
@@ -23,7 +26,13 @@ fn some_runs() -> (tempfile::TempDir, Board) {
 }
 
 fn search(args: &[&str]) -> Output {
-    Command::new(BINARY).arg("search").args(args).env("NO_COLOR", "1").stdin(Stdio::null()).output().unwrap()
+    Command::new(BINARY)
+        .arg("search")
+        .args(args)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
 }
 
 #[test]
@@ -32,7 +41,10 @@ fn page_json_and_command_find_the_same() {
     let root = dir.path().join("runs").display().to_string();
     let json = board.answered("/api/search?q=SCRIPT&limit=1000");
     let found = json["found"].as_u64().unwrap();
-    assert!(found > 3 && json["runs"] == 3 && json["bytes_done"] == json["bytes"], "{json}");
+    assert!(
+        found > 3 && json["runs"] == 3 && json["bytes_done"] == json["bytes"],
+        "{json}"
+    );
     let hits = json["hits"].as_array().unwrap();
     // Of a line with very many, not all are kept.
     assert!(hits.len() > 3 && hits.len() as u64 <= found);
@@ -41,18 +53,40 @@ fn page_json_and_command_find_the_same() {
     // The page shows a text once where several files repeat it, and names the other places.
     let marks = texts(&page, "#found mark");
     let words = |all: Vec<String>| all.into_iter().collect::<std::collections::BTreeSet<_>>();
-    assert_eq!(words(marks.clone()), words(hits.iter().map(|hit| hit["text"].as_str().unwrap().to_owned()).collect()));
-    assert!(marks.len() < hits.len() && !texts(&page, "#found li .dim a").is_empty(), "{} marks", marks.len());
-    assert_eq!(texts(&page, "#found h2 .st").len(), texts(&page, "#found h2").len(), "each run says how it ended");
-    assert!(texts(&page, "#found [role=status]")[0].contains(&format!("{found} fields in ")), "{marks:?}");
+    assert_eq!(
+        words(marks.clone()),
+        words(
+            hits.iter()
+                .map(|hit| hit["text"].as_str().unwrap().to_owned())
+                .collect()
+        )
+    );
+    assert!(
+        marks.len() < hits.len() && !texts(&page, "#found li .dim a").is_empty(),
+        "{} marks",
+        marks.len()
+    );
+    assert_eq!(
+        texts(&page, "#found h2 .st").len(),
+        texts(&page, "#found h2").len(),
+        "each run says how it ended"
+    );
+    assert!(
+        texts(&page, "#found [role=status]")[0].contains(&format!("{found} fields in ")),
+        "{marks:?}"
+    );
     for link in hrefs(&page, "#found li > p > a") {
         assert_eq!(board.get(&link).status, 200, "{link}");
     }
 
     let said: Value = serde_json::from_slice(&search(&[&root, "script", "--json"]).stdout).unwrap();
     let places = |hits: &Value| {
-        let place =
-            |hit: &Value| format!("{} {} {} {} {}", hit["run"], hit["file"], hit["offset"], hit["step"], hit["field"]);
+        let place = |hit: &Value| {
+            format!(
+                "{} {} {} {} {}",
+                hit["run"], hit["file"], hit["offset"], hit["step"], hit["field"]
+            )
+        };
         let mut places: Vec<_> = hits.as_array().unwrap().iter().map(place).collect();
         places.sort();
         places
@@ -61,12 +95,21 @@ fn page_json_and_command_find_the_same() {
     let text = search(&[&root, "script"]);
     assert_eq!(text.status.code(), Some(0));
     let lines = String::from_utf8(text.stdout).unwrap();
-    let (hits_said, foot) = (lines.lines().filter(|line| line.contains(": ")).count(), lines.lines().last());
+    let (hits_said, foot) = (
+        lines.lines().filter(|line| line.contains(": ")).count(),
+        lines.lines().last(),
+    );
     assert!(
-        hits_said >= hits.len() && foot.is_some_and(|foot| foot.starts_with(&format!("{found} fields in "))),
+        hits_said >= hits.len()
+            && foot.is_some_and(|foot| foot.starts_with(&format!("{found} fields in "))),
         "{lines}"
     );
-    assert!(lines.lines().any(|line| line.starts_with("q060_html_injection  step ")), "{lines}");
+    assert!(
+        lines
+            .lines()
+            .any(|line| line.starts_with("q060_html_injection  step ")),
+        "{lines}"
+    );
 }
 
 #[test]
@@ -74,7 +117,11 @@ fn a_query_narrows_the_runs_and_nothing_found_is_the_answer_no() {
     let (dir, board) = some_runs();
     let root = dir.path().join("runs").display().to_string();
     let json = board.answered("/api/search?q=run_id&in=handoff%20bogus%3C");
-    assert_eq!((&json["runs"], json["ignored"].as_array().unwrap().len()), (&Value::from(1), 1), "{json}");
+    assert_eq!(
+        (&json["runs"], json["ignored"].as_array().unwrap().len()),
+        (&Value::from(1), 1),
+        "{json}"
+    );
     assert_eq!(board.answered("/api/search?q=nothing-says-so")["found"], 0);
     assert_eq!(board.json("/api/search")["state"], Value::Null);
     let long = "x".repeat(501);
@@ -82,9 +129,18 @@ fn a_query_narrows_the_runs_and_nothing_found_is_the_answer_no() {
     assert_eq!(board.get(&format!("/search?q={long}")).status, 400);
 
     let none = search(&[&root, "nothing-says-so"]);
-    assert_eq!((none.status.code(), none.stderr.as_slice()), (Some(1), &b""[..]));
-    assert_eq!(search(&[&root, "run_id", "--in", "handoff"]).status.code(), Some(0));
-    assert_eq!(search(&[&root, "run_id", "--in", "bogus<"]).status.code(), Some(2));
+    assert_eq!(
+        (none.status.code(), none.stderr.as_slice()),
+        (Some(1), &b""[..])
+    );
+    assert_eq!(
+        search(&[&root, "run_id", "--in", "handoff"]).status.code(),
+        Some(0)
+    );
+    assert_eq!(
+        search(&[&root, "run_id", "--in", "bogus<"]).status.code(),
+        Some(2)
+    );
     assert_eq!(search(&["/no/such/root", "x"]).status.code(), Some(3));
     assert_eq!(search(&[]).status.code(), Some(2));
     assert_eq!(search(&[&root, ""]).status.code(), Some(2));
@@ -107,10 +163,24 @@ fn a_text_may_begin_with_a_dash() {
         &["-rf", "--json"],
         &["rm -rf", "--json"],
     ] {
-        let said = Command::new(BINARY).current_dir(temp.path()).arg("search").args(args).output().unwrap();
-        assert_eq!(said.status.code(), Some(0), "{args:?}: {}", String::from_utf8_lossy(&said.stderr));
+        let said = Command::new(BINARY)
+            .current_dir(temp.path())
+            .arg("search")
+            .args(args)
+            .output()
+            .unwrap();
+        assert_eq!(
+            said.status.code(),
+            Some(0),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&said.stderr)
+        );
         let said: Value = serde_json::from_slice(&said.stdout).unwrap();
-        assert_eq!((&said["found"], &said["hits"][0]["field"]), (&1.into(), &"note".into()), "{args:?}");
+        assert_eq!(
+            (&said["found"], &said["hits"][0]["field"]),
+            (&1.into(), &"note".into()),
+            "{args:?}"
+        );
     }
 }
 
@@ -121,12 +191,23 @@ fn what_cannot_be_searched_is_named() {
     fs::create_dir(&run).unwrap();
     let long = format!("{{\"x\": \"needle{}\"}}\n", "y".repeat(9 << 20));
     // The first record says that the file is a run's.
-    fs::write(run.join("steps.jsonl"), format!("{{\"step_id\": 0}}\n{long}torn: needle")).unwrap();
+    fs::write(
+        run.join("steps.jsonl"),
+        format!("{{\"step_id\": 0}}\n{long}torn: needle"),
+    )
+    .unwrap();
     let board = Board::serve(dir.path());
     board.until_read();
     let json = board.answered("/api/search?q=needle");
-    assert_eq!((&json["found"], &json["left_out_count"]), (&Value::from(1), &Value::from(1)), "{json}");
-    assert_eq!((&json["hits"][0]["field"], &json["hits"][0]["before"]), (&Value::Null, &Value::from("torn: ")));
+    assert_eq!(
+        (&json["found"], &json["left_out_count"]),
+        (&Value::from(1), &Value::from(1)),
+        "{json}"
+    );
+    assert_eq!(
+        (&json["hits"][0]["field"], &json["hits"][0]["before"]),
+        (&Value::Null, &Value::from("torn: "))
+    );
     let page = Html::parse_document(board.get("/search?q=needle").text());
     assert!(texts(&page, "#found .swp-n li")[0].starts_with("odd, steps.jsonl: 1 lines longer"));
 }
@@ -139,13 +220,19 @@ fn a_search_goes_on_until_it_is_stopped() {
     board.until_read();
     let path = "/api/search?q=count&limit=50";
     let first = board.json(path);
-    assert_eq!(first["state"], "running", "it takes longer than an answer waits");
+    assert_eq!(
+        first["state"], "running",
+        "it takes longer than an answer waits"
+    );
     let page = Html::parse_document(board.get("/search?q=count").text());
     assert_eq!(texts(&page, "progress").len(), 1);
     assert_eq!(board.get(&attribute(&page, "a#cancel", "href")).status, 200);
     let last = board.answered(path);
     assert_eq!(last["state"], "cancelled");
-    assert!(last["runs_done"].as_u64() < last["runs"].as_u64() && last["found"].as_u64() >= first["found"].as_u64());
+    assert!(
+        last["runs_done"].as_u64() < last["runs"].as_u64()
+            && last["found"].as_u64() >= first["found"].as_u64()
+    );
     assert_eq!(last["hits"].as_array().unwrap().len(), 50);
     let page = Html::parse_document(board.get("/search?q=count").text());
     assert!(texts(&page, "#found [role=status]")[0].starts_with("Stopped: "));

@@ -9,11 +9,17 @@ use crate::disk::{copy, corpus, walk};
 use trace_board::trace::RunDir;
 
 fn sample(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("sample_runs")
+        .join(name)
 }
 
 fn board(args: &[&str]) -> Output {
-    Command::new(BINARY).args(args).env("NO_COLOR", "1").output().unwrap()
+    Command::new(BINARY)
+        .args(args)
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap()
 }
 
 /// A run in which a secret stands under its key, in the arguments of a call, in an output, and under a harmless key.
@@ -26,7 +32,11 @@ fn with_secrets(root: &Path) -> PathBuf {
         "\"api_key\":\"sk-very-secret-1\",\"noted\":\"he said sk-very-secret-1\",\"decision\"",
         1,
     );
-    let steps = steps.replacen("sh test_cart.sh", "PASS=sk-very-secret-1 sh test_cart.sh", 2);
+    let steps = steps.replacen(
+        "sh test_cart.sh",
+        "PASS=sk-very-secret-1 sh test_cart.sh",
+        2,
+    );
     assert_eq!(steps.matches("sk-very-secret-1").count(), 4);
     fs::write(run.join("steps.jsonl"), steps).unwrap();
     run
@@ -35,20 +45,38 @@ fn with_secrets(root: &Path) -> PathBuf {
 #[test]
 fn the_export_is_a_download_that_carries_its_own_policy() {
     let dir = tempfile::tempdir().unwrap();
-    copy(&corpus().join("q060/q060_html_injection"), &dir.path().join("a b"));
+    copy(
+        &corpus().join("q060/q060_html_injection"),
+        &dir.path().join("a b"),
+    );
     let board = Board::serve(dir.path());
     board.until_read();
     let response = board.get("/runs/a%20b/export.html?step=1&event=2");
-    assert_eq!((response.status, response.header("content-type")), (200, "text/html; charset=utf-8"));
-    assert_eq!(response.header("content-disposition"), "attachment; filename=\"a_b.html\"");
+    assert_eq!(
+        (response.status, response.header("content-type")),
+        (200, "text/html; charset=utf-8")
+    );
+    assert_eq!(
+        response.header("content-disposition"),
+        "attachment; filename=\"a_b.html\""
+    );
     let page = response.text();
-    for part in
-        ["default-src 'none'; style-src 'nonce-", "data-step=\"1\" data-event=\"2\"", "id=\"states\"", "</html>"]
-    {
+    for part in [
+        "default-src 'none'; style-src 'nonce-",
+        "data-step=\"1\" data-event=\"2\"",
+        "id=\"states\"",
+        "</html>",
+    ] {
         assert!(page.contains(part), "{part}");
     }
     // One script of ours, one block of data, and whatever the trace wrote is text.
-    assert_eq!((page.matches("<script").count(), page.matches("<style").count()), (2, 1));
+    assert_eq!(
+        (
+            page.matches("<script").count(),
+            page.matches("<style").count()
+        ),
+        (2, 1)
+    );
     assert_eq!(board.get("/runs/a%20b/export.html?step=x").status, 400);
     assert_eq!(board.get("/runs/nobody/export.html").status, 404);
 }
@@ -58,67 +86,126 @@ fn the_export_has_the_step_that_never_finished_and_the_runs_that_were_started() 
     let dir = tempfile::tempdir().unwrap();
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs");
     copy(&samples.join("crash"), &dir.path().join("crash"));
-    copy(&samples.join("tools/claude-code"), &dir.path().join("sessions"));
+    copy(
+        &samples.join("tools/claude-code"),
+        &dir.path().join("sessions"),
+    );
     let board = Board::serve(dir.path());
     board.until_read();
     let answer = board.get("/runs/crash/export.html");
     let page = answer.text();
-    let panel = page.split_once("<section class=\"pend\"").map(|(_, panel)| panel).unwrap_or_default();
-    assert!(panel.contains("never finished") && panel.contains("copy_all"), "{panel}");
-    let verdict = page.split_once("id=\"verdict\"").map(|(_, verdict)| verdict).unwrap_or_default();
-    assert!(verdict.contains("href=\"#pending\""), "the verdict leads to it");
+    let panel = page
+        .split_once("<section class=\"pend\"")
+        .map(|(_, panel)| panel)
+        .unwrap_or_default();
+    assert!(
+        panel.contains("never finished") && panel.contains("copy_all"),
+        "{panel}"
+    );
+    let verdict = page
+        .split_once("id=\"verdict\"")
+        .map(|(_, verdict)| verdict)
+        .unwrap_or_default();
+    assert!(
+        verdict.contains("href=\"#pending\""),
+        "the verdict leads to it"
+    );
     let runs = board.json("/api/runs");
-    let parent = runs["runs"].as_array().unwrap().iter().find(|run| run["children"] == 1).unwrap();
+    let parent = runs["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|run| run["children"] == 1)
+        .unwrap();
     let key = parent["key"].as_str().unwrap().replace('/', "%2F");
     let answer = board.get(&format!("/runs/{key}/export.html"));
     let page = answer.text();
     assert!(page.contains("class=\"xstarted\"") && page.contains("agent-a1b2c3d4e5.jsonl"));
-    assert!(!page.contains("data-value=\"/") && !page.contains("href=\"/"), "nothing leads to the board");
+    assert!(
+        !page.contains("data-value=\"/") && !page.contains("href=\"/"),
+        "nothing leads to the board"
+    );
 }
 
 #[test]
 fn secrets_are_blanked_where_asked_for_and_the_run_is_only_read() {
     let dir = tempfile::tempdir().unwrap();
     let run = with_secrets(dir.path());
-    let before: Vec<_> = walk(&run).into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect();
+    let before: Vec<_> = walk(&run)
+        .into_iter()
+        .map(|path| (fs::read(&path).unwrap(), path))
+        .collect();
     let file = dir.path().join("out.html");
     let (run_arg, file_arg) = (run.to_str().unwrap(), file.to_str().unwrap());
     let said = board(&["export", run_arg, "--html", file_arg]);
     assert!(said.status.success());
-    assert!(fs::read_to_string(&file).unwrap().contains("sk-very-secret-1"), "nothing is blanked unasked");
+    assert!(
+        fs::read_to_string(&file)
+            .unwrap()
+            .contains("sk-very-secret-1"),
+        "nothing is blanked unasked"
+    );
     let said = board(&["export", run_arg, "--html", file_arg, "--redact"]);
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    assert!(
+        said.status.success(),
+        "{}",
+        String::from_utf8_lossy(&said.stderr)
+    );
     let page = fs::read_to_string(&file).unwrap();
     assert!(!page.contains("sk-very-secret-1") && page.contains("__redacted__ sh test_cart.sh"));
-    assert!(page.contains("3 values are blanked beside keys") && page.contains("Answered at step 10"));
+    assert!(
+        page.contains("3 values are blanked beside keys") && page.contains("Answered at step 10")
+    );
     let board = Board::serve(dir.path());
     board.until_read();
-    assert!(!board.get("/runs/leaky/export.html?redact=1").text().contains("sk-very-secret-1"));
+    assert!(
+        !board
+            .get("/runs/leaky/export.html?redact=1")
+            .text()
+            .contains("sk-very-secret-1")
+    );
     // A word that is none of the two gives no export at all.
     assert_eq!(board.get("/runs/leaky/export.html?redact=true").status, 400);
-    let after: Vec<_> = walk(&run).into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect();
+    let after: Vec<_> = walk(&run)
+        .into_iter()
+        .map(|path| (fs::read(&path).unwrap(), path))
+        .collect();
     assert!(before == after, "the run directory is as it was");
 }
 
 /// The runs of the corpus.
 fn runs() -> Vec<PathBuf> {
-    let is_run = |path: &PathBuf| path.join("manifest.json").is_file() || path.join("steps.jsonl").is_file();
+    let is_run =
+        |path: &PathBuf| path.join("manifest.json").is_file() || path.join("steps.jsonl").is_file();
     walk(&corpus()).into_iter().filter(is_run).collect()
 }
 
 /// The run as one page.
 fn exported(run: &Path, more: &[&str]) -> String {
     let said = board(&[&["export", run.to_str().unwrap(), "--html", "-"], more].concat());
-    assert!(said.status.success(), "{}: {}", run.display(), String::from_utf8_lossy(&said.stderr));
+    assert!(
+        said.status.success(),
+        "{}: {}",
+        run.display(),
+        String::from_utf8_lossy(&said.stderr)
+    );
     String::from_utf8(said.stdout).unwrap()
 }
 
 #[test]
 fn every_run_can_be_saved_and_transcribed() {
     for run in runs() {
-        assert!(exported(&run, &[]).ends_with("</html>\n"), "{}", run.display());
+        assert!(
+            exported(&run, &[]).ends_with("</html>\n"),
+            "{}",
+            run.display()
+        );
         let said = board(&["show", run.to_str().unwrap(), "--format", "md"]);
-        assert!(said.status.success() && said.stdout.starts_with(b"# "), "{}", run.display());
+        assert!(
+            said.status.success() && said.stdout.starts_with(b"# "),
+            "{}",
+            run.display()
+        );
     }
 }
 
@@ -127,9 +214,19 @@ fn without_its_secrets_a_run_is_the_same_run() {
     // The parts of each step's head that tell it and its events; the title tells the verdict.
     let steps = |page: &str| {
         let heads = page.split("<section class=\"xstep").skip(1);
-        heads.map(|head| head.split(" aria-label").next().unwrap().to_owned()).collect::<Vec<_>>()
+        heads
+            .map(|head| head.split(" aria-label").next().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
-    let title = |page: &str| page.split("<title>").nth(1).unwrap().split("</title>").next().unwrap().to_owned();
+    let title = |page: &str| {
+        page.split("<title>")
+            .nth(1)
+            .unwrap()
+            .split("</title>")
+            .next()
+            .unwrap()
+            .to_owned()
+    };
     let mut untouched = 0;
     for run in runs().into_iter().step_by(2) {
         let (plain, redacted) = (exported(&run, &[]), exported(&run, &["--redact"]));
@@ -151,26 +248,59 @@ fn secrets_planted_in_every_way_are_gone() {
     let keyed = r#""password":"plant-1234","db":{"dbpassword":"plant-1234-longer"},"pwd":"plnt5","access":{"pin":7654321},"authorization":"Bearer plant-bearer","secret":"plant\n\"lines\"","args":"{\"client_secret\":\"plant-inside\"}","number":7654321,"#;
     let said = r#"plant-1234-longer, plant-1234, plnt5. 7654321 plant-bearer plant\\n\\\"lines\\\" plant-inside plant-text DB_PASS=plant-text api_key: plant-yaml; so {\"authtoken\": \"plant in quotes\"} curl -H \"Authorization: Basic plant-basic\" -H 'Cookie: a=plant-a; b=plant-b' --passcode=plant-line"#;
     let steps = fs::read_to_string(run.join("steps.jsonl")).unwrap();
-    let mut steps = steps.replacen("\"decision\":{", &format!("{keyed}\"decision\":{{{keyed}"), 1);
-    steps = steps.replace("\"command\":\"sh test_cart.sh\"", &format!("\"command\":\"{said}\""));
+    let mut steps = steps.replacen(
+        "\"decision\":{",
+        &format!("{keyed}\"decision\":{{{keyed}"),
+        1,
+    );
+    steps = steps.replace(
+        "\"command\":\"sh test_cart.sh\"",
+        &format!("\"command\":\"{said}\""),
+    );
     steps.push_str("{\"step_id\": 99, \"password\": \"plant-torn");
     fs::write(run.join("steps.jsonl"), steps).unwrap();
     let (plain, redacted) = (exported(&run, &[]), exported(&run, &["--redact"]));
-    let keyed = ["plant-1234-longer", "plant-1234", "plnt5", "7654321", "plant-bearer", "lines\\", "plant-inside"];
-    let texts = ["plant-text", "plant-yaml", "plant in quotes", "plant-basic", "plant-a", "plant-b", "plant-line"];
+    let keyed = [
+        "plant-1234-longer",
+        "plant-1234",
+        "plnt5",
+        "7654321",
+        "plant-bearer",
+        "lines\\",
+        "plant-inside",
+    ];
+    let texts = [
+        "plant-text",
+        "plant-yaml",
+        "plant in quotes",
+        "plant-basic",
+        "plant-a",
+        "plant-b",
+        "plant-line",
+    ];
     for secret in keyed.into_iter().chain(texts) {
         assert!(plain.contains(secret), "{secret} is on the page");
     }
     for secret in ["plant", "plnt5", "7654321", "-longer", "lines\\"] {
-        let place = redacted.find(secret).and_then(|at| redacted.get(at.saturating_sub(60)..at + 20));
+        let place = redacted
+            .find(secret)
+            .and_then(|at| redacted.get(at.saturating_sub(60)..at + 20));
         assert_eq!(place, None, "{secret}");
     }
-    assert_eq!(plain.matches("class=\"xstep").count(), redacted.matches("class=\"xstep").count());
+    assert_eq!(
+        plain.matches("class=\"xstep").count(),
+        redacted.matches("class=\"xstep").count()
+    );
 }
 
 #[test]
 fn a_transcript_says_what_was_done_and_why_it_stopped() {
-    let said = board(&["show", sample("fix_bug").to_str().unwrap(), "--format", "md"]);
+    let said = board(&[
+        "show",
+        sample("fix_bug").to_str().unwrap(),
+        "--format",
+        "md",
+    ]);
     let text = String::from_utf8(said.stdout).unwrap();
     for part in [
         "# fix_bug: Answered at step 10\n",
@@ -183,7 +313,14 @@ fn a_transcript_says_what_was_done_and_why_it_stopped() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    let one = board(&["show", sample("fix_bug").to_str().unwrap(), "--format", "md", "--step", "1"]);
+    let one = board(&[
+        "show",
+        sample("fix_bug").to_str().unwrap(),
+        "--format",
+        "md",
+        "--step",
+        "1",
+    ]);
     let one = String::from_utf8(one.stdout).unwrap();
     assert!(one.starts_with("## Step 1") && !one.contains("## Step 2") && text.contains(&one));
 }
@@ -191,16 +328,39 @@ fn a_transcript_says_what_was_done_and_why_it_stopped() {
 #[test]
 fn what_cannot_be_written_is_said() {
     let run = sample("final");
-    let said = board(&["export", run.to_str().unwrap(), "--html", "/nowhere/at/all.html"]);
+    let said = board(&[
+        "export",
+        run.to_str().unwrap(),
+        "--html",
+        "/nowhere/at/all.html",
+    ]);
     let error = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(3));
-    assert!(error.starts_with("board: /nowhere/at/all.html cannot be written") && error.contains("hint: "), "{error}");
-    assert!(error.contains("because: there is no directory /nowhere/at\n"), "the directory, no other file: {error}");
+    assert!(
+        error.starts_with("board: /nowhere/at/all.html cannot be written")
+            && error.contains("hint: "),
+        "{error}"
+    );
+    assert!(
+        error.contains("because: there is no directory /nowhere/at\n"),
+        "the directory, no other file: {error}"
+    );
     let said = board(&["export", run.to_str().unwrap()]);
     let error = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(2));
-    assert!(error.starts_with("board: say where to: one of --html FILE, --atif FILE, --otlp URL|FILE\n"), "{error}");
-    let said = board(&["export", run.to_str().unwrap(), "--html", "-", "--step", "99"]);
+    assert!(
+        error
+            .starts_with("board: say where to: one of --html FILE, --atif FILE, --otlp URL|FILE\n"),
+        "{error}"
+    );
+    let said = board(&[
+        "export",
+        run.to_str().unwrap(),
+        "--html",
+        "-",
+        "--step",
+        "99",
+    ]);
     assert_eq!((said.status.code(), said.stdout.len()), (Some(3), 0));
 }
 
@@ -214,7 +374,8 @@ fn with_pasted_keys(sample: &Path, to: &Path) -> usize {
     let mut spoilt = String::new();
     for (at, part) in text.split('"').enumerate() {
         // Within quotes, what begins with a capital is a text.
-        let is_text = at % 2 == 1 && part.len() > 8 && part.starts_with(|c: char| c.is_ascii_uppercase());
+        let is_text =
+            at % 2 == 1 && part.len() > 8 && part.starts_with(|c: char| c.is_ascii_uppercase());
         spoilt += if at == 0 { "" } else { "\"" };
         if is_text && part.contains(' ') && !part.ends_with('\\') {
             count += 1;
@@ -245,9 +406,14 @@ fn a_key_that_was_pasted_into_a_session_of_any_tool_leaves_in_no_output() {
     let temp = tempfile::tempdir().unwrap();
     let mut tools = 0;
     for tool in samples {
-        let files = walk(&sessions.join(tool)).into_iter().filter(|path| path.is_file());
+        let files = walk(&sessions.join(tool))
+            .into_iter()
+            .filter(|path| path.is_file());
         let of_one = |path: &PathBuf| matches!(RunDir::of_file(path), Ok(Some(_)));
-        let file = files.filter(of_one).max_by_key(|path| fs::metadata(path).unwrap().len()).expect("a sample");
+        let file = files
+            .filter(of_one)
+            .max_by_key(|path| fs::metadata(path).unwrap().len())
+            .expect("a sample");
         let name = format!("{tool}-{}", file.file_name().unwrap().to_str().unwrap());
         let copy = temp.path().join(&name);
         if with_pasted_keys(&file, &copy) == 0 {
@@ -257,28 +423,49 @@ fn a_key_that_was_pasted_into_a_session_of_any_tool_leaves_in_no_output() {
         let (run, out_arg) = (copy.to_str().unwrap(), out.to_str().unwrap());
         // A text that no page shows tells nothing.
         tools += usize::from(exported_to(run, out_arg, &[]).contains(PASTED));
-        assert!(!exported_to(run, out_arg, &["--redact"]).contains(PASTED), "{name}");
+        assert!(
+            !exported_to(run, out_arg, &["--redact"]).contains(PASTED),
+            "{name}"
+        );
     }
     assert!(tools >= 8, "{tools}");
     // As Codex leaves its sessions after a while.
     let packed = |path: &PathBuf| {
-        let is_codex = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("codex-r"));
-        is_codex.then(|| fs::write(path.with_extension("jsonl.zst"), zstandard(&fs::read(path).unwrap())).unwrap())
+        let is_codex = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with("codex-r"));
+        is_codex.then(|| {
+            fs::write(
+                path.with_extension("jsonl.zst"),
+                zstandard(&fs::read(path).unwrap()),
+            )
+            .unwrap()
+        })
     };
     assert_eq!(walk(temp.path()).iter().filter_map(packed).count(), 1);
-    let file = walk(temp.path()).into_iter().find(|path| path.extension().is_some_and(|end| end == "zst")).unwrap();
+    let file = walk(temp.path())
+        .into_iter()
+        .find(|path| path.extension().is_some_and(|end| end == "zst"))
+        .unwrap();
     fs::remove_file(file.with_extension("")).unwrap();
     let out = temp.path().join("out.html");
     let (run, out_arg) = (file.to_str().unwrap(), out.to_str().unwrap());
     assert!(exported_to(run, out_arg, &[]).contains(PASTED));
     let page = exported_to(run, out_arg, &["--redact"]);
-    assert!(page.contains("blanked") && !page.contains(PASTED), "the compressed one");
+    assert!(
+        page.contains("blanked") && !page.contains(PASTED),
+        "the compressed one"
+    );
     let board = Board::serve(temp.path());
     board.until_read();
     for run in board.json("/api/runs")["runs"].as_array().unwrap() {
         let key = crate::client::segment(run["key"].as_str().unwrap());
         let page = board.get(&format!("/runs/{key}/export.html?redact=1"));
-        assert!(page.text().contains("blanked") && !page.text().contains(PASTED), "{key}");
+        assert!(
+            page.text().contains("blanked") && !page.text().contains(PASTED),
+            "{key}"
+        );
     }
 }
 
@@ -298,6 +485,10 @@ fn zstandard(bytes: &[u8]) -> Vec<u8> {
 /// The exported page.
 fn exported_to(run: &str, out: &str, more: &[&str]) -> String {
     let said = board(&[&["export", run, "--html", out], more].concat());
-    assert!(said.status.success(), "{run}: {}", String::from_utf8_lossy(&said.stderr));
+    assert!(
+        said.status.success(),
+        "{run}: {}",
+        String::from_utf8_lossy(&said.stderr)
+    );
     fs::read_to_string(out).unwrap()
 }

@@ -23,23 +23,51 @@ fn compared(root: &Path) -> (BTreeSet<String>, usize) {
         let key = run["key"].as_str().unwrap();
         let text = fs::read(root.join(key).join("steps.jsonl")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
-        let lines: Vec<Option<Value>> = text.split('\n').map(|line| serde_json::from_str(line).ok()).collect();
+        let lines: Vec<Option<Value>> = text
+            .split('\n')
+            .map(|line| serde_json::from_str(line).ok())
+            .collect();
         for (n, line) in lines.iter().enumerate().skip(1) {
             let before = lines[n - 1].as_ref();
             // Only where every line up to here is one, so that places are ordinals, and one run goes on.
-            let Some((line, before)) = line.as_ref().zip(before) else { break };
+            let Some((line, before)) = line.as_ref().zip(before) else {
+                break;
+            };
             if line["step_id"].as_i64() <= before["step_id"].as_i64() {
                 break;
             }
-            let at = |n: usize| board.json(&format!("/api/runs/{}/state/{n}", crate::client::segment(key)));
+            let at = |n: usize| {
+                board.json(&format!(
+                    "/api/runs/{}/state/{n}",
+                    crate::client::segment(key)
+                ))
+            };
             let (state, now) = (at(n - 1), at(n));
-            let listed: Vec<&str> =
-                now["outside"].as_array().unwrap().iter().filter_map(|found| found["key"].as_str()).collect();
-            outside.extend(listed.iter().filter(|name| !OWN.contains(name)).map(|name| format!("{key}: {name}")));
+            let listed: Vec<&str> = now["outside"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(|found| found["key"].as_str())
+                .collect();
+            outside.extend(
+                listed
+                    .iter()
+                    .filter(|name| !OWN.contains(name))
+                    .map(|name| format!("{key}: {name}")),
+            );
             // A step that failed or waited observed nothing.
-            let Some(observed) = line["observation"]["state"].as_object() else { continue };
-            for (name, value) in observed.iter().filter(|(name, _)| !listed.contains(&name.as_str())) {
-                let unknown = state["unknown"].as_array().unwrap().iter().any(|key| key == name);
+            let Some(observed) = line["observation"]["state"].as_object() else {
+                continue;
+            };
+            for (name, value) in observed
+                .iter()
+                .filter(|(name, _)| !listed.contains(&name.as_str()))
+            {
+                let unknown = state["unknown"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|key| key == name);
                 // Where no whole state is recorded, a key that no step wrote is not claimed to be anything.
                 let unclaimed = state["base"] == "none" && state["state"].get(name).is_none();
                 assert!(
@@ -67,22 +95,43 @@ fn so_it_is_in_every_other_recorded_run() {
     let (outside, steps) = compared(&traces);
     let outside: Vec<&str> = outside.iter().map(String::as_str).collect();
     // A patch of the critic, and one of the recovery: read in their files.
-    assert_eq!(outside, ["q060/q060_critic_retry: last_tool", "q060/q060_recovery_custom: last_tool"]);
+    assert_eq!(
+        outside,
+        [
+            "q060/q060_critic_retry: last_tool",
+            "q060/q060_recovery_custom: last_tool"
+        ]
+    );
     assert!(steps > 300, "{steps} steps were compared");
 }
 
 #[test]
 fn a_key_tells_its_history_on_the_tab_and_in_the_command() {
     let dir = tempfile::tempdir().unwrap();
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/fix_bug"), &dir.path().join("fix_bug"));
+    copy(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/fix_bug"),
+        &dir.path().join("fix_bug"),
+    );
     let board = Board::serve(dir.path());
     board.until_read();
     let state = board.json("/api/runs/fix_bug/state/5");
-    assert_eq!((&state["last_changed"]["edits"], &state["state"]["suspect"]), (&4.into(), &"discount".into()));
-    assert_eq!(state["changed"], serde_json::json!(["current_step", "suspect", "tests", "todo"]));
+    assert_eq!(
+        (&state["last_changed"]["edits"], &state["state"]["suspect"]),
+        (&4.into(), &"discount".into())
+    );
+    assert_eq!(
+        state["changed"],
+        serde_json::json!(["current_step", "suspect", "tests", "todo"])
+    );
     let page = board.get("/runs/fix_bug?tab=state&step=5&key=tests");
     let page = page.text();
-    for part in ["State after step 5", "3 changes", "3 of 4 fields", "data-change=\"prev\"", "step 9 <kbd>]</kbd>"] {
+    for part in [
+        "State after step 5",
+        "3 changes",
+        "3 of 4 fields",
+        "data-change=\"prev\"",
+        "step 9 <kbd>]</kbd>",
+    ] {
         assert!(page.contains(part), "{part} in {page}");
     }
     let said = std::process::Command::new(crate::board::BINARY)

@@ -54,7 +54,11 @@ fn pipe(at: &Path) {
 #[test]
 fn names_that_change_what_they_stand_for() {
     let dir = tempfile::tempdir().unwrap();
-    let (root, aside, outside) = (dir.path().join("runs"), dir.path().join("aside"), dir.path().join("outside"));
+    let (root, aside, outside) = (
+        dir.path().join("runs"),
+        dir.path().join("aside"),
+        dir.path().join("outside"),
+    );
     let run = root.join("a");
     write_run(&run, "inside");
     write_run(&outside.join("hidden-name"), SECRET);
@@ -63,14 +67,20 @@ fn names_that_change_what_they_stand_for() {
     // What stands for what, in turn.
     let mut pairs = Vec::new();
     for name in ["steps.jsonl", "manifest.json", "assets/picture.png"] {
-        let (link, fifo) = (aside.join(format!("link-{}", pairs.len())), aside.join(format!("pipe-{}", pairs.len())));
+        let (link, fifo) = (
+            aside.join(format!("link-{}", pairs.len())),
+            aside.join(format!("pipe-{}", pairs.len())),
+        );
         symlink(outside.join(name), &link).unwrap();
         pipe(&fifo);
         pairs.extend([(run.join(name), link), (run.join(name), fifo)]);
     }
     symlink(&outside, aside.join("run")).unwrap();
     symlink(outside.parent().unwrap(), aside.join("parent")).unwrap();
-    pairs.extend([(run.clone(), aside.join("run")), (run.clone(), aside.join("parent"))]);
+    pairs.extend([
+        (run.clone(), aside.join("run")),
+        (run.clone(), aside.join("parent")),
+    ]);
 
     let board = Board::serve(&root);
     board.until_read();
@@ -82,13 +92,17 @@ fn names_that_change_what_they_stand_for() {
                 while !done.load(Ordering::Relaxed) {
                     let answer = board.get(path);
                     let text = String::from_utf8_lossy(&answer.body);
-                    assert!(!text.contains(SECRET) && !text.contains("hidden-name"), "{path}: {text}");
+                    assert!(
+                        !text.contains(SECRET) && !text.contains("hidden-name"),
+                        "{path}: {text}"
+                    );
                     answers.fetch_add(1, Ordering::Relaxed);
                 }
             })
         });
         let mut swaps = 0;
-        while (swaps < SWAPS || answers.load(Ordering::Relaxed) < ANSWERS) && !asking.iter().any(|it| it.is_finished())
+        while (swaps < SWAPS || answers.load(Ordering::Relaxed) < ANSWERS)
+            && !asking.iter().any(|it| it.is_finished())
         {
             for (name, other) in &pairs {
                 exchange(name, other);
@@ -111,7 +125,10 @@ fn names_that_change_what_they_stand_for() {
         whole.then_some(())
     });
     let listed = board.get("/api/runs").text().to_owned();
-    assert!(!listed.contains("hidden-name") && !listed.contains(SECRET), "{listed}");
+    assert!(
+        !listed.contains("hidden-name") && !listed.contains(SECRET),
+        "{listed}"
+    );
 }
 
 /// A program that holds a lease on a file: whoever opens it has to wait until it lets go.
@@ -130,7 +147,9 @@ impl Lease {
             .spawn()
             .expect("perl runs");
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         assert_eq!(line, "held\n");
         Self(child)
     }
@@ -146,7 +165,11 @@ impl Drop for Lease {
 /// Whether an open of `path` would wait.
 fn is_leased(path: &Path) -> bool {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
-    File::options().read(true).custom_flags(flags).open(path).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    File::options()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)
+        .is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
 }
 
 #[test]
@@ -160,7 +183,9 @@ fn a_writer_that_holds_a_lease_on_its_file_keeps_nobody_waiting() {
     board.until_read();
     let file = root.join("leased/steps.jsonl");
     leased.step("two");
-    until("both steps are read", || (board.json("/api/runs/leased")["steps"] == 2).then_some(()));
+    until("both steps are read", || {
+        (board.json("/api/runs/leased")["steps"] == 2).then_some(())
+    });
     let lease = Lease::take(&file);
     let news = Stream::open(board.address, "/runs/leased/events");
     news.next();
@@ -169,13 +194,17 @@ fn a_writer_that_holds_a_lease_on_its_file_keeps_nobody_waiting() {
     fs::write(root.join("leased/steps.jsonl.touched"), "").unwrap();
     let _ = board.get("/runs/leased/steps/0/raw");
     other.step("heard");
-    until("the other run is heard of", || (board.json("/api/runs/other")["steps"] == 1).then_some(()));
+    until("the other run is heard of", || {
+        (board.json("/api/runs/other")["steps"] == 1).then_some(())
+    });
     assert!(is_leased(&file), "the lease outlasted all of this");
     let run = board.json("/api/runs/leased");
     assert_eq!(run["steps"], 2, "what was known stays: {run}");
     drop(lease);
     leased.step("three");
-    until("the run is heard of again", || (board.json("/api/runs/leased")["steps"] == 3).then_some(()));
+    until("the run is heard of again", || {
+        (board.json("/api/runs/leased")["steps"] == 3).then_some(())
+    });
     assert_eq!(board.get("/runs/leased/steps/0/raw").status, 200);
 }
 

@@ -15,7 +15,10 @@ use crate::wait::until;
 /// A board over the runs of this repository's own engine, read to the end.
 fn sample_runs() -> (tempfile::TempDir, Board) {
     let dir = tempfile::tempdir().unwrap();
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs"), &dir.path().join("runs"));
+    copy(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs"),
+        &dir.path().join("runs"),
+    );
     let board = Board::serve(&dir.path().join("runs"));
     board.until_read();
     (dir, board)
@@ -27,9 +30,15 @@ fn the_page_and_the_json_say_the_same() {
     let query = "sweep=max_steps&values=1..12&q=";
     let json = board.answered(&format!("/api/whatif?{query}"));
     assert_eq!(json["state"], "done", "{json}");
-    assert_eq!((&json["done"], &json["runs"]["asked"]), (&json["total"], &json["total"]));
+    assert_eq!(
+        (&json["done"], &json["runs"]["asked"]),
+        (&json["total"], &json["total"])
+    );
     let limits = json["limits"].as_array().unwrap();
-    assert_eq!((limits.len(), limits[3]["rule"].as_str()), (12, Some("max_steps=4")));
+    assert_eq!(
+        (limits.len(), limits[3]["rule"].as_str()),
+        (12, Some("max_steps=4"))
+    );
 
     let page = Html::parse_document(board.get(&format!("/whatif?{query}")).text());
     let answer = texts(&page, "#answer [role=status]");
@@ -42,7 +51,10 @@ fn the_page_and_the_json_say_the_same() {
     }
     // Every run that is named leads to the step at which it is cut.
     let links = hrefs(&page, "#limit-1 .run a");
-    assert!(!links.is_empty() && links.iter().all(|link| link.ends_with("?step=1")), "{links:?}");
+    assert!(
+        !links.is_empty() && links.iter().all(|link| link.ends_with("?step=1")),
+        "{links:?}"
+    );
     assert_eq!(board.get(&links[0]).status, 200);
     assert!(hrefs(&page, ".swp-c a").contains(&"#recorded".to_owned()));
     assert_eq!(texts(&page, "nav [aria-current=page]"), ["What-if"]);
@@ -53,30 +65,51 @@ fn rules_are_asked_each_and_together_and_a_query_selects_the_runs() {
     let (_dir, board) = sample_runs();
     let path = "/api/whatif?q=stop:final+steps%3Cmany&rule=max_steps%3D2&rule=token_budget%3D500";
     let json = board.answered(path);
-    let rules: Vec<_> = json["rules"].as_array().unwrap().iter().map(|rule| rule["rule"].clone()).collect();
+    let rules: Vec<_> = json["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| rule["rule"].clone())
+        .collect();
     assert_eq!(rules, ["max_steps=2", "token_budget=500"]);
     assert_eq!(json["ignored"][0]["term"], "steps<many", "{json}");
     let matching = board.json("/api/runs?q=stop:final")["matched"].clone();
-    assert_eq!(json["total"], matching, "the term that is understood selects");
+    assert_eq!(
+        json["total"], matching,
+        "the term that is understood selects"
+    );
     let (each, all) = (&json["rules"], &json["together"]);
     let cut = |rule: &Value| rule["runs_cut"].as_u64().unwrap();
     assert!(cut(all) >= cut(&each[0]).max(cut(&each[1])), "{json}");
     let page = until("the question is answered", || {
-        let page = Html::parse_document(board.get("/whatif?q=steps%3Cmany&rule=max_steps%3D2").text());
+        let page = Html::parse_document(
+            board
+                .get("/whatif?q=steps%3Cmany&rule=max_steps%3D2")
+                .text(),
+        );
         (!texts(&page, "#rule-0 th").is_empty()).then_some(page)
     });
     assert_eq!(texts(&page, "#ignored code"), ["steps<many"]);
     assert_eq!(texts(&page, "#rule-0 th"), ["max_steps=2"]);
-    assert!(texts(&page, "#rule-1 th").is_empty(), "one rule is not asked together with itself");
+    assert!(
+        texts(&page, "#rule-1 th").is_empty(),
+        "one rule is not asked together with itself"
+    );
 }
 
 #[test]
 fn where_no_run_matches_nothing_is_asked() {
     let (_dir, board) = sample_runs();
     let json = board.answered("/api/whatif?q=nothing-is-called-so");
-    assert_eq!((&json["state"], &json["total"], &json["best"]), (&"done".into(), &0.into(), &Value::Null));
+    assert_eq!(
+        (&json["state"], &json["total"], &json["best"]),
+        (&"done".into(), &0.into(), &Value::Null)
+    );
     let page = Html::parse_document(board.get("/whatif?q=nothing-is-called-so").text());
-    assert_eq!(texts(&page, "#answer [role=status]"), ["No run matches, so there is nothing to ask."]);
+    assert_eq!(
+        texts(&page, "#answer [role=status]"),
+        ["No run matches, so there is nothing to ask."]
+    );
     assert!(texts(&page, "table").is_empty());
 }
 
@@ -86,20 +119,38 @@ fn what_cannot_be_asked_is_named_with_a_right_one() {
     for (query, words) in [
         ("rule=max_step%3D3", "no rule is called"),
         ("rule=max_steps%3D-3", "A right one: max_steps=8"),
-        ("rule=content_match%3D(", "A right one: content_match=(?i)done"),
-        ("rule=structured_output%3D%2Fetc%2Fpasswd", "cannot be read here"),
+        (
+            "rule=content_match%3D(",
+            "A right one: content_match=(?i)done",
+        ),
+        (
+            "rule=structured_output%3D%2Fetc%2Fpasswd",
+            "cannot be read here",
+        ),
         ("sweep=keyword", "it can of max_steps"),
         ("sweep=max_steps&values=0", "Right ones: values="),
         ("sweep=critic_below", "critic=tests"),
     ] {
         let problem = board.get(&format!("/api/whatif?{query}"));
-        assert_eq!((problem.status, problem.header("content-type")), (400, "application/problem+json"), "{query}");
-        assert!(problem.json()["detail"].as_str().unwrap().contains(words), "{query}: {}", problem.text());
+        assert_eq!(
+            (problem.status, problem.header("content-type")),
+            (400, "application/problem+json"),
+            "{query}"
+        );
+        assert!(
+            problem.json()["detail"].as_str().unwrap().contains(words),
+            "{query}: {}",
+            problem.text()
+        );
         let page = board.get(&format!("/whatif?{query}"));
         assert_eq!(page.status, 400, "{query}");
         let page = Html::parse_document(page.text());
         assert!(texts(&page, "[role=alert]")[0].contains(words), "{query}");
-        assert_eq!(texts(&page, "form button"), ["Ask"], "the form is still there");
+        assert_eq!(
+            texts(&page, "form button"),
+            ["Ask"],
+            "the form is still there"
+        );
     }
 }
 
@@ -112,16 +163,31 @@ fn what_changes_afterwards_is_counted_and_asking_again_asks_anew() {
     for gone in ["final", "success"] {
         fs::remove_dir_all(dir.path().join("runs").join(gone)).unwrap();
     }
-    copy(&dir.path().join("runs/long"), &dir.path().join("runs/longer"));
-    let stale = until("all three are noticed", || Some(board.json(path)).filter(|answer| answer["changed"] == 3));
-    assert_eq!((&stale["number"], &stale["limits"]), (&first["number"], &first["limits"]), "the answer is kept");
+    copy(
+        &dir.path().join("runs/long"),
+        &dir.path().join("runs/longer"),
+    );
+    let stale = until("all three are noticed", || {
+        Some(board.json(path)).filter(|answer| answer["changed"] == 3)
+    });
+    assert_eq!(
+        (&stale["number"], &stale["limits"]),
+        (&first["number"], &first["limits"]),
+        "the answer is kept"
+    );
     let page = Html::parse_document(board.get("/whatif?sweep=max_steps&values=3").text());
     assert!(texts(&page, "#answer")[0].contains("3 runs changed since"));
 
     let again = board.answered(&format!("{path}&again={}", first["number"]));
     assert_ne!(again["number"], first["number"]);
-    assert_eq!(again["total"].as_u64(), first["total"].as_u64().map(|total| total - 1));
-    assert_eq!(board.answered(&format!("{path}&again={}", first["number"]))["number"], again["number"]);
+    assert_eq!(
+        again["total"].as_u64(),
+        first["total"].as_u64().map(|total| total - 1)
+    );
+    assert_eq!(
+        board.answered(&format!("{path}&again={}", first["number"]))["number"],
+        again["number"]
+    );
 }
 
 #[test]
@@ -132,10 +198,20 @@ fn a_question_under_way_says_how_far_it_is_and_can_be_ended() {
     board.until_read();
     let query = "sweep=max_steps&values=1..400/50";
     let asked = board.json(&format!("/api/whatif?{query}"));
-    assert_eq!((&asked["state"], &asked["total"]), (&"running".into(), &60.into()), "{asked}");
-    assert_eq!((&asked["limits"], &asked["runs"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&asked["state"], &asked["total"]),
+        (&"running".into(), &60.into()),
+        "{asked}"
+    );
+    assert_eq!(
+        (&asked["limits"], &asked["runs"]),
+        (&Value::Null, &Value::Null)
+    );
     let page = Html::parse_document(board.get(&format!("/whatif?{query}")).text());
-    assert_eq!(texts(&page, "#answer [role=status]"), ["Asking 60 runs about max_steps at 50 limits."]);
+    assert_eq!(
+        texts(&page, "#answer [role=status]"),
+        ["Asking 60 runs about max_steps at 50 limits."]
+    );
     let cancel = hrefs(&page, "#cancel").remove(0);
     // Pages are not kept waiting.
     assert_eq!(board.get("/").status, 200);
@@ -146,7 +222,10 @@ fn a_question_under_way_says_how_far_it_is_and_can_be_ended() {
         (answer["state"] != "running").then_some((answer, &ended))
     });
     assert_eq!(ended.0["state"], "cancelled", "{}", ended.0);
-    assert_eq!(ended.0["runs"]["asked"], ended.0["done"], "its sums are of the runs that were asked");
+    assert_eq!(
+        ended.0["runs"]["asked"], ended.0["done"],
+        "its sums are of the runs that were asked"
+    );
     assert!(ended.0["done"].as_u64() < Some(60));
 }
 
@@ -155,10 +234,16 @@ fn a_rule_that_cannot_be_asked_changes_nothing_of_how_many_runs_the_query_select
     let (_dir, board) = sample_runs();
     let label = |rule: &str| {
         let answer = board.get(&format!("/whatif?q=stop:final&rule={rule}"));
-        (answer.status, texts(&Html::parse_document(answer.text()), ".swp-f label.wide")[0].clone())
+        (
+            answer.status,
+            texts(&Html::parse_document(answer.text()), ".swp-f label.wide")[0].clone(),
+        )
     };
     let (asked, right) = label("max_steps=3");
     let (refused, wrong) = label("nonsense");
     assert_eq!((asked, refused), (200, 400));
-    assert!(right == wrong && !wrong.starts_with("Runs, 0 of"), "{right} and {wrong}");
+    assert!(
+        right == wrong && !wrong.starts_with("Runs, 0 of"),
+        "{right} and {wrong}"
+    );
 }

@@ -21,7 +21,13 @@ use crate::properties::{follow, read_at_once};
 #[derive(Debug, Clone)]
 enum Deed {
     /// So many steps with these ids, each with its events before it or after it, or without them.
-    Steps { first: i64, stride: i64, count: usize, events: Events, step: &'static str },
+    Steps {
+        first: i64,
+        stride: i64,
+        count: usize,
+        events: Events,
+        step: &'static str,
+    },
     /// A line that is told of by nothing else.
     Line(&'static str, &'static str),
     /// Nothing but the first so many thousandths of a file stay.
@@ -61,9 +67,18 @@ const LINES: [(&str, &str); 9] = [
     ("steps.jsonl", ""),
     ("events.jsonl", "no JSON"),
     ("events.jsonl", r#"{"phase": "INIT", "step_id": 0}"#),
-    ("events.jsonl", r#"{"phase": "END", "step_id": 3, "payload": {"stop_reason": "final"}}"#),
-    ("events.jsonl", r#"{"phase": "ACT", "ts": "2026-11-21T20:25:58+00:00"}"#),
-    ("events.jsonl", r#"{"phase": "ACT", "ts": "2026-11-21T10:25:58+00:00", "payload": {"stage": "start"}}"#),
+    (
+        "events.jsonl",
+        r#"{"phase": "END", "step_id": 3, "payload": {"stop_reason": "final"}}"#,
+    ),
+    (
+        "events.jsonl",
+        r#"{"phase": "ACT", "ts": "2026-11-21T20:25:58+00:00"}"#,
+    ),
+    (
+        "events.jsonl",
+        r#"{"phase": "ACT", "ts": "2026-11-21T10:25:58+00:00", "payload": {"stage": "start"}}"#,
+    ),
 ];
 
 fn deed() -> impl Strategy<Value = Deed> {
@@ -80,41 +95,62 @@ fn deed() -> impl Strategy<Value = Deed> {
     let step = prop::sample::select(STEPS.to_vec());
     let first = prop_oneof![Just(i64::MIN), Just(0), 0_i64..40];
     let stride = prop_oneof![8 => Just(1_i64), 1 => Just(2), 1 => Just(0)];
-    let steps = (first, stride, count, events, step).prop_map(|(first, stride, count, events, step)| Deed::Steps {
-        first,
-        stride,
-        count,
-        events,
-        step,
-    });
+    let steps =
+        (first, stride, count, events, step).prop_map(|(first, stride, count, events, step)| {
+            Deed::Steps {
+                first,
+                stride,
+                count,
+                events,
+                step,
+            }
+        });
     let line = prop::sample::select(LINES.to_vec()).prop_map(|(file, line)| Deed::Line(file, line));
-    let cut =
-        (prop::sample::select(vec!["steps.jsonl", "events.jsonl"]), 0_u64..1000).prop_map(|(f, n)| Deed::Cut(f, n));
+    let cut = (
+        prop::sample::select(vec!["steps.jsonl", "events.jsonl"]),
+        0_u64..1000,
+    )
+        .prop_map(|(f, n)| Deed::Cut(f, n));
     prop_oneof![12 => steps, 6 => line, 1 => cut]
 }
 
 /// Does it. `next` is the id that goes on.
 fn act(dir: &Path, deed: &Deed, next: &mut i64, mut look: impl FnMut()) {
     let append = |file: &str, line: &str| {
-        let mut file = OpenOptions::new().create(true).append(true).open(dir.join(file)).unwrap();
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(dir.join(file))
+            .unwrap();
         file.write_all(format!("{line}\n").as_bytes()).unwrap();
     };
     match deed {
         Deed::Line(file, line) => append(file, line),
         Deed::Cut(name, share) => {
             if let Ok(file) = OpenOptions::new().write(true).open(dir.join(name)) {
-                file.set_len(file.metadata().unwrap().len() * share / 1000).unwrap();
+                file.set_len(file.metadata().unwrap().len() * share / 1000)
+                    .unwrap();
             }
         }
-        Deed::Steps { first, stride, count, events, step } => {
+        Deed::Steps {
+            first,
+            stride,
+            count,
+            events,
+            step,
+        } => {
             if *first != i64::MIN {
                 *next = *first;
             }
             let events_of = |id: i64| {
-                let begin = format!(r#"{{"step_id": {id}, "phase": "DECIDE", "payload": {{"stage": "state_ready"}}}}"#);
+                let begin = format!(
+                    r#"{{"step_id": {id}, "phase": "DECIDE", "payload": {{"stage": "state_ready"}}}}"#
+                );
                 append("events.jsonl", &begin);
                 if *events != Events::Before {
-                    let error = format!(r#"{{"step_id": {id}, "phase": "RECOVER", "ok": false, "error": "late"}}"#);
+                    let error = format!(
+                        r#"{{"step_id": {id}, "phase": "RECOVER", "ok": false, "error": "late"}}"#
+                    );
                     append("events.jsonl", &error);
                 }
             };
@@ -144,39 +180,103 @@ fn act(dir: &Path, deed: &Deed, next: &mut i64, mut look: impl FnMut()) {
 fn walked(index: &Index) -> String {
     let steps: Vec<(usize, &StepHead)> = newest_run(index).collect();
     let failed = |(n, step): &&(usize, &StepHead)| {
-        !step.is_ok() || index.round_of(*n).is_some_and(|round| round.error.is_some())
+        !step.is_ok()
+            || index
+                .round_of(*n)
+                .is_some_and(|round| round.error.is_some())
     };
-    let first_round = index.newest_segments().first().map_or(0, |segment| segment.first_group);
+    let first_round = index
+        .newest_segments()
+        .first()
+        .map_or(0, |segment| segment.first_group);
     let rounds = (first_round..index.groups().len()).filter(|at| index.step_of(*at).is_none());
-    let failed_rounds = rounds.filter(|at| index.groups().get(*at).is_some_and(|round| round.error.is_some())).count();
-    let scores: Vec<f64> = steps.iter().filter_map(|(_, step)| step.lowest_score()).collect();
+    let failed_rounds = rounds
+        .filter(|at| {
+            index
+                .groups()
+                .get(*at)
+                .is_some_and(|round| round.error.is_some())
+        })
+        .count();
+    let scores: Vec<f64> = steps
+        .iter()
+        .filter_map(|(_, step)| step.lowest_score())
+        .collect();
     let mut size = 1;
     while scores.len().div_ceil(size) > 48 {
         size *= 2;
     }
-    let lows: Vec<f64> = scores.chunks(size).filter_map(|few| few.iter().copied().min_by(f64::total_cmp)).collect();
-    let first_event = index.newest_segments().first().map_or(0, |segment| segment.first_event);
+    let lows: Vec<f64> = scores
+        .chunks(size)
+        .filter_map(|few| few.iter().copied().min_by(f64::total_cmp))
+        .collect();
+    let first_event = index
+        .newest_segments()
+        .first()
+        .map_or(0, |segment| segment.first_event);
     let distinct = |names: &mut dyn Iterator<Item = &str>| {
         let mut list: Vec<String> = Vec::new();
-        names.for_each(|name| list.extend((!list.iter().any(|known| known == name)).then(|| name.to_owned())));
+        names.for_each(|name| {
+            list.extend((!list.iter().any(|known| known == name)).then(|| name.to_owned()))
+        });
         list
     };
     format!(
         "{:?}",
         (
-            steps.iter().filter(|(_, step)| step.fate != Fate::Unreadable).count(),
-            index.events().iter().skip(first_event).filter(|event| event.fate != Fate::Unreadable).count(),
+            steps
+                .iter()
+                .filter(|(_, step)| step.fate != Fate::Unreadable)
+                .count(),
+            index
+                .events()
+                .iter()
+                .skip(first_event)
+                .filter(|event| event.fate != Fate::Unreadable)
+                .count(),
             steps.iter().filter(failed).count() + failed_rounds,
-            (scores.last().filter(|_| !index.has_disordered_steps()), lows),
-            steps.iter().rev().find_map(|(_, step)| step.tokens_total.filter(|tokens| *tokens > 0)),
             (
-                steps.iter().map(|(_, step)| u64::from(step.actions)).sum::<u64>(),
-                steps.iter().map(|(_, step)| u64::from(step.failed_calls)).sum::<u64>(),
+                scores.last().filter(|_| !index.has_disordered_steps()),
+                lows
             ),
-            distinct(&mut steps.iter().flat_map(|(_, step)| &step.critics).map(|mark| index.name(mark.name))),
-            distinct(&mut steps.iter().flat_map(|(_, step)| step.tools()).map(|tool| index.name(tool))),
-            distinct(&mut steps.iter().map(|(_, step)| index.name(step.agent)).filter(|name| !name.is_empty())),
-            distinct(&mut steps.iter().flat_map(|(_, step)| &step.changed).map(|key| index.name(*key))),
+            steps
+                .iter()
+                .rev()
+                .find_map(|(_, step)| step.tokens_total.filter(|tokens| *tokens > 0)),
+            (
+                steps
+                    .iter()
+                    .map(|(_, step)| u64::from(step.actions))
+                    .sum::<u64>(),
+                steps
+                    .iter()
+                    .map(|(_, step)| u64::from(step.failed_calls))
+                    .sum::<u64>(),
+            ),
+            distinct(
+                &mut steps
+                    .iter()
+                    .flat_map(|(_, step)| &step.critics)
+                    .map(|mark| index.name(mark.name))
+            ),
+            distinct(
+                &mut steps
+                    .iter()
+                    .flat_map(|(_, step)| step.tools())
+                    .map(|tool| index.name(tool))
+            ),
+            distinct(
+                &mut steps
+                    .iter()
+                    .map(|(_, step)| index.name(step.agent))
+                    .filter(|name| !name.is_empty())
+            ),
+            distinct(
+                &mut steps
+                    .iter()
+                    .flat_map(|(_, step)| &step.changed)
+                    .map(|key| index.name(*key))
+            ),
             health::issues(index).len() + index.issues().total() - index.issues().listed().len(),
         )
     )
@@ -192,7 +292,10 @@ fn kept(told: &Summary, tally: &Tally) -> String {
             told.errors,
             (told.last_score.as_ref(), &told.spark),
             told.tokens.or(tally.run.tokens),
-            (told.tool_calls.unwrap_or(tally.run.calls), told.tool_errors.unwrap_or(tally.run.failed_calls)),
+            (
+                told.tool_calls.unwrap_or(tally.run.calls),
+                told.tool_errors.unwrap_or(tally.run.failed_calls)
+            ),
             &told.critics,
             &told.tools,
             &told.agents,
@@ -203,7 +306,15 @@ fn kept(told: &Summary, tally: &Tally) -> String {
 }
 
 fn told(index: &Index) -> Summary {
-    summary(&RunKey::new("r"), String::new(), index, Outside { now: 1 << 50, ..Outside::default() })
+    summary(
+        &RunKey::new("r"),
+        String::new(),
+        index,
+        Outside {
+            now: 1 << 50,
+            ..Outside::default()
+        },
+    )
 }
 
 proptest! {
@@ -236,15 +347,32 @@ proptest! {
 #[test]
 fn lines_out_of_order_have_the_same_issues_whenever_their_events_are_read() {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("manifest.json"), r#"{"run_id": "r", "status": "running"}"#).unwrap();
+    fs::write(
+        dir.path().join("manifest.json"),
+        r#"{"run_id": "r", "status": "running"}"#,
+    )
+    .unwrap();
     let mut reader = RunReader::settling(RunDir::alone(dir.path()), Duration::ZERO);
     let mut index = Index::default();
-    fs::write(dir.path().join("events.jsonl"), "{\"phase\": \"INIT\", \"step_id\": 0}\n").unwrap();
+    fs::write(
+        dir.path().join("events.jsonl"),
+        "{\"phase\": \"INIT\", \"step_id\": 0}\n",
+    )
+    .unwrap();
     follow(&mut reader, &mut index, u64::MAX);
     let changed = r#", "state_diff": {"plan": {"before": 1, "after": 2}}"#;
-    let line = |id: i64| format!("{{\"step_id\": {id}{}}}\n", if id < 3 { changed } else { "" });
+    let line = |id: i64| {
+        format!(
+            "{{\"step_id\": {id}{}}}\n",
+            if id < 3 { changed } else { "" }
+        )
+    };
     let lines: String = [3, 4, 0, 1, 2].map(line).concat();
-    fs::write(dir.path().join("steps.jsonl"), lines + &format!("{{\"step_id\": 3{changed}}}\n")).unwrap();
+    fs::write(
+        dir.path().join("steps.jsonl"),
+        lines + &format!("{{\"step_id\": 3{changed}}}\n"),
+    )
+    .unwrap();
     follow(&mut reader, &mut index, u64::MAX);
     let fresh = read_at_once(dir.path(), Duration::ZERO);
     assert_eq!(health::issues(&index), health::issues(&fresh));
@@ -254,7 +382,11 @@ fn lines_out_of_order_have_the_same_issues_whenever_their_events_are_read() {
 #[test]
 fn a_late_line_that_is_repeated_leaves_the_order_of_the_others() {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("manifest.json"), r#"{"run_id": "r", "status": "running"}"#).unwrap();
+    fs::write(
+        dir.path().join("manifest.json"),
+        r#"{"run_id": "r", "status": "running"}"#,
+    )
+    .unwrap();
     let mut reader = RunReader::settling(RunDir::alone(dir.path()), Duration::ZERO);
     let mut index = Index::default();
     let events = [
@@ -265,9 +397,16 @@ fn a_late_line_that_is_repeated_leaves_the_order_of_the_others() {
     let steps: String = ids.map(|id| format!("{{\"step_id\": {id}}}\n")).collect();
     fs::write(dir.path().join("steps.jsonl"), steps).unwrap();
     follow(&mut reader, &mut index, u64::MAX);
-    fs::write(dir.path().join("events.jsonl"), events.map(|event| format!("{event}\n")).concat()).unwrap();
+    fs::write(
+        dir.path().join("events.jsonl"),
+        events.map(|event| format!("{event}\n")).concat(),
+    )
+    .unwrap();
     follow(&mut reader, &mut index, u64::MAX);
     assert_eq!(index.lap_starts(), [0]);
-    assert_eq!((index.count_without_line(), index.groups_without_line()), (0, vec![]));
+    assert_eq!(
+        (index.count_without_line(), index.groups_without_line()),
+        (0, vec![])
+    );
     assert_eq!(index.step_of(0), Some(0));
 }

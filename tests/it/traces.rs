@@ -9,7 +9,9 @@ use crate::disk::corpus;
 use crate::format::{listed_as_the_tables_say, serve_all};
 
 pub(crate) fn traces() -> Option<PathBuf> {
-    let dir = std::env::var_os("BOARD_TRACES").map(PathBuf::from).filter(|dir| dir.join("README.md").is_file());
+    let dir = std::env::var_os("BOARD_TRACES")
+        .map(PathBuf::from)
+        .filter(|dir| dir.join("README.md").is_file());
     if dir.is_none() {
         eprintln!("skipped: BOARD_TRACES names no directory of traces");
     }
@@ -29,9 +31,15 @@ fn every_page_of_every_run_and_step_answers() {
     let mut wrong = Vec::new();
     for run in runs.values() {
         let key = crate::client::segment(run["key"].as_str().expect("a key"));
-        let mut paths: Vec<String> =
-            ["", "?tab=events", "?tab=manifest", "?tab=issues"].iter().map(|tab| format!("/runs/{key}{tab}")).collect();
-        paths.extend(["", "/steps", "/why", "/raw"].iter().map(|part| format!("/api/runs/{key}{part}")));
+        let mut paths: Vec<String> = ["", "?tab=events", "?tab=manifest", "?tab=issues"]
+            .iter()
+            .map(|tab| format!("/runs/{key}{tab}"))
+            .collect();
+        paths.extend(
+            ["", "/steps", "/why", "/raw"]
+                .iter()
+                .map(|part| format!("/api/runs/{key}{part}")),
+        );
         for n in 0..run["steps"].as_u64().unwrap_or(0) {
             paths.push(format!("/runs/{key}?step={n}"));
             paths.push(format!("/runs/{key}/steps/{n}"));
@@ -49,24 +57,61 @@ fn every_page_of_every_run_and_step_answers() {
 
 /// What was done to each damaged run, in the words of `board check`.
 const DAMAGE: &[(&str, &str)] = &[
-    ("emulated_q030_manifest_cut", "manifest.json: problem: ends in the middle"),
-    ("emulated_q060_events_missing", "events.jsonl: problem: there is no such file"),
-    ("emulated_q060_garbage_lines", "events.jsonl:8: byte 8252: problem: not JSON"),
-    ("emulated_q060_jsonl_empty", "steps.jsonl: problem: the manifest counts 6, the file has 0"),
-    ("emulated_q060_last_line_without_newline", "steps.jsonl:4: byte 8889: note: the last line has no line end"),
-    ("emulated_q060_manifest_empty", "manifest.json: problem: 0 bytes"),
-    ("emulated_q060_manifest_is_array", "manifest.json: problem: an array where an object is expected"),
-    ("emulated_q060_manifest_missing", "manifest.json: problem: there is no such file"),
-    ("emulated_q060_renamed_directory", "the directory is called emulated_q060_renamed_directory"),
-    ("emulated_q060_steps_last_line_cut", "steps.jsonl: byte 8889: problem: the last 1437 bytes are no complete line"),
-    ("emulated_q060_steps_missing", "steps.jsonl: problem: there is no such file"),
+    (
+        "emulated_q030_manifest_cut",
+        "manifest.json: problem: ends in the middle",
+    ),
+    (
+        "emulated_q060_events_missing",
+        "events.jsonl: problem: there is no such file",
+    ),
+    (
+        "emulated_q060_garbage_lines",
+        "events.jsonl:8: byte 8252: problem: not JSON",
+    ),
+    (
+        "emulated_q060_jsonl_empty",
+        "steps.jsonl: problem: the manifest counts 6, the file has 0",
+    ),
+    (
+        "emulated_q060_last_line_without_newline",
+        "steps.jsonl:4: byte 8889: note: the last line has no line end",
+    ),
+    (
+        "emulated_q060_manifest_empty",
+        "manifest.json: problem: 0 bytes",
+    ),
+    (
+        "emulated_q060_manifest_is_array",
+        "manifest.json: problem: an array where an object is expected",
+    ),
+    (
+        "emulated_q060_manifest_missing",
+        "manifest.json: problem: there is no such file",
+    ),
+    (
+        "emulated_q060_renamed_directory",
+        "the directory is called emulated_q060_renamed_directory",
+    ),
+    (
+        "emulated_q060_steps_last_line_cut",
+        "steps.jsonl: byte 8889: problem: the last 1437 bytes are no complete line",
+    ),
+    (
+        "emulated_q060_steps_missing",
+        "steps.jsonl: problem: there is no such file",
+    ),
 ];
 
 #[test]
 fn damage_is_named() {
     let traces = traces().unwrap_or_else(corpus);
     for (name, words) in DAMAGE {
-        let output = Command::new(BINARY).arg("check").arg(traces.join("emulated").join(name)).output().unwrap();
+        let output = Command::new(BINARY)
+            .arg("check")
+            .arg(traces.join("emulated").join(name))
+            .output()
+            .unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{name}: {text}");
         assert!(text.contains(words), "{name}: {text}");

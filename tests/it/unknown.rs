@@ -11,7 +11,9 @@ use crate::disk::{copy, corpus};
 use crate::html::{attributes, hrefs, page, texts};
 
 fn sample(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("sample_runs")
+        .join(name)
 }
 
 /// A board over copies of these runs, each under the last part of its path, read to the end.
@@ -19,7 +21,11 @@ fn board<const N: usize>(runs: [PathBuf; N]) -> (tempfile::TempDir, Board) {
     let dir = tempfile::tempdir().unwrap();
     for run in runs {
         let to = dir.path().join(run.file_name().unwrap());
-        if run.is_dir() { copy(&run, &to) } else { fs::copy(&run, &to).map(|_| ()).unwrap() }
+        if run.is_dir() {
+            copy(&run, &to)
+        } else {
+            fs::copy(&run, &to).map(|_| ()).unwrap()
+        }
     }
     let board = Board::serve(dir.path());
     board.until_read();
@@ -31,21 +37,35 @@ const UNTOLD: &str = "sim-voice-0.json";
 
 #[test]
 fn a_run_none_of_whose_steps_is_told_is_not_shown_as_one_without_steps() {
-    let (dir, board) = board([sample("tools/tau2/voice/simulations").join(UNTOLD), sample("final")]);
+    let (dir, board) = board([
+        sample("tools/tau2/voice/simulations").join(UNTOLD),
+        sample("final"),
+    ]);
     let row = board.json(&format!("/api/runs/{UNTOLD}"));
     for key in ["steps", "tool_calls", "tool_errors", "turns"] {
         assert_eq!(row[key], Value::Null, "{key}");
     }
     let steps = page(&board, &format!("/runs/{UNTOLD}"));
-    assert!(texts(&steps, "#tabs a").contains(&"Steps unknown".to_owned()), "{:?}", texts(&steps, "#tabs a"));
+    assert!(
+        texts(&steps, "#tabs a").contains(&"Steps unknown".to_owned()),
+        "{:?}",
+        texts(&steps, "#tabs a")
+    );
     assert!(!texts(&steps, "#runhead dt").contains(&"turns".to_owned()));
     let untold = "No step has a line; how many there were is not known";
     assert_eq!(texts(&steps, "#stepview"), [format!("{untold}.")]);
-    let of_tab = |tab: &str, what: &str| texts(&page(&board, &format!("/runs/{UNTOLD}?tab={tab}")), what);
+    let of_tab =
+        |tab: &str, what: &str| texts(&page(&board, &format!("/runs/{UNTOLD}?tab={tab}")), what);
     assert_eq!(of_tab("timeline", "#timeline-h"), [untold]);
-    assert_eq!(of_tab("state", "#statetab"), [format!("{untold}, so there is no state to show.")]);
+    assert_eq!(
+        of_tab("state", "#statetab"),
+        [format!("{untold}, so there is no state to show.")]
+    );
     let scores = texts(&page(&board, &format!("/runs/{UNTOLD}/scores")), "main").concat();
-    assert!(scores.contains(&format!("{untold}, so no score of one is known.")), "{scores}");
+    assert!(
+        scores.contains(&format!("{untold}, so no score of one is known.")),
+        "{scores}"
+    );
 
     let compared = board.json(&format!("/api/compare?a={UNTOLD}&b=final"));
     let metrics = compared["metrics"].as_array().unwrap();
@@ -54,7 +74,10 @@ fn a_run_none_of_whose_steps_is_told_is_not_shown_as_one_without_steps() {
         assert_eq!(metric["a"], Value::Null, "{metric}");
         assert!(metric["b"].is_number(), "{metric}");
     }
-    let said = Command::new(BINARY).arg("diff").args([UNTOLD, "final"].map(|run| dir.path().join(run))).output();
+    let said = Command::new(BINARY)
+        .arg("diff")
+        .args([UNTOLD, "final"].map(|run| dir.path().join(run)))
+        .output();
     let said = String::from_utf8(said.unwrap().stdout).unwrap();
     assert!(said.contains("A has no more lines of steps."), "{said}");
 }
@@ -62,23 +85,51 @@ fn a_run_none_of_whose_steps_is_told_is_not_shown_as_one_without_steps() {
 #[test]
 fn what_ended_before_its_first_step_is_not_awaited() {
     let (dir, board) = board([sample("task_validation_failed")]);
-    let of_tab = |tab: &str, what: &str| texts(&page(&board, &format!("/runs/task_validation_failed{tab}")), what);
-    assert_eq!(of_tab("?tab=state", "#statetab"), ["No step was recorded, so there is no state to show."]);
-    assert_eq!(of_tab("?tab=timeline", "#timeline-h"), ["No step was recorded"]);
-    assert!(of_tab("/scores", "main").concat().contains("No step was recorded, so no score of one is known."));
-    let said = Command::new(BINARY).arg("state").arg(dir.path().join("task_validation_failed")).output().unwrap();
+    let of_tab = |tab: &str, what: &str| {
+        texts(
+            &page(&board, &format!("/runs/task_validation_failed{tab}")),
+            what,
+        )
+    };
+    assert_eq!(
+        of_tab("?tab=state", "#statetab"),
+        ["No step was recorded, so there is no state to show."]
+    );
+    assert_eq!(
+        of_tab("?tab=timeline", "#timeline-h"),
+        ["No step was recorded"]
+    );
+    assert!(
+        of_tab("/scores", "main")
+            .concat()
+            .contains("No step was recorded, so no score of one is known.")
+    );
+    let said = Command::new(BINARY)
+        .arg("state")
+        .arg(dir.path().join("task_validation_failed"))
+        .output()
+        .unwrap();
     let said = String::from_utf8(said.stderr).unwrap();
-    assert!(said.contains("No step was recorded") && !said.contains("yet"), "{said}");
+    assert!(
+        said.contains("No step was recorded") && !said.contains("yet"),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_score_off_the_scale_is_the_lowest_all_the_same() {
     let (_dir, board) = board([corpus().join("q060/q060_nan_infinity")]);
     let run = page(&board, "/runs/q060_nan_infinity");
-    assert_eq!(texts(&run, ".strip-words .low"), ["lowest score \u{2212}5.00 at step 6"]);
+    assert_eq!(
+        texts(&run, ".strip-words .low"),
+        ["lowest score \u{2212}5.00 at step 6"]
+    );
     let whole = run.html();
     assert!(whole.contains("NumericCritic \u{2212}5.00"), "with a minus");
-    assert!(whole.contains("NumericCritic 1.00e308") && !whole.contains("00000000000"), "no number of 309 digits");
+    assert!(
+        whole.contains("NumericCritic 1.00e308") && !whole.contains("00000000000"),
+        "no number of 309 digits"
+    );
     assert!(!whole.contains("-0.00"), "nothing is below 0 by nothing");
 }
 
@@ -102,13 +153,25 @@ fn what_stands_out_in_an_earlier_run_of_the_directory_is_not_said_of_the_newest(
     let legend = texts(&run, ".strip-words li");
     let steps = board.json("/api/runs/q060_rerun_same_id/steps");
     assert!(steps["total"].as_u64().unwrap() > 4, "{steps}");
-    assert!(legend.len() == 1 && legend[0].starts_with("longest step "), "{legend:?}");
+    assert!(
+        legend.len() == 1 && legend[0].starts_with("longest step "),
+        "{legend:?}"
+    );
     let longest = hrefs(&run, ".strip-words .took a").concat();
-    let n: u64 = longest.split("step=").nth(1).unwrap().split('&').next().unwrap().parse().unwrap();
+    let n: u64 = longest
+        .split("step=")
+        .nth(1)
+        .unwrap()
+        .split('&')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
     assert!(n >= 3, "step {n} is of the newest run");
     let ranges = attributes(&run, ".strip-links a", "title");
     assert!(
-        ranges[1].starts_with("step 1 of run 1: 1 failed command") && ranges[4].starts_with("step 1 of run 2"),
+        ranges[1].starts_with("step 1 of run 1: 1 failed command")
+            && ranges[4].starts_with("step 1 of run 2"),
         "{ranges:?}"
     );
     let says = texts(&run, "#runhead dd").join("|");
@@ -124,29 +187,50 @@ fn of_a_line_that_is_no_event_nothing_is_said_to_be_well() {
     let run = "/runs/emulated_q060_garbage_lines";
     let events = page(&board, &format!("{run}?tab=events"));
     let rows = texts(&events, "table.evs tbody tr");
-    let cells = |n: usize, column: usize| texts(&events, &format!("#event-{n} td:nth-child({column})")).concat();
+    let cells = |n: usize, column: usize| {
+        texts(&events, &format!("#event-{n} td:nth-child({column})")).concat()
+    };
     assert_eq!(rows.len(), 72);
     for n in [5, 6, 7, 8, 9, 12] {
-        assert_eq!((&*cells(n, 4), &*cells(n, 6)), ("–", "unknown"), "event {n}");
+        assert_eq!(
+            (&*cells(n, 4), &*cells(n, 6)),
+            ("–", "unknown"),
+            "event {n}"
+        );
     }
     assert_eq!((&*cells(4, 4), &*cells(4, 6)), ("0", "ok"));
     // Three lines are JSON and no objects.
     assert_eq!(board.json(&format!("/api{run}"))["events"], 69);
-    assert!(texts(&events, "#tabs a").contains(&"Events 69".to_owned()), "{:?}", texts(&events, "#tabs a"));
-    assert_eq!(texts(&events, ".eventform .dim"), ["0 to 71 of 72 lines, 3 of them no JSON"]);
+    assert!(
+        texts(&events, "#tabs a").contains(&"Events 69".to_owned()),
+        "{:?}",
+        texts(&events, "#tabs a")
+    );
+    assert_eq!(
+        texts(&events, ".eventform .dim"),
+        ["0 to 71 of 72 lines, 3 of them no JSON"]
+    );
     assert_eq!(texts(&events, ".eventform option")[0], "all 72");
 }
 
 #[test]
 fn an_event_that_is_asked_for_is_among_those_shown() {
     let (_dir, board) = board([sample("long")]);
-    let shown =
-        |query: &str| texts(&page(&board, &format!("/runs/long?tab=events{query}")), ".eventform .dim").concat();
+    let shown = |query: &str| {
+        texts(
+            &page(&board, &format!("/runs/long?tab=events{query}")),
+            ".eventform .dim",
+        )
+        .concat()
+    };
     let total = board.json("/api/runs/long")["events"].as_u64().unwrap();
     let last = format!("{} to {} of 1,952", "1,752", "1,951");
     assert_eq!(total, 1_952);
     assert_eq!(shown("&open=500"), "400 to 599 of 1,952");
-    assert_eq!((shown(""), shown("&after=5000"), shown("&open=5000")), (last.clone(), last.clone(), last));
+    assert_eq!(
+        (shown(""), shown("&after=5000"), shown("&open=5000")),
+        (last.clone(), last.clone(), last)
+    );
     let open = page(&board, "/runs/long?tab=events&open=500");
     assert_eq!(attributes(&open, "table.evs tr.open", "id"), ["event-500"]);
 }
@@ -156,7 +240,10 @@ fn lines_that_nobody_can_count_are_not_0() {
     let (_dir, board) = board([sample("tools/codex-exec/answered.jsonl"), sample("fix_bug")]);
     let files = board.json("/api/runs/answered.jsonl/files");
     let file = &files["files"][0];
-    assert_eq!((&file["edits_uncounted"], &file["added"], &file["removed"]), (&1.into(), &Value::Null, &Value::Null));
+    assert_eq!(
+        (&file["edits_uncounted"], &file["added"], &file["removed"]),
+        (&1.into(), &Value::Null, &Value::Null)
+    );
     let files = board.json("/api/runs/fix_bug/files");
     assert!(files["files"][0]["added"].is_number(), "{files}");
 }
@@ -164,22 +251,45 @@ fn lines_that_nobody_can_count_are_not_0() {
 #[test]
 fn a_repetition_is_left_out_only_where_the_evidence_tells_of_it() {
     let (_dir, board) = board([sample("context_overflow"), sample("loop")]);
-    let first = |run: &str| texts(&page(&board, &format!("/runs/{run}")), "#verdict-panel dd.first").concat();
+    let first = |run: &str| {
+        texts(
+            &page(&board, &format!("/runs/{run}")),
+            "#verdict-panel dd.first",
+        )
+        .concat()
+    };
     // Requests grow from the same step on; that is another sign.
-    assert_eq!(first("context_overflow"), "Step 0: the same call again and again: listen()");
+    assert_eq!(
+        first("context_overflow"),
+        "Step 0: the same call again and again: listen()"
+    );
     assert_eq!(first("loop"), "", "its evidence is the repetition");
     let why = board.json("/api/runs/loop/why");
-    assert!(why["first_trouble"]["text"].as_str().unwrap().contains("again and again"), "{why}");
-    assert!(why["evidence"][0].get("repeats").is_none(), "for pages alone");
+    assert!(
+        why["first_trouble"]["text"]
+            .as_str()
+            .unwrap()
+            .contains("again and again"),
+        "{why}"
+    );
+    assert!(
+        why["evidence"][0].get("repeats").is_none(),
+        "for pages alone"
+    );
 }
 
 /// Two steps, the second with tokens that the engine estimated.
 fn write_estimated(run: &Path) {
     fs::create_dir(run).unwrap();
     let step = |n: u32, mode: &str| {
-        let counts = format!(r#""input_tokens_total": 1200, "output_tokens": 34, "tokens_total": {}"#, 1234 * (n + 1));
+        let counts = format!(
+            r#""input_tokens_total": 1200, "output_tokens": 34, "tokens_total": {}"#,
+            1234 * (n + 1)
+        );
         let context = format!(r#"{{{counts}, "counting_mode": "{mode}"}}"#);
-        format!("{{\"step_id\": {n}, \"decision\": {{\"mode\": \"wait\"}}, \"context\": {context}}}\n")
+        format!(
+            "{{\"step_id\": {n}, \"decision\": {{\"mode\": \"wait\"}}, \"context\": {context}}}\n"
+        )
     };
     let steps = step(0, "provider_usage") + &step(1, "engine_estimate");
     fs::write(run.join("steps.jsonl"), steps).unwrap();
@@ -188,7 +298,11 @@ fn write_estimated(run: &Path) {
         format!("{{\"step_id\": {n}, {at}, \"payload\": {{\"stage\": \"state_ready\"}}}}\n")
     };
     fs::write(run.join("events.jsonl"), event(0) + &event(1)).unwrap();
-    fs::write(run.join("manifest.json"), r#"{"run_id": "guessed", "status": "completed"}"#).unwrap();
+    fs::write(
+        run.join("manifest.json"),
+        r#"{"run_id": "guessed", "status": "completed"}"#,
+    )
+    .unwrap();
 }
 
 #[test]
@@ -199,32 +313,63 @@ fn estimated_tokens_are_marked_wherever_they_are_shown() {
     board.until_read();
     let rows = page(&board, "/?cols=run,tokens,input");
     assert_eq!(texts(&rows, "td.c-num"), ["≈2,468", "≈2,400"]);
-    assert_eq!(attributes(&rows, "td.c-num", "title"), ["some tokens are estimated"; 2]);
+    assert_eq!(
+        attributes(&rows, "td.c-num", "title"),
+        ["some tokens are estimated"; 2]
+    );
     let run = page(&board, "/runs/guessed");
     assert_eq!(texts(&run, "#steprows .tok"), ["1,234", "≈1,234"]);
     assert!(texts(&run, "#runhead").concat().contains("about 2,468"));
-    let facts = |n: usize| texts(&page(&board, &format!("/runs/guessed/steps/{n}")), "#stepfacts").concat();
-    assert!(facts(0).contains(" 1,234 tokens") && !facts(0).contains("about"), "{}", facts(0));
+    let facts = |n: usize| {
+        texts(
+            &page(&board, &format!("/runs/guessed/steps/{n}")),
+            "#stepfacts",
+        )
+        .concat()
+    };
+    assert!(
+        facts(0).contains(" 1,234 tokens") && !facts(0).contains("about"),
+        "{}",
+        facts(0)
+    );
     assert!(facts(1).contains("about 1,234 tokens"), "{}", facts(1));
-    let flags = [0, 1].map(|n| board.json(&format!("/api/runs/guessed/steps/{n}"))["head"]["tokens_estimated"].clone());
+    let flags = [0, 1].map(|n| {
+        board.json(&format!("/api/runs/guessed/steps/{n}"))["head"]["tokens_estimated"].clone()
+    });
     assert_eq!(flags, [Value::Bool(false), Value::Bool(true)]);
 
     let command = |args: &[&str]| {
-        let said = Command::new(BINARY).current_dir(dir.path()).args(args).output().unwrap();
+        let said = Command::new(BINARY)
+            .current_dir(dir.path())
+            .args(args)
+            .output()
+            .unwrap();
         String::from_utf8(said.stdout).unwrap()
     };
     assert!(command(&["show", "guessed", "--step", "1"]).contains("about 1,234"));
     let flags = |table: &str| -> Vec<Value> {
         let rows = command(&["table", table, "."]);
-        rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap()["tokens_estimated"].clone()).collect()
+        rows.lines()
+            .map(|row| serde_json::from_str::<Value>(row).unwrap()["tokens_estimated"].clone())
+            .collect()
     };
-    assert_eq!((flags("runs"), flags("steps")), (vec![Value::Bool(true)], [false, true].map(Value::Bool).to_vec()));
+    assert_eq!(
+        (flags("runs"), flags("steps")),
+        (
+            vec![Value::Bool(true)],
+            [false, true].map(Value::Bool).to_vec()
+        )
+    );
 
     fs::create_dir(dir.path().join("exported")).unwrap();
     command(&["export", "guessed", "--otlp", "exported/guessed.otlp.json"]);
     let listed: Value = serde_json::from_str(&command(&["list", "exported", "--json"])).unwrap();
     let again = &listed["runs"][0];
-    assert_eq!((&again["tokens"], &again["tokens_estimated"]), (&2468.into(), &Value::Bool(true)), "{listed}");
+    assert_eq!(
+        (&again["tokens"], &again["tokens_estimated"]),
+        (&2468.into(), &Value::Bool(true)),
+        "{listed}"
+    );
 }
 
 #[test]

@@ -16,8 +16,11 @@ fn samples() -> PathBuf {
 
 /// Every run directory below `root`, sorted.
 fn runs(root: &Path) -> Vec<PathBuf> {
-    let is_run =
-        |path: &PathBuf| ["manifest.json", "steps.jsonl", "events.jsonl"].iter().any(|file| path.join(file).is_file());
+    let is_run = |path: &PathBuf| {
+        ["manifest.json", "steps.jsonl", "events.jsonl"]
+            .iter()
+            .any(|file| path.join(file).is_file())
+    };
     let runs: Vec<PathBuf> = walk(root).into_iter().filter(is_run).collect();
     assert!(runs.len() > 20, "{} has runs", root.display());
     runs
@@ -27,9 +30,24 @@ fn said(run: &Path, more: &[&str]) -> String {
     // A run that is a file is called by the path that is given: one that names nothing of this machine.
     let (root, name) = (run.parent().unwrap(), run.file_name().unwrap());
     let mut why = Command::new(BINARY);
-    let output = why.current_dir(root).arg("why").arg(name).args(more).env("NO_COLOR", "1").output().unwrap();
-    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert_eq!((output.status.code(), &*err), (Some(0), ""), "{}", run.display());
+    let output = why
+        .current_dir(root)
+        .arg("why")
+        .arg(name)
+        .args(more)
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    let (out, err) = (
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    );
+    assert_eq!(
+        (output.status.code(), &*err),
+        (Some(0), ""),
+        "{}",
+        run.display()
+    );
     out
 }
 
@@ -37,11 +55,20 @@ fn said(run: &Path, more: &[&str]) -> String {
 fn explanations(root: &Path) -> String {
     let told = |run: PathBuf| {
         let text = said(&run, &[]);
-        assert!(!text.contains(&*root.to_string_lossy()), "no path of this machine in {text}");
-        let lines = text.lines().filter(|line| !(line.starts_with("  ") && line.contains(" unknown  (")));
+        assert!(
+            !text.contains(&*root.to_string_lossy()),
+            "no path of this machine in {text}"
+        );
+        let lines = text
+            .lines()
+            .filter(|line| !(line.starts_with("  ") && line.contains(" unknown  (")));
         lines.map(|line| format!("{line}\n")).collect::<String>()
     };
-    runs(root).into_iter().map(told).collect::<Vec<_>>().join("\n")
+    runs(root)
+        .into_iter()
+        .map(told)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[test]
@@ -68,14 +95,24 @@ fn document(run: &Path) -> Value {
 fn our_own_runs_are_explained_by_their_recorded_verdict() {
     let mut with_verdict = 0;
     for run in runs(&samples()) {
-        let Ok(bytes) = fs::read(run.join("manifest.json")) else { continue };
+        let Ok(bytes) = fs::read(run.join("manifest.json")) else {
+            continue;
+        };
         let manifest: Value = serde_json::from_slice(&bytes).unwrap();
-        let Some(stop) = manifest.get("stop").filter(|stop| stop.is_object()) else { continue };
+        let Some(stop) = manifest.get("stop").filter(|stop| stop.is_object()) else {
+            continue;
+        };
         with_verdict += 1;
         let told = document(&run);
-        let fired: Vec<&Value> =
-            told["rules"].as_array().unwrap().iter().filter(|rule| rule["result"] == "fired").collect();
-        let [fired] = fired.as_slice() else { panic!("{}: {fired:?}", run.display()) };
+        let fired: Vec<&Value> = told["rules"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|rule| rule["result"] == "fired")
+            .collect();
+        let [fired] = fired.as_slice() else {
+            panic!("{}: {fired:?}", run.display())
+        };
         let place = run.display();
         assert_eq!(
             (&fired["code"], &fired["step_id"]),
@@ -87,9 +124,21 @@ fn our_own_runs_are_explained_by_their_recorded_verdict() {
                 assert_eq!(&fired[number], recorded, "{place}");
             }
         }
-        assert_eq!((&told["outcome"], &told["certainty"]), (&stop["outcome"], &json!("recorded")), "{place}");
-        let also: Vec<&Value> = told["rules"].as_array().unwrap().iter().filter(|rule| rule["also"] == true).collect();
-        let named = stop.get("also").and_then(Value::as_array).map_or(0, Vec::len);
+        assert_eq!(
+            (&told["outcome"], &told["certainty"]),
+            (&stop["outcome"], &json!("recorded")),
+            "{place}"
+        );
+        let also: Vec<&Value> = told["rules"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|rule| rule["also"] == true)
+            .collect();
+        let named = stop
+            .get("also")
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len);
         assert_eq!(also.len(), named, "{place}: {also:?}");
     }
     assert!(with_verdict > 20, "the sample runs record verdicts");
@@ -99,7 +148,13 @@ fn our_own_runs_are_explained_by_their_recorded_verdict() {
 fn the_command_and_the_server_say_the_same() {
     let board = Board::serve(&samples());
     board.until_read();
-    for name in ["budget_tokens", "crash", "critic_stop", "refused_answer", "task_validation_failed"] {
+    for name in [
+        "budget_tokens",
+        "crash",
+        "critic_stop",
+        "refused_answer",
+        "task_validation_failed",
+    ] {
         let told = document(&samples().join(name));
         assert_eq!(told, board.json(&format!("/api/runs/{name}/why")), "{name}");
         for key in [
@@ -117,7 +172,17 @@ fn the_command_and_the_server_say_the_same() {
             assert!(told.get(key).is_some(), "{name} has {key}");
         }
         for rule in told["rules"].as_array().unwrap() {
-            for key in ["id", "kind", "result", "measured", "limit", "op", "unit", "limit_from", "headroom"] {
+            for key in [
+                "id",
+                "kind",
+                "result",
+                "measured",
+                "limit",
+                "op",
+                "unit",
+                "limit_from",
+                "headroom",
+            ] {
                 assert!(rule.get(key).is_some(), "{name}: {rule} has {key}");
             }
         }

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use trace_board::engine::{
-    Action, Agent, AgentError, Builder, Cancel, Critic, CriticCx, CriticError, Decision, Done, Engine, Env, EnvError,
-    EnvStep, ModelError, ModelErrorKind, Opinion, Reply, Scripted, State, StepCx, Stepping, Task, ToolCall, ToolResult,
+    Action, Agent, AgentError, Builder, Cancel, Critic, CriticCx, CriticError, Decision, Done,
+    Engine, Env, EnvError, EnvStep, ModelError, ModelErrorKind, Opinion, Reply, Scripted, State,
+    StepCx, Stepping, Task, ToolCall, ToolResult,
 };
 use trace_board::stop::{Budget, Origin, StopSpec};
 use trace_board::trace::RunWriter;
@@ -51,7 +52,11 @@ impl Agent for Play {
         Ok(State::new(&*task.objective, Notes::default()))
     }
 
-    async fn decide(&mut self, _: &State<Notes>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+    async fn decide(
+        &mut self,
+        _: &State<Notes>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
         match self.decisions.pop_front() {
             Some(decision) => decision.map(Some).map_err(AgentError::new),
             None if self.has_model => Ok(None),
@@ -60,7 +65,10 @@ impl Agent for Play {
     }
 
     fn reduce(&mut self, state: &mut State<Notes>, step: &Done<'_>) -> Result<(), AgentError> {
-        state.data.seen.extend(step.results.iter().map(ToolResult::text));
+        state
+            .data
+            .seen
+            .extend(step.results.iter().map(ToolResult::text));
         let seen = state.data.seen.len();
         state.data.nested = json!({"deep": [{"count": seen, "half": 0.5}]});
         Ok(())
@@ -79,7 +87,11 @@ impl Critic<Notes> for Judge {
     }
 
     async fn judge(&self, cx: CriticCx<'_, Notes>) -> Result<Opinion, CriticError> {
-        Ok(if cx.step == 0 { self.0.clone() } else { Opinion::proceed("fine").score(0.9) })
+        Ok(if cx.step == 0 {
+            self.0.clone()
+        } else {
+            Opinion::proceed("fine").score(0.9)
+        })
     }
 }
 
@@ -99,7 +111,12 @@ impl Env for Maze {
     }
 
     async fn step(&mut self, _: &Decision, _: &[ToolResult]) -> Result<EnvStep, EnvError> {
-        Ok(EnvStep { observation: json!({"at": [1, 0]}), done: true, reward: Some(1.0), ..EnvStep::default() })
+        Ok(EnvStep {
+            observation: json!({"at": [1, 0]}),
+            done: true,
+            reward: Some(1.0),
+            ..EnvStep::default()
+        })
     }
 }
 
@@ -108,43 +125,91 @@ fn echo(text: &str) -> Decision {
 }
 
 fn play(decisions: impl IntoIterator<Item = Decision>) -> Builder<Play> {
-    agent(Play { decisions: decisions.into_iter().map(Ok).collect(), has_model: false, stops_at: u64::MAX })
+    agent(Play {
+        decisions: decisions.into_iter().map(Ok).collect(),
+        has_model: false,
+        stops_at: u64::MAX,
+    })
 }
 
 fn agent(agent: Play) -> Builder<Play> {
     Engine::builder(agent)
         .tool(Echo)
-        .clock(Stepping::new(1_700_000_000_000_000, Duration::from_millis(3)))
+        .clock(Stepping::new(
+            1_700_000_000_000_000,
+            Duration::from_millis(3),
+        ))
         .process(None)
 }
 
 fn talks(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Builder<Play> {
-    let silent = Play { decisions: VecDeque::new(), has_model: true, stops_at: u64::MAX };
+    let silent = Play {
+        decisions: VecDeque::new(),
+        has_model: true,
+        stops_at: u64::MAX,
+    };
     agent(silent).model(Scripted::with_failures(replies))
 }
 
 /// What JSON, HTML, a script and the ends of lines in other languages make of it differs.
-const ODD: &str = "\u{2028}\u{85}\u{b}\u{1c} </script><!-- \" \\ \u{7f} \u{1f980} \u{202e} e\u{301}";
+const ODD: &str =
+    "\u{2028}\u{85}\u{b}\u{1c} </script><!-- \" \\ \u{7f} \u{1f980} \u{202e} e\u{301}";
 
 /// A run of each ending: its name is the stop reason that it leaves, up to the dot.
 fn runs() -> Vec<(&'static str, Builder<Play>, Task)> {
     let rule = |text: &str| text.parse::<StopSpec>().expect("a rule");
     let call = |id: &str| ToolCall::new(id, "echo", r#"{"text": "a"}"#);
-    let overflow = || Err(ModelError::new(ModelErrorKind::Overflow, "too long by 7 tokens"));
+    let overflow = || {
+        Err(ModelError::new(
+            ModelErrorKind::Overflow,
+            "too long by 7 tokens",
+        ))
+    };
     let cancelled = Cancel::new();
     cancelled.now();
     let branch = Decision::branch([echo("left"), echo("right")]);
     let task = || Task::new("Say it.");
-    let fails = Play { decisions: vec![Err("no luck"); 9].into(), has_model: false, stops_at: u64::MAX };
-    let content = Play { decisions: vec![Ok(echo("1")); 3].into(), has_model: false, stops_at: 2 };
+    let fails = Play {
+        decisions: vec![Err("no luck"); 9].into(),
+        has_model: false,
+        stops_at: u64::MAX,
+    };
+    let content = Play {
+        decisions: vec![Ok(echo("1")); 3].into(),
+        has_model: false,
+        stops_at: 2,
+    };
     vec![
-        ("final", play([echo("one"), Decision::final_answer("done")]), task()),
-        ("final.odd", play([echo(ODD), Decision::final_answer(ODD).because(ODD)]), Task::new(ODD).id("odd")),
-        ("final.branch", play([branch, Decision::wait("a moment"), Decision::final_answer("chosen")]), task()),
+        (
+            "final",
+            play([echo("one"), Decision::final_answer("done")]),
+            task(),
+        ),
+        (
+            "final.odd",
+            play([echo(ODD), Decision::final_answer(ODD).because(ODD)]),
+            Task::new(ODD).id("odd"),
+        ),
+        (
+            "final.branch",
+            play([
+                branch,
+                Decision::wait("a moment"),
+                Decision::final_answer("chosen"),
+            ]),
+            task(),
+        ),
         (
             "final.retry",
-            play([Decision::final_answer("42"), Decision::final_answer("42 [1]")])
-                .critic(Judge(Opinion::retry("no source").score(0.2).instruction("Name a source."))),
+            play([
+                Decision::final_answer("42"),
+                Decision::final_answer("42 [1]"),
+            ])
+            .critic(Judge(
+                Opinion::retry("no source")
+                    .score(0.2)
+                    .instruction("Name a source."),
+            )),
             task(),
         ),
         (
@@ -165,38 +230,72 @@ fn runs() -> Vec<(&'static str, Builder<Play>, Task)> {
         ),
         (
             "success",
-            play([Decision::final_answer("no"), Decision::final_answer("DONE")]).stop(rule("keyword=DONE")),
+            play([Decision::final_answer("no"), Decision::final_answer("DONE")])
+                .stop(rule("keyword=DONE")),
             task(),
         ),
-        ("budget_steps", play([echo("1"), echo("2"), echo("3")]).max_steps(2), task()),
+        (
+            "budget_steps",
+            play([echo("1"), echo("2"), echo("3")]).max_steps(2),
+            task(),
+        ),
         ("budget_steps.none", play([echo("1")]).max_steps(0), task()),
         (
             "budget_time",
-            play([echo("1"), echo("2")]).budget(Budget::default().time(Duration::from_millis(1), Origin::Engine)),
+            play([echo("1"), echo("2")])
+                .budget(Budget::default().time(Duration::from_millis(1), Origin::Engine)),
             task(),
         ),
         (
             "budget_tokens",
-            talks([Ok(Reply::calls([call("a")]).usage(90, 20)), Ok(Reply::text("late").usage(1, 1))]),
+            talks([
+                Ok(Reply::calls([call("a")]).usage(90, 20)),
+                Ok(Reply::text("late").usage(1, 1)),
+            ]),
             task().max_tokens(100),
         ),
         ("agent_condition", agent(content), task()),
-        ("agent_condition.forbidden", play([echo("1")]).stop(rule("stop_on_tool=echo")), task()),
-        ("critic_stop", play([echo("1")]).critic(Judge(Opinion::stop("wrong").score(0.1).detail("rule", 3))), task()),
+        (
+            "agent_condition.forbidden",
+            play([echo("1")]).stop(rule("stop_on_tool=echo")),
+            task(),
+        ),
+        (
+            "critic_stop",
+            play([echo("1")]).critic(Judge(Opinion::stop("wrong").score(0.1).detail("rule", 3))),
+            task(),
+        ),
         ("stagnation", play([]).stop(rule("stagnation=3")), task()),
-        ("env_terminal", play([echo("1"), echo("2")]).env(Maze), task()),
+        (
+            "env_terminal",
+            play([echo("1"), echo("2")]).env(Maze),
+            task(),
+        ),
         ("task_validation_failed", play([echo("1")]), Task::new(" ")),
-        ("env_capability_mismatch", play([echo("1")]), task().needs("browser")),
-        ("context_overflow", talks([Ok(Reply::calls([call("a")])), overflow(), overflow()]), task()),
+        (
+            "env_capability_mismatch",
+            play([echo("1")]),
+            task().needs("browser"),
+        ),
+        (
+            "context_overflow",
+            talks([Ok(Reply::calls([call("a")])), overflow(), overflow()]),
+            task(),
+        ),
         ("unrecoverable_error", agent(fails), task()),
-        ("cancelled_immediate", play([echo("1")]).cancel(cancelled), task()),
+        (
+            "cancelled_immediate",
+            play([echo("1")]).cancel(cancelled),
+            task(),
+        ),
     ]
 }
 
 /// A run that is dropped in the middle of a tool.
 async fn abandoned(root: &Path) {
     let called = Arc::new(Notify::new());
-    let hangs = play([echo("one"), Decision::act([Action::new("hang")])]).tool(Hang(Arc::clone(&called)));
+    let hangs =
+        play([echo("one"), Decision::act([Action::new("hang")])]).tool(Hang(Arc::clone(&called)));
     let writer = RunWriter::create(root, "abandoned").unwrap();
     let engine = hangs.record(writer).build().unwrap();
     tokio::select! {
@@ -208,7 +307,8 @@ async fn abandoned(root: &Path) {
 #[tokio::test]
 async fn a_run_of_every_ending_is_whole() {
     let scratch = tempfile::tempdir().unwrap();
-    let root = std::env::var_os("BOARD_INTEROP_RUNS").map_or_else(|| scratch.path().to_owned(), PathBuf::from);
+    let root = std::env::var_os("BOARD_INTEROP_RUNS")
+        .map_or_else(|| scratch.path().to_owned(), PathBuf::from);
     let mut dirs = Vec::new();
     for (name, builder, task) in runs() {
         let writer = RunWriter::create(&root, name).unwrap();
@@ -217,13 +317,29 @@ async fn a_run_of_every_ending_is_whole() {
         let manifest = std::fs::read_to_string(root.join(name).join("manifest.json")).unwrap();
         let manifest: Value = serde_json::from_str(&manifest).unwrap();
         let reason = name.split('.').next().unwrap();
-        assert_eq!(manifest["summary"]["stop_reason"], reason, "{name}: {}", result.verdict.reading.detail);
+        assert_eq!(
+            manifest["summary"]["stop_reason"], reason,
+            "{name}: {}",
+            result.verdict.reading.detail
+        );
         dirs.push(root.join(name));
     }
-    let check = Command::new(BINARY).arg("check").args(&dirs).output().unwrap();
-    assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
+    let check = Command::new(BINARY)
+        .arg("check")
+        .args(&dirs)
+        .output()
+        .unwrap();
+    assert!(
+        check.status.success(),
+        "{}",
+        String::from_utf8_lossy(&check.stdout)
+    );
 
     abandoned(&root).await;
     let manifest = std::fs::read_to_string(root.join("abandoned/manifest.json")).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&manifest).unwrap()["status"], "stopped", "whoever drops a run ends it");
+    assert_eq!(
+        serde_json::from_str::<Value>(&manifest).unwrap()["status"],
+        "stopped",
+        "whoever drops a run ends it"
+    );
 }

@@ -18,16 +18,28 @@ pub(crate) struct Packed {
 
 impl Packed {
     pub(crate) fn deflated(name: &str, bytes: &[u8]) -> Self {
-        let mut deflated = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+        let mut deflated =
+            flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
         deflated.write_all(bytes).expect("memory");
-        Self { method: 8, bytes: deflated.finish().expect("memory"), ..Self::stored(name, bytes) }
+        Self {
+            method: 8,
+            bytes: deflated.finish().expect("memory"),
+            ..Self::stored(name, bytes)
+        }
     }
 
     pub(crate) fn stored(name: &str, bytes: &[u8]) -> Self {
         let mut crc = flate2::Crc::new();
         crc.update(bytes);
         let size = u32::try_from(bytes.len()).expect("small");
-        Self { name: name.to_owned(), method: 0, bytes: bytes.to_vec(), size, crc: crc.sum(), at: None }
+        Self {
+            name: name.to_owned(),
+            method: 0,
+            bytes: bytes.to_vec(),
+            size,
+            crc: crc.sum(),
+            at: None,
+        }
     }
 }
 

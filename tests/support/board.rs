@@ -40,7 +40,9 @@ impl Board {
     /// Serves `root` on `port` with more arguments.
     pub(crate) fn serve_with(root: &Path, port: u16, args: &[&str]) -> Self {
         let mut command = Self::command(root);
-        command.args(["--no-cache", "--port", &port.to_string()]).args(args);
+        command
+            .args(["--no-cache", "--port", &port.to_string()])
+            .args(args);
         Self::spawn(command, root)
     }
 
@@ -74,10 +76,22 @@ impl Board {
         let stdout = child.stdout.take().expect("stdout is piped");
         follow("stdout", stdout, Arc::clone(&output), Some(sender));
         let unknown = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut board = Self { child, command: shown, root: root.to_owned(), output, address: unknown };
-        let line = first.recv_timeout(DEADLINE).expect("the first line on stdout");
-        let address = line.strip_prefix("board: listening on http://").and_then(|rest| rest.strip_suffix('/'));
-        board.address = address.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("first line is {line:?}"));
+        let mut board = Self {
+            child,
+            command: shown,
+            root: root.to_owned(),
+            output,
+            address: unknown,
+        };
+        let line = first
+            .recv_timeout(DEADLINE)
+            .expect("the first line on stdout");
+        let address = line
+            .strip_prefix("board: listening on http://")
+            .and_then(|rest| rest.strip_suffix('/'));
+        board.address = address
+            .and_then(|text| text.parse().ok())
+            .unwrap_or_else(|| panic!("first line is {line:?}"));
         board
     }
 
@@ -95,17 +109,24 @@ impl Board {
 
     /// What it said so far, a line each with the name of the stream before it.
     pub(crate) fn said(&self) -> String {
-        self.output.lock().map(|text| text.clone()).unwrap_or_default()
+        self.output
+            .lock()
+            .map(|text| text.clone())
+            .unwrap_or_default()
     }
 
     /// Waits until it has read all there is.
     pub(crate) fn until_read(&self) {
-        until("everything is read", || (self.json("/healthz")["indexing"] == 0).then_some(()));
+        until("everything is read", || {
+            (self.json("/healthz")["indexing"] == 0).then_some(())
+        });
     }
 
     /// The JSON at `path` that answers a question over many runs, once that is no longer under way.
     pub(crate) fn answered(&self, path: &str) -> Value {
-        until(&format!("{path} is answered"), || Some(self.json(path)).filter(|answer| answer["state"] != "running"))
+        until(&format!("{path} is answered"), || {
+            Some(self.json(path)).filter(|answer| answer["state"] != "running")
+        })
     }
 
     /// The process id.
@@ -115,9 +136,14 @@ impl Board {
 
     /// Sends the signal a service manager or Ctrl-C sends, and waits for the exit.
     pub(crate) fn terminate(&mut self, signal: &str) -> std::process::ExitStatus {
-        let sent = Command::new("kill").args([signal, &self.pid().to_string()]).status().expect("kill runs");
+        let sent = Command::new("kill")
+            .args([signal, &self.pid().to_string()])
+            .status()
+            .expect("kill runs");
         assert!(sent.success());
-        until("the board ends", || self.child.try_wait().expect("it can be asked"))
+        until("the board ends", || {
+            self.child.try_wait().expect("it can be asked")
+        })
     }
 }
 
@@ -127,8 +153,16 @@ impl Drop for Board {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            let output = self.output.lock().map(|text| text.clone()).unwrap_or_default();
-            eprintln!("--- {}\n{}--- output\n{output}---", self.command, listing(&self.root));
+            let output = self
+                .output
+                .lock()
+                .map(|text| text.clone())
+                .unwrap_or_default();
+            eprintln!(
+                "--- {}\n{}--- output\n{output}---",
+                self.command,
+                listing(&self.root)
+            );
         }
     }
 }

@@ -18,7 +18,11 @@ const STEPS_ASKED: u64 = 4;
 type Shown = BTreeMap<String, Vec<String>>;
 
 /// Lets two clients listen until they see the same, `fresh` having read all there is; what differs when patience ends.
-pub(crate) fn differences_after(patience: Duration, client: &mut Client, fresh: &mut Client) -> Vec<String> {
+pub(crate) fn differences_after(
+    patience: Duration,
+    client: &mut Client,
+    fresh: &mut Client,
+) -> Vec<String> {
     let start = Instant::now();
     loop {
         client.catch_up();
@@ -55,7 +59,13 @@ struct Part {
 impl Client {
     /// A client of the board at `address`, which has heard nothing yet. `pages` says whether it reads the pages too.
     pub(crate) fn new(address: SocketAddr, pages: bool) -> Self {
-        Self { address, list: Part::default(), keys: Vec::new(), runs: BTreeMap::new(), pages }
+        Self {
+            address,
+            list: Part::default(),
+            keys: Vec::new(),
+            runs: BTreeMap::new(),
+            pages,
+        }
     }
 
     /// A client that has read all that the board at `address` shows.
@@ -92,8 +102,17 @@ impl Client {
     fn differences(&self, other: &Self) -> Vec<String> {
         let mut told = differences(&self.list.shown, &other.list.shown);
         let nothing = Shown::new();
-        for key in self.keys.iter().chain(&other.keys).collect::<std::collections::BTreeSet<_>>() {
-            let shown = |of: &'_ Self| of.runs.get(key).map_or_else(|| nothing.clone(), |part| part.shown.clone());
+        for key in self
+            .keys
+            .iter()
+            .chain(&other.keys)
+            .collect::<std::collections::BTreeSet<_>>()
+        {
+            let shown = |of: &'_ Self| {
+                of.runs
+                    .get(key)
+                    .map_or_else(|| nothing.clone(), |part| part.shown.clone())
+            };
             told.extend(differences(&shown(self), &shown(other)));
         }
         told
@@ -101,7 +120,11 @@ impl Client {
 
     /// Whether it knows of no run, or has read something of each.
     fn has_read(&self) -> bool {
-        !self.list.shown.is_empty() && self.runs.values().all(|part| !part.shown.is_empty() && !part.stale)
+        !self.list.shown.is_empty()
+            && self
+                .runs
+                .values()
+                .all(|part| !part.shown.is_empty() && !part.stale)
     }
 }
 
@@ -124,12 +147,31 @@ impl Part {
 fn differences(mine: &Shown, others: &Shown) -> Vec<String> {
     let mut told = Vec::new();
     let nothing = Vec::new();
-    for path in mine.keys().chain(others.keys()).collect::<std::collections::BTreeSet<_>>() {
-        let (mine, others) = (mine.get(path).unwrap_or(&nothing), others.get(path).unwrap_or(&nothing));
+    for path in mine
+        .keys()
+        .chain(others.keys())
+        .collect::<std::collections::BTreeSet<_>>()
+    {
+        let (mine, others) = (
+            mine.get(path).unwrap_or(&nothing),
+            others.get(path).unwrap_or(&nothing),
+        );
         if mine != others {
-            let at = mine.iter().zip(others).take_while(|(mine, other)| mine == other).count();
-            let line = |lines: &[String]| lines.get(at).map_or_else(|| "nothing".to_owned(), |line| cut(line));
-            told.push(format!("{path} line {at}: {} | {}", line(mine), line(others)));
+            let at = mine
+                .iter()
+                .zip(others)
+                .take_while(|(mine, other)| mine == other)
+                .count();
+            let line = |lines: &[String]| {
+                lines
+                    .get(at)
+                    .map_or_else(|| "nothing".to_owned(), |line| cut(line))
+            };
+            told.push(format!(
+                "{path} line {at}: {} | {}",
+                line(mine),
+                line(others)
+            ));
         }
     }
     told
@@ -141,7 +183,9 @@ fn cut(line: &str) -> String {
 
 /// A run's key as one segment of a path.
 pub(crate) fn segment(key: &str) -> String {
-    key.replace('%', "%25").replace(' ', "%20").replace('/', "%2F")
+    key.replace('%', "%25")
+        .replace(' ', "%20")
+        .replace('/', "%2F")
 }
 
 fn get(address: SocketAddr, path: &str) -> Option<Response> {
@@ -150,10 +194,15 @@ fn get(address: SocketAddr, path: &str) -> Option<Response> {
 
 fn list(address: SocketAddr, pages: bool) -> Option<(Vec<String>, Shown)> {
     let path = "/api/runs?limit=1000&sort=run";
-    let mut answer = get(address, path).filter(|answer| answer.status == 200)?.json();
+    let mut answer = get(address, path)
+        .filter(|answer| answer.status == 200)?
+        .json();
     let rows = answer["runs"].as_array_mut()?;
     rows.sort_by_key(|row| row["key"].to_string());
-    let keys = rows.iter().map(|row| row["key"].as_str().unwrap_or_default().to_owned()).collect();
+    let keys = rows
+        .iter()
+        .map(|row| row["key"].as_str().unwrap_or_default().to_owned())
+        .collect();
     let mut shown = Shown::from([(path.to_owned(), lines(answer))]);
     if pages {
         let page = get(address, "/").filter(|page| page.status == 200)?;
@@ -172,10 +221,18 @@ fn run(address: SocketAddr, key: &str, pages: bool) -> Option<Shown> {
     let answer = Some(answer).filter(|answer| answer.status == 200)?.json();
     let steps = answer["steps"].as_u64().unwrap_or(0);
     let mut shown = Shown::from([(api.clone(), lines(answer))]);
-    let mut paths = vec![format!("{api}/steps?limit=10000"), format!("{api}/scores"), format!("{api}/raw")];
+    let mut paths = vec![
+        format!("{api}/steps?limit=10000"),
+        format!("{api}/scores"),
+        format!("{api}/raw"),
+    ];
     let ends = (0..steps).filter(|n| *n < STEPS_ASKED || n + STEPS_ASKED >= steps);
     paths.extend(ends.map(|n| format!("{api}/steps/{n}")));
-    paths.extend(steps.checked_sub(1).map(|last| format!("{api}/state/{last}")));
+    paths.extend(
+        steps
+            .checked_sub(1)
+            .map(|last| format!("{api}/state/{last}")),
+    );
     paths.push(format!("{api}/why"));
     for path in paths {
         let answer = get(address, &path)?;
@@ -190,7 +247,12 @@ fn run(address: SocketAddr, key: &str, pages: bool) -> Option<Shown> {
     if pages {
         let run = format!("/runs/{key}");
         let last = steps.saturating_sub(1);
-        let tabs = ["", "?tab=events", &format!("?tab=state&step={last}"), "/scores"];
+        let tabs = [
+            "",
+            "?tab=events",
+            &format!("?tab=state&step={last}"),
+            "/scores",
+        ];
         for path in tabs.iter().map(|tab| format!("{run}{tab}")) {
             let page = get(address, &path).filter(|page| page.status == 200)?;
             shown.insert(path, tags(page.text()));
@@ -212,9 +274,14 @@ fn strip_revision(answer: &mut Value) {
 
 /// The main part of a page, a line for each tag, without ages and revisions.
 fn tags(page: &str) -> Vec<String> {
-    let main = page.split_once("<main").and_then(|(_, rest)| rest.split_once("</main>")).map_or(page, |(main, _)| main);
+    let main = page
+        .split_once("<main")
+        .and_then(|(_, rest)| rest.split_once("</main>"))
+        .map_or(page, |(main, _)| main);
     let text = main.replace('<', "\n<");
     let passing = ["id=\"pulse\"", "data-age", "data-since"];
-    let tags = text.lines().filter(|tag| !tag.trim().is_empty() && !passing.iter().any(|part| tag.contains(part)));
+    let tags = text
+        .lines()
+        .filter(|tag| !tag.trim().is_empty() && !passing.iter().any(|part| tag.contains(part)));
     tags.map(str::to_owned).collect()
 }

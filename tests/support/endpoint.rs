@@ -45,8 +45,10 @@ impl Endpoint {
     pub(crate) fn demanding(field: &'static str, plays: impl IntoIterator<Item = Play>) -> Self {
         let lacks = move |body: &Value| {
             let mut messages = body["messages"].as_array().into_iter().flatten();
-            let lacks = messages.any(|message| message["role"] == "assistant" && message.get(field).is_none());
-            let message = format!("The {field} in the thinking mode must be passed back to the API.");
+            let lacks = messages
+                .any(|message| message["role"] == "assistant" && message.get(field).is_none());
+            let message =
+                format!("The {field} in the thinking mode must be passed back to the API.");
             lacks.then(|| Play::Whole(400, "", json!({"error": {"message": message}}).to_string()))
         };
         Self::checking(lacks, plays)
@@ -65,7 +67,9 @@ impl Endpoint {
             for stream in listener.incoming() {
                 let (plays, requests, refuse) = (plays.clone(), requests.clone(), refuse.clone());
                 // A client that goes away in the middle is part of the game.
-                std::thread::spawn(move || stream.and_then(|stream| answer(&stream, &refuse, &plays, &requests)));
+                std::thread::spawn(move || {
+                    stream.and_then(|stream| answer(&stream, &refuse, &plays, &requests))
+                });
             }
         });
         Self { base_url, seen }
@@ -89,7 +93,12 @@ fn answer(
             return Ok(());
         }
     }
-    let length = head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    let length = head.lines().find_map(|line| {
+        line.to_lowercase()
+            .strip_prefix("content-length: ")?
+            .parse()
+            .ok()
+    });
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body)?;
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -97,24 +106,41 @@ fn answer(
     requests.lock().unwrap().push(Seen { head, body });
 
     let next = || plays.lock().unwrap().pop_front();
-    let play = refused.or_else(next).unwrap_or(Play::Whole(404, "", "the script is over".to_owned()));
+    let play =
+        refused
+            .or_else(next)
+            .unwrap_or(Play::Whole(404, "", "the script is over".to_owned()));
     let mut out = stream;
     match play {
         Play::Whole(status, headers, body) => {
             let length = body.len();
-            write!(out, "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\nconnection: close\r\n{headers}")?;
+            write!(
+                out,
+                "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\nconnection: close\r\n{headers}"
+            )?;
             write!(out, "content-length: {length}\r\n\r\n{body}")
         }
         Play::Events(events) => {
-            write!(out, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
-            events.iter().try_for_each(|event| write!(out, "data: {event}\n\n").and_then(|()| out.flush()))
+            write!(
+                out,
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
+            )?;
+            events
+                .iter()
+                .try_for_each(|event| write!(out, "data: {event}\n\n").and_then(|()| out.flush()))
         }
         Play::Short(length, body) => {
-            write!(out, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
+            write!(
+                out,
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+            )
         }
         Play::Hang => wait_for_the_end(reader),
         Play::HangInside(event) => {
-            write!(out, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {event}\n\n")?;
+            write!(
+                out,
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {event}\n\n"
+            )?;
             wait_for_the_end(reader)
         }
         Play::Close => Ok(()),

@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use trace_board::engine::{
-    Action, Agent, AgentError, Builder, Cancel, Critic, CriticCx, CriticError, Decision, Done, Engine, HighestScore,
-    Opinion, Process, ReAct, Reply, Resource, ResourceKind, Scripted, State, StepCx, Stepping, Task, Tool, ToolCx,
-    ToolError,
+    Action, Agent, AgentError, Builder, Cancel, Critic, CriticCx, CriticError, Decision, Done,
+    Engine, HighestScore, Opinion, Process, ReAct, Reply, Resource, ResourceKind, Scripted, State,
+    StepCx, Stepping, Task, Tool, ToolCx, ToolError,
 };
 use trace_board::stop::Origin;
 use trace_board::trace::RunWriter;
@@ -33,15 +33,29 @@ impl Agent for Play {
     }
 
     fn init_state(&mut self, task: &Task) -> Result<State<Notes>, AgentError> {
-        Ok(State::new(&*task.objective, Notes { plan: vec!["look".to_owned(), "say".to_owned()], seen: Vec::new() }))
+        Ok(State::new(
+            &*task.objective,
+            Notes {
+                plan: vec!["look".to_owned(), "say".to_owned()],
+                seen: Vec::new(),
+            },
+        ))
     }
 
-    async fn decide(&mut self, _: &State<Notes>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+    async fn decide(
+        &mut self,
+        _: &State<Notes>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
         self.0.pop_front().transpose()
     }
 
     fn reduce(&mut self, state: &mut State<Notes>, step: &Done<'_>) -> Result<(), AgentError> {
-        state.data.seen.extend(step.results.iter().map(|result| result.text().chars().take(40).collect()));
+        state.data.seen.extend(
+            step.results
+                .iter()
+                .map(|result| result.text().chars().take(40).collect()),
+        );
         Ok(())
     }
 }
@@ -73,7 +87,11 @@ impl Tool for Echo {
     }
 
     async fn call(&self, args: EchoArgs, _: ToolCx<'_>) -> Result<String, ToolError> {
-        if args.text == "fail" { Err(ToolError::new("no echo here")) } else { Ok(args.text.repeat(args.times)) }
+        if args.text == "fail" {
+            Err(ToolError::new("no echo here"))
+        } else {
+            Ok(args.text.repeat(args.times))
+        }
     }
 }
 
@@ -143,67 +161,142 @@ fn play(decisions: impl IntoIterator<Item = Decision>) -> Builder<Play> {
     with_failures(decisions.into_iter().map(Ok))
 }
 
-fn with_failures(decisions: impl IntoIterator<Item = Result<Decision, AgentError>>) -> Builder<Play> {
+fn with_failures(
+    decisions: impl IntoIterator<Item = Result<Decision, AgentError>>,
+) -> Builder<Play> {
     Engine::builder(Play(decisions.into_iter().collect()))
         .tool(Echo)
-        .clock(Stepping::new(1_790_000_000_000_000, Duration::from_millis(40)))
+        .clock(Stepping::new(
+            1_790_000_000_000_000,
+            Duration::from_millis(40),
+        ))
         .process(None)
 }
 
 /// Makes all runs below `root`. `gone` is the number of a process that ended.
 pub(crate) fn make(root: &Path, gone: u32) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     let run = |name: &str, engine: Builder<Play>, task: Task| {
-        let engine = engine.record(RunWriter::create(root, name).unwrap()).build().unwrap();
+        let engine = engine
+            .record(RunWriter::create(root, name).unwrap())
+            .build()
+            .unwrap();
         runtime.block_on(engine.run(task));
     };
     let ways = Decision::branch([
         echo("one").because("the short way").meta("score", 0.25),
-        Decision::act([Action::new("echo").arg("text", "two"), Action::new("echo").arg("text", "three")])
-            .because("two in one go")
-            .meta("score", 0.75),
+        Decision::act([
+            Action::new("echo").arg("text", "two"),
+            Action::new("echo").arg("text", "three"),
+        ])
+        .because("two in one go")
+        .meta("score", 0.75),
         Decision::final_answer("nothing to say").meta("score", 0.5),
     ]);
     let fine = || Says("Fine", Ok(Opinion::proceed("as told").score(0.9)));
     run(
         "final",
-        play([ways.because("three ways to go on"), Decision::final_answer("said")])
-            .selector(HighestScore)
-            .critic(fine())
-            .max_steps(8),
+        play([
+            ways.because("three ways to go on"),
+            Decision::final_answer("said"),
+        ])
+        .selector(HighestScore)
+        .critic(fine())
+        .max_steps(8),
         "Say it.".into(),
     );
-    run("budget_first", play([echo("one")]), Task::new("Say it.").max_steps(0));
+    run(
+        "budget_first",
+        play([echo("one")]),
+        Task::new("Say it.").max_steps(0),
+    );
     let keyword: trace_board::stop::StopSpec = "keyword=DONE".parse().unwrap();
     let tokens = trace_board::stop::Budget::default().tokens(0, Origin::Cli);
     let no = || Decision::final_answer("not yet");
-    run("refused", play([echo("fail"), no(), no()]).stop(keyword), Task::new("Say DONE.").max_steps(3));
-    run("budget_both", play([echo("one")]).budget(tokens), Task::new("Say it.").max_steps(0));
+    run(
+        "refused",
+        play([echo("fail"), no(), no()]).stop(keyword),
+        Task::new("Say DONE.").max_steps(3),
+    );
+    run(
+        "budget_both",
+        play([echo("one")]).budget(tokens),
+        Task::new("Say it.").max_steps(0),
+    );
     let low = Says("Strict", Ok(Opinion::stop("this leads nowhere").score(0.1)));
-    run("critic_stop", play([echo("one"), echo("two")]).critic(fine()).critic(low), "Say it.".into());
-    let broken = Says("Broken", Err(CriticError::new("the tests could not be run".to_owned())));
-    run("critic_failed", play([echo("one")]).critic(fine()).critic(broken), "Say it.".into());
+    run(
+        "critic_stop",
+        play([echo("one"), echo("two")]).critic(fine()).critic(low),
+        "Say it.".into(),
+    );
+    let broken = Says(
+        "Broken",
+        Err(CriticError::new("the tests could not be run".to_owned())),
+    );
+    run(
+        "critic_failed",
+        play([echo("one")]).critic(fine()).critic(broken),
+        "Say it.".into(),
+    );
     let missing = Resource::at(ResourceKind::File, "words.txt").required();
-    run("preflight", play([echo("one")]).workspace(root), Task::new("Say it.").resource(missing));
+    run(
+        "preflight",
+        play([echo("one")]).workspace(root),
+        Task::new("Say it.").resource(missing),
+    );
     let cancel = Cancel::new();
     cancel.now();
-    run("cancelled_first", play([echo("one")]).cancel(cancel), "Say it.".into());
+    run(
+        "cancelled_first",
+        play([echo("one")]).cancel(cancel),
+        "Say it.".into(),
+    );
     let cancel = Cancel::new();
     let ends = Decision::act([Action::new("ends")]);
-    run("cancelled", play([echo("one"), ends]).tool(Ends(cancel.clone())).cancel(cancel), "Say it.".into());
+    run(
+        "cancelled",
+        play([echo("one"), ends])
+            .tool(Ends(cancel.clone()))
+            .cancel(cancel),
+        "Say it.".into(),
+    );
     let lost = AgentError::new("the words are lost");
-    run("recovered", with_failures([Ok(echo("one")), Err(lost), Ok(Decision::final_answer("said"))]), "Say it.".into());
+    run(
+        "recovered",
+        with_failures([
+            Ok(echo("one")),
+            Err(lost),
+            Ok(Decision::final_answer("said")),
+        ]),
+        "Say it.".into(),
+    );
     let replies = [
         Reply::text("I would rather not say.").usage(120, 9),
-        Reply::text("Thought: as told\nAction: echo(text=\"ten letters\", times=30000)").usage(190, 21),
+        Reply::text("Thought: as told\nAction: echo(text=\"ten letters\", times=30000)")
+            .usage(190, 21),
         Reply::text("Thought: all said\nFinal Answer: said").usage(240, 12),
     ];
-    run("model", play([]).model(Scripted::new(replies)).parser(ReAct), "Say it, and say it long.".into());
+    run(
+        "model",
+        play([]).model(Scripted::new(replies)).parser(ReAct),
+        "Say it, and say it long.".into(),
+    );
     for (name, pid) in [("died", gone), ("waiting", std::process::id())] {
         let called = Arc::new(Notify::new());
-        let process = Process { pid, ..Process::this() };
-        let engine = play([echo("one"), Decision::act([Action::new("hang")])]).tool(Hang(Arc::clone(&called)));
-        let engine = engine.process(Some(process)).record(RunWriter::create(root, name).unwrap()).build().unwrap();
+        let process = Process {
+            pid,
+            ..Process::this()
+        };
+        let engine = play([echo("one"), Decision::act([Action::new("hang")])])
+            .tool(Hang(Arc::clone(&called)));
+        let engine = engine
+            .process(Some(process))
+            .record(RunWriter::create(root, name).unwrap())
+            .build()
+            .unwrap();
         let mut run = Box::pin(engine.run("Say it."));
         runtime.block_on(async {
             tokio::select! {

@@ -38,7 +38,17 @@ const TEXTS: &[&str] = &[
 ];
 
 /// Words by which a writer says what a line is; a run keeps its shape while they stay.
-const SHAPES: &[&str] = &["phase", "stage", "mode", "action", "status", "kind", "schema_version", "ts", "updated_at"];
+const SHAPES: &[&str] = &[
+    "phase",
+    "stage",
+    "mode",
+    "action",
+    "status",
+    "kind",
+    "schema_version",
+    "ts",
+    "updated_at",
+];
 
 /// What is done to the texts of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,15 +62,21 @@ pub(crate) enum Manner {
 }
 
 /// The name of a directory that a path, a page and a terminal have to show.
-pub(crate) const DIRECTORY: &str = "-=<img src=x onerror=pwned=1>\"'&%2F..%00\u{1b}[31m\u{202e}\n\r;{{7}}";
+pub(crate) const DIRECTORY: &str =
+    "-=<img src=x onerror=pwned=1>\"'&%2F..%00\u{1b}[31m\u{202e}\n\r;{{7}}";
 
 /// Writes the run in `from` to `to`, made hostile.
 pub(crate) fn write(from: &Path, to: &Path, manner: Manner) {
     fs::create_dir_all(to).unwrap_or_else(|error| panic!("{}: {error}", to.display()));
     let mut maker = Maker { manner, next: 0 };
     for name in ["steps.jsonl", "events.jsonl"] {
-        let Ok(text) = fs::read(from.join(name)) else { continue };
-        let lines: String = String::from_utf8_lossy(&text).split('\n').map(|line| maker.line(line)).collect();
+        let Ok(text) = fs::read(from.join(name)) else {
+            continue;
+        };
+        let lines: String = String::from_utf8_lossy(&text)
+            .split('\n')
+            .map(|line| maker.line(line))
+            .collect();
         fs::write(to.join(name), lines).expect("a line file can be written");
     }
     if let Ok(text) = fs::read(from.join("manifest.json")) {
@@ -78,7 +94,9 @@ impl Maker {
     /// A line with its end; one that is no JSON stays what it is.
     fn line(&mut self, line: &str) -> String {
         match serde_json::from_str::<Value>(line) {
-            Ok(value) => format!("{}\n", self.value("", value)).replace("@@half of a pair@@", "\\ud83d"),
+            Ok(value) => {
+                format!("{}\n", self.value("", value)).replace("@@half of a pair@@", "\\ud83d")
+            }
             Err(_) if line.is_empty() => String::new(),
             Err(_) => format!("{line}\n"),
         }
@@ -103,7 +121,10 @@ impl Maker {
                 _ if self.next.is_multiple_of(2) => format!("{}{text}", self.payload()).into(),
                 _ => format!("{text} {}", self.payload()).into(),
             },
-            Value::Array(items) => items.into_iter().map(|item| self.value(key, item)).collect(),
+            Value::Array(items) => items
+                .into_iter()
+                .map(|item| self.value(key, item))
+                .collect(),
             Value::Object(members) => {
                 let mut out = Map::new();
                 for (key, value) in members {

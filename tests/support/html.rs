@@ -13,17 +13,25 @@ pub(crate) fn page(board: &Board, path: &str) -> Html {
 
 /// The texts of all elements that match, without the space around each.
 pub(crate) fn texts(page: &Html, what: &str) -> Vec<String> {
-    page.select(&selector(what)).map(|element| element.text().collect::<String>().trim().to_owned()).collect()
+    page.select(&selector(what))
+        .map(|element| element.text().collect::<String>().trim().to_owned())
+        .collect()
 }
 
 /// What the elements that match and have the attribute say in it.
 pub(crate) fn attributes(page: &Html, what: &str, name: &str) -> Vec<String> {
-    page.select(&selector(what)).filter_map(|element| element.attr(name)).map(str::to_owned).collect()
+    page.select(&selector(what))
+        .filter_map(|element| element.attr(name))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// What the first element that matches says in an attribute, or nothing; the element must be there.
 pub(crate) fn attribute(page: &Html, what: &str, name: &str) -> String {
-    let found = page.select(&selector(what)).next().unwrap_or_else(|| panic!("nothing matches {what}"));
+    let found = page
+        .select(&selector(what))
+        .next()
+        .unwrap_or_else(|| panic!("nothing matches {what}"));
     found.attr(name).unwrap_or_default().to_owned()
 }
 

@@ -17,7 +17,10 @@ pub(crate) struct Response {
 impl Response {
     /// The value of the header called `name` (in lower case), empty where there is none.
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+        self.headers
+            .iter()
+            .find(|(key, _)| key == name)
+            .map_or("", |(_, value)| value)
     }
 
     /// The body as text.
@@ -27,7 +30,8 @@ impl Response {
 
     /// The body as JSON.
     pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error} in {}", self.text()))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error} in {}", self.text()))
     }
 }
 
@@ -41,7 +45,10 @@ pub(crate) fn open(
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(DEADLINE))?;
     let mut head = format!("{method} {path} HTTP/1.0\r\n");
-    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+    if !headers
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("host"))
+    {
         head.push_str(&format!("Host: {address}\r\n"));
     }
     for (name, value) in headers {
@@ -51,20 +58,39 @@ pub(crate) fn open(
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line)?;
-    let status = line.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+    let status = line
+        .split(' ')
+        .nth(1)
+        .and_then(|code| code.parse().ok())
+        .unwrap_or(0);
     let mut headers = Vec::new();
     loop {
         line.clear();
         reader.read_line(&mut line)?;
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        let Some((name, value)) = line.trim_end().split_once(':') else {
+            break;
+        };
         headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }
-    Ok((Response { status, headers, body: Vec::new() }, reader))
+    Ok((
+        Response {
+            status,
+            headers,
+            body: Vec::new(),
+        },
+        reader,
+    ))
 }
 
 /// Sends one request and reads the whole answer.
-pub(crate) fn request(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Response {
-    try_request(address, method, path, headers).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+pub(crate) fn request(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Response {
+    try_request(address, method, path, headers)
+        .unwrap_or_else(|error| panic!("{method} {path}: {error}"))
 }
 
 /// Sends one request and reads the whole answer, where somebody answers.

@@ -2,8 +2,14 @@
 
 /// The address that the pulse of `page` asks next.
 pub(crate) fn pulse_of(page: &str) -> String {
-    let pulse = page.split("id=\"pulse\"").nth(1).expect("the page has a pulse");
-    let url =
-        pulse.split("hx-get=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("the pulse has an address");
+    let pulse = page
+        .split("id=\"pulse\"")
+        .nth(1)
+        .expect("the page has a pulse");
+    let url = pulse
+        .split("hx-get=\"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .expect("the pulse has an address");
     url.replace("&#38;", "&").replace("&amp;", "&")
 }

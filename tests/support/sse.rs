@@ -35,10 +35,18 @@ impl Stream {
     /// Opens `path`, if there is a stream.
     pub(crate) fn try_open(address: SocketAddr, path: &str) -> Option<Self> {
         let headers = [("Accept", "text/event-stream")];
-        let (head, reader) = http::open(address, "GET", path, &headers).ok().filter(|(head, _)| head.status == 200)?;
-        assert!(head.header("content-type").starts_with("text/event-stream"), "{head:?}");
+        let (head, reader) = http::open(address, "GET", path, &headers)
+            .ok()
+            .filter(|(head, _)| head.status == 200)?;
+        assert!(
+            head.header("content-type").starts_with("text/event-stream"),
+            "{head:?}"
+        );
         // A quiet stream is not a failed one; whoever waits has the deadline.
-        reader.get_ref().set_read_timeout(None).expect("the socket takes the option");
+        reader
+            .get_ref()
+            .set_read_timeout(None)
+            .expect("the socket takes the option");
         let (sender, revs) = mpsc::channel();
         std::thread::spawn(move || {
             let mut event = String::new();
@@ -47,7 +55,9 @@ impl Stream {
                 if let Some(name) = line.strip_prefix("event:") {
                     event = name.trim().to_owned();
                 }
-                let Some(data) = line.strip_prefix("data:").filter(|_| event == "rev") else { continue };
+                let Some(data) = line.strip_prefix("data:").filter(|_| event == "rev") else {
+                    continue;
+                };
                 let data: Value = serde_json::from_str(data).expect("data of a rev event is JSON");
                 let rev = data["rev"].as_u64().expect("a rev event has a number");
                 if sender.send(rev).is_err() {
@@ -69,7 +79,9 @@ impl Stream {
 
     /// The next revision; panics at the deadline or when the stream has ended.
     pub(crate) fn next(&self) -> u64 {
-        self.revs.recv_timeout(DEADLINE).expect("a revision is announced")
+        self.revs
+            .recv_timeout(DEADLINE)
+            .expect("a revision is announced")
     }
 
     /// Waits for the end of the stream; panics at the deadline.

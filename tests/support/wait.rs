@@ -12,7 +12,10 @@ pub(crate) fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
         if let Some(answer) = probe() {
             return answer;
         }
-        assert!(start.elapsed() < DEADLINE, "waited {DEADLINE:?} in vain: {what}");
+        assert!(
+            start.elapsed() < DEADLINE,
+            "waited {DEADLINE:?} in vain: {what}"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }

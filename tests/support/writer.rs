@@ -23,11 +23,26 @@ impl Writer {
     /// Makes the directory `dir` with a manifest and the first event.
     pub(crate) fn start(dir: &Path) -> Self {
         fs::create_dir_all(dir).expect("the run directory can be made");
-        let run_id = dir.file_name().and_then(|name| name.to_str()).expect("the run has a name").to_owned();
-        let mut writer = Self { dir: dir.to_owned(), run_id, steps: 0, events: 0 };
+        let run_id = dir
+            .file_name()
+            .and_then(|name| name.to_str())
+            .expect("the run has a name")
+            .to_owned();
+        let mut writer = Self {
+            dir: dir.to_owned(),
+            run_id,
+            steps: 0,
+            events: 0,
+        };
         writer.manifest("running", None);
-        writer.event("toolset_setup_start", &json!({"state": "State()", "task": "Count the lines."}));
-        writer.event("INIT", &json!({"task": "Count the lines.", "task_id": null}));
+        writer.event(
+            "toolset_setup_start",
+            &json!({"state": "State()", "task": "Count the lines."}),
+        );
+        writer.event(
+            "INIT",
+            &json!({"task": "Count the lines.", "task_id": null}),
+        );
         writer
     }
 
@@ -39,7 +54,10 @@ impl Writer {
 
     /// Writes the events of a step up to the tool that is now at work.
     pub(crate) fn begin_step(&mut self) {
-        self.event("DECIDE", &json!({"stage": "state_ready", "observation": {}}));
+        self.event(
+            "DECIDE",
+            &json!({"stage": "state_ready", "observation": {}}),
+        );
         self.event("DECIDE", &json!({"stage": "start"}));
         self.event(
             "DECIDE",
@@ -110,7 +128,8 @@ impl Writer {
                 "steps": if done { self.steps } else { 0 }, "failure_report": {}},
             "model_id": "scripted",
         });
-        fs::write(self.dir.join("manifest.json"), format!("{manifest:#}")).expect("the manifest can be written");
+        fs::write(self.dir.join("manifest.json"), format!("{manifest:#}"))
+            .expect("the manifest can be written");
     }
 }
 
@@ -119,7 +138,8 @@ pub(crate) fn append(path: &Path, line: &str) {
     let file = OpenOptions::new().create(true).append(true).open(path);
     let mut file = file.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let written = if line.len() > BUFFER {
-        file.write_all(line.as_bytes()).and_then(|()| file.write_all(b"\n"))
+        file.write_all(line.as_bytes())
+            .and_then(|()| file.write_all(b"\n"))
     } else {
         file.write_all(format!("{line}\n").as_bytes())
     };
@@ -136,5 +156,7 @@ fn results(output: &str) -> Value {
 }
 
 fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
+    jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00")
+        .to_string()
 }

@@ -21,7 +21,9 @@ fn main() -> io::Result<()> {
     }
     let seeds = Seeds(project.join("fuzz/corpus"));
     for root in roots {
-        runs(&root, &mut |dir| seeds.of_run(dir).and_then(|()| seeds.of_tools(dir)))?;
+        runs(&root, &mut |dir| {
+            seeds.of_run(dir).and_then(|()| seeds.of_tools(dir))
+        })?;
     }
     Ok(())
 }
@@ -43,27 +45,44 @@ struct Seeds(PathBuf);
 impl Seeds {
     fn of_run(&self, dir: &Path) -> io::Result<()> {
         let read = |name: &str| fs::read(dir.join(name)).unwrap_or_default();
-        let (steps, events, manifest) = (read("steps.jsonl"), read("events.jsonl"), read("manifest.json"));
+        let (steps, events, manifest) = (
+            read("steps.jsonl"),
+            read("events.jsonl"),
+            read("manifest.json"),
+        );
         self.keep("manifest", &manifest)?;
         if steps.is_empty() && events.is_empty() {
             return Ok(());
         }
         let (steps, events) = (lines(&steps), lines(&events));
-        let some =
-            |lines: &[&[u8]], n: usize| lines.iter().take(n).flat_map(|line| [line, &b"\n"[..]].concat()).collect();
+        let some = |lines: &[&[u8]], n: usize| {
+            lines
+                .iter()
+                .take(n)
+                .flat_map(|line| [line, &b"\n"[..]].concat())
+                .collect()
+        };
         for n in 1..=3 {
             let (head, tail): (Vec<u8>, Vec<u8>) = (some(&steps, n), some(&events, 3 * n));
             let whole = [&head[..], b"#\n", &tail].concat();
-            self.keep("tail", &[&b"\0\x20\x41\x60\x81\xa0\xc1\xff"[..], &whole].concat())?;
+            self.keep(
+                "tail",
+                &[&b"\0\x20\x41\x60\x81\xa0\xc1\xff"[..], &whole].concat(),
+            )?;
             self.keep("state", &whole)?;
         }
         for line in spread(&steps).chain(spread(&events)) {
             self.keep("lines", line)?;
             self.keep("redact", &[line, b"\n{\"note\": \"@\"}"].concat())?;
-            let Ok(json) = serde_json::from_slice::<Value>(line) else { continue };
+            let Ok(json) = serde_json::from_slice::<Value>(line) else {
+                continue;
+            };
             let changes = json["state_diff"].as_object().into_iter().flatten().take(2);
             for (key, change) in changes {
-                self.keep("key_path", format!("{key}[0].{key}\n{}", change["after"]).as_bytes())?;
+                self.keep(
+                    "key_path",
+                    format!("{key}[0].{key}\n{}", change["after"]).as_bytes(),
+                )?;
             }
             self.texts(&json)?;
         }
@@ -82,7 +101,11 @@ impl Seeds {
             let name = path.to_string_lossy();
             // The places of these in the names of the target.
             let ends = [(".traj.json", 4), (".traj", 3), (".json", 2), (".jsonl", 0)];
-            let Some((_, at)) = ends.iter().find(|(end, _)| name.ends_with(end)).filter(|_| path.is_file()) else {
+            let Some((_, at)) = ends
+                .iter()
+                .find(|(end, _)| name.ends_with(end))
+                .filter(|_| path.is_file())
+            else {
                 continue;
             };
             let bytes = fs::read(&path)?;
@@ -118,7 +141,10 @@ impl Seeds {
 
 /// The lines that are short enough.
 fn lines(bytes: &[u8]) -> Vec<&[u8]> {
-    bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && line.len() < MAX_BYTES).collect()
+    bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty() && line.len() < MAX_BYTES)
+        .collect()
 }
 
 /// A few lines from all over a file.

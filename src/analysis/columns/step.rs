@@ -18,7 +18,12 @@ impl<'a> StepSubject<'a> {
     pub fn new(index: &'a Index, ordinal: usize) -> Option<Self> {
         let step = index.steps().get(ordinal)?;
         let group = index.round_of(ordinal);
-        Some(Self { index, ordinal, step, group })
+        Some(Self {
+            index,
+            ordinal,
+            step,
+            group,
+        })
     }
 
     /// Gives every text that free words search: the call, the names of all tools called, errors and the reason of a
@@ -26,7 +31,10 @@ impl<'a> StepSubject<'a> {
     pub fn texts(&self, out: &mut dyn FnMut(&str)) {
         out(&self.step.call);
         tools(self, out);
-        [&self.step.error, &self.step.critic_reason].into_iter().flatten().for_each(|text| out(text));
+        [&self.step.error, &self.step.critic_reason]
+            .into_iter()
+            .flatten()
+            .for_each(|text| out(text));
         if let Some((_, words)) = self.group.and_then(|group| group.error.as_ref()) {
             out(words);
         }
@@ -34,7 +42,10 @@ impl<'a> StepSubject<'a> {
 
     /// Whether it changed `key` of the state.
     pub fn changed(&self, key: &str) -> bool {
-        self.step.changed.iter().any(|changed| self.index.name(*changed).eq_ignore_ascii_case(key))
+        self.step
+            .changed
+            .iter()
+            .any(|changed| self.index.name(*changed).eq_ignore_ascii_case(key))
     }
 
     fn name(&self, symbol: Symbol, out: &mut dyn FnMut(&str)) {
@@ -53,7 +64,10 @@ pub(super) fn agent(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
 }
 
 pub(super) fn tools(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
-    subject.step.tools().for_each(|tool| subject.name(tool, out));
+    subject
+        .step
+        .tools()
+        .for_each(|tool| subject.name(tool, out));
 }
 
 /// The model that wrote it, where it names one.
@@ -80,11 +94,18 @@ pub(super) fn place(subject: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
 }
 
 pub(super) fn events(subject: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
-    subject.group.iter().for_each(|group| out((group.end - group.first) as f64));
+    subject
+        .group
+        .iter()
+        .for_each(|group| out((group.end - group.first) as f64));
 }
 
 pub(super) fn tokens(subject: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
-    subject.index.tokens_of(subject.ordinal).into_iter().for_each(|tokens| out(tokens as f64));
+    subject
+        .index
+        .tokens_of(subject.ordinal)
+        .into_iter()
+        .for_each(|tokens| out(tokens as f64));
 }
 
 /// From its first event to its last.
@@ -94,10 +115,19 @@ pub(super) fn seconds(subject: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
 }
 
 pub(super) fn scores(subject: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
-    subject.step.critics.iter().filter_map(|critic| critic.score).for_each(out);
+    subject
+        .step
+        .critics
+        .iter()
+        .filter_map(|critic| critic.score)
+        .for_each(out);
 }
 
 pub(super) fn erred(subject: &StepSubject<'_>) -> Option<bool> {
     let event = subject.group.is_some_and(|group| group.error.is_some());
-    subject.step.fate.is_readable().then(|| event || !subject.step.is_ok())
+    subject
+        .step
+        .fate
+        .is_readable()
+        .then(|| event || !subject.step.is_ok())
 }

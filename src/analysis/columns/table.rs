@@ -20,66 +20,184 @@ pub(super) const NO_FORMAT: &str = "unknown";
 
 /// Every column.
 pub static COLUMNS: &[Column] = &[
-    row("run", "key", "name", Text(|run| Some(run.key.as_str()))).cell(20, "run", Width::Name).in_list(),
+    row("run", "key", "name", Text(|run| Some(run.key.as_str())))
+        .cell(20, "run", Width::Name)
+        .in_list(),
     row("path", "path", "path", Text(|run| Some(&run.path))).long(),
-    row("run_id", "run_id", "run id", Text(|run| run.run_id.as_deref())),
-    // The manifest's own word; `status` is the board's.
-    row("manifest_status", "status", "manifest's status", Text(|run| run.status.as_deref())),
-    row("liveness", "liveness", "liveness", Word(|run| Some(run.life.liveness.word()).filter(|_| !run.partial))),
-    row("outcome", "outcome", "outcome", Word(|run| Some(run.verdict.outcome.as_str()))).alias("class").also(
-        |run, out| {
-            mark_words(run, out);
-            recorded_elsewhere(run).for_each(|copy| out(copy.outcome.as_str()));
-        },
+    row(
+        "run_id",
+        "run_id",
+        "run id",
+        Text(|run| run.run_id.as_deref()),
     ),
+    // The manifest's own word; `status` is the board's.
+    row(
+        "manifest_status",
+        "status",
+        "manifest's status",
+        Text(|run| run.status.as_deref()),
+    ),
+    row(
+        "liveness",
+        "liveness",
+        "liveness",
+        Word(|run| Some(run.life.liveness.word()).filter(|_| !run.partial)),
+    ),
+    row(
+        "outcome",
+        "outcome",
+        "outcome",
+        Word(|run| Some(run.verdict.outcome.as_str())),
+    )
+    .alias("class")
+    .also(|run, out| {
+        mark_words(run, out);
+        recorded_elsewhere(run).for_each(|copy| out(copy.outcome.as_str()));
+    }),
     // A manifest that says `running` proves nothing, so its word is found only where it is none of the board's.
-    row("status", "mark", "status", Word(|run| Some(status_word(run))))
-        .cell(10, "status", Width::Status)
-        .in_list()
-        .also(|run, out| {
-            spelled(run, out);
-            run.status.as_deref().filter(|word| !is_status_word(word)).into_iter().for_each(out);
-        })
-        .of_step(OfStep::Words(step::mode)),
-    row("stop", "stop_reason", "stop reason", Word(|run| run.verdict.stop_reason.as_deref()))
-        .absent(NO_STOP)
-        .also(|run, out| recorded_elsewhere(run).filter_map(|copy| copy.stop_reason.as_deref()).for_each(out)),
-    row("verdict", "verdict", "verdict", Text(|run| Some(&run.verdict.sentence)))
-        .cell(30, "verdict", Width::Rest)
-        .in_list()
-        .long(),
-    row("verdict_second", "verdict_second", "second sentence", Text(|run| not_empty(&run.verdict.second))).long(),
-    row("contradictions", "contradictions", "contradictions", Count(|run| whole(run.verdict.contradictions.len()))),
-    row("certainty", "certainty", "certainty", Word(|run| Some(run.verdict.certainty.as_str()))),
-    row("steps", "steps", "steps", Count(|run| whole(run.steps_known()?)))
-        .sums()
-        .cell(40, "steps / limit", Width::Bar)
-        .in_list()
-        .of_step(OfStep::Numbers(step::place)),
-    row("events", "events", "events", Count(|run| whole(run.events_known()?)))
-        .sums()
-        .of_step(OfStep::Numbers(step::events)),
-    row("segments", "segment_count", "runs in the directory", Count(|run| whole(run.segments_known()?))),
-    row("errors", "errors", "errors", Count(|run| whole(run.errors_known()?))).sums(),
-    row("max_steps", "max_steps", "step limit", Count(|run| run.verdict.limit.map(|limit| limit.steps))),
+    row(
+        "status",
+        "mark",
+        "status",
+        Word(|run| Some(status_word(run))),
+    )
+    .cell(10, "status", Width::Status)
+    .in_list()
+    .also(|run, out| {
+        spelled(run, out);
+        run.status
+            .as_deref()
+            .filter(|word| !is_status_word(word))
+            .into_iter()
+            .for_each(out);
+    })
+    .of_step(OfStep::Words(step::mode)),
+    row(
+        "stop",
+        "stop_reason",
+        "stop reason",
+        Word(|run| run.verdict.stop_reason.as_deref()),
+    )
+    .absent(NO_STOP)
+    .also(|run, out| {
+        recorded_elsewhere(run)
+            .filter_map(|copy| copy.stop_reason.as_deref())
+            .for_each(out)
+    }),
+    row(
+        "verdict",
+        "verdict",
+        "verdict",
+        Text(|run| Some(&run.verdict.sentence)),
+    )
+    .cell(30, "verdict", Width::Rest)
+    .in_list()
+    .long(),
+    row(
+        "verdict_second",
+        "verdict_second",
+        "second sentence",
+        Text(|run| not_empty(&run.verdict.second)),
+    )
+    .long(),
+    row(
+        "contradictions",
+        "contradictions",
+        "contradictions",
+        Count(|run| whole(run.verdict.contradictions.len())),
+    ),
+    row(
+        "certainty",
+        "certainty",
+        "certainty",
+        Word(|run| Some(run.verdict.certainty.as_str())),
+    ),
+    row(
+        "steps",
+        "steps",
+        "steps",
+        Count(|run| whole(run.steps_known()?)),
+    )
+    .sums()
+    .cell(40, "steps / limit", Width::Bar)
+    .in_list()
+    .of_step(OfStep::Numbers(step::place)),
+    row(
+        "events",
+        "events",
+        "events",
+        Count(|run| whole(run.events_known()?)),
+    )
+    .sums()
+    .of_step(OfStep::Numbers(step::events)),
+    row(
+        "segments",
+        "segment_count",
+        "runs in the directory",
+        Count(|run| whole(run.segments_known()?)),
+    ),
+    row(
+        "errors",
+        "errors",
+        "errors",
+        Count(|run| whole(run.errors_known()?)),
+    )
+    .sums(),
+    row(
+        "max_steps",
+        "max_steps",
+        "step limit",
+        Count(|run| run.verdict.limit.map(|limit| limit.steps)),
+    ),
     row(
         "max_steps_from",
         "max_steps_from",
         "who set it",
         Word(|run| run.verdict.limit.map(|limit| limit.from.as_str())),
     ),
-    row("tokens", "tokens", "tokens", Count(|run| whole(run.tokens?)))
-        .sums()
-        .of_tokens()
-        .cell(70, "tokens", Width::Number)
-        .optional()
-        .of_step(OfStep::Numbers(step::tokens)),
-    row("input", "tokens_in", "tokens read", Count(|run| whole(run.usage.input?))).sums().of_tokens(),
-    row("cached", "tokens_cached", "cached tokens", Count(|run| whole(run.usage.cached?))).sums().of_tokens(),
-    row("output", "tokens_out", "tokens written", Count(|run| whole(run.usage.output?))).sums().of_tokens(),
-    row("reasoning", "tokens_reasoning", "tokens of thought", Count(|run| whole(run.usage.reasoning?)))
-        .sums()
-        .of_tokens(),
+    row(
+        "tokens",
+        "tokens",
+        "tokens",
+        Count(|run| whole(run.tokens?)),
+    )
+    .sums()
+    .of_tokens()
+    .cell(70, "tokens", Width::Number)
+    .optional()
+    .of_step(OfStep::Numbers(step::tokens)),
+    row(
+        "input",
+        "tokens_in",
+        "tokens read",
+        Count(|run| whole(run.usage.input?)),
+    )
+    .sums()
+    .of_tokens(),
+    row(
+        "cached",
+        "tokens_cached",
+        "cached tokens",
+        Count(|run| whole(run.usage.cached?)),
+    )
+    .sums()
+    .of_tokens(),
+    row(
+        "output",
+        "tokens_out",
+        "tokens written",
+        Count(|run| whole(run.usage.output?)),
+    )
+    .sums()
+    .of_tokens(),
+    row(
+        "reasoning",
+        "tokens_reasoning",
+        "tokens of thought",
+        Count(|run| whole(run.usage.reasoning?)),
+    )
+    .sums()
+    .of_tokens(),
     // The tokens are at least what the others say then, unless the run says what all of them took.
     row(
         "untold",
@@ -94,62 +212,206 @@ pub static COLUMNS: &[Column] = &[
         "tokens that are estimated",
         Flag(|run| run.tokens.map(|_| run.tokens_estimated)),
     ),
-    row("model_calls", "model_calls", "agent's replies", Count(|run| whole(run.model_calls?))).sums(),
-    row("calls", "tool_calls", "tool calls", Count(|run| whole(run.tool_calls?))).sums(),
-    row("tool_errors", "tool_errors", "failed tool calls", Count(|run| whole(run.tool_errors?))).sums(),
+    row(
+        "model_calls",
+        "model_calls",
+        "agent's replies",
+        Count(|run| whole(run.model_calls?)),
+    )
+    .sums(),
+    row(
+        "calls",
+        "tool_calls",
+        "tool calls",
+        Count(|run| whole(run.tool_calls?)),
+    )
+    .sums(),
+    row(
+        "tool_errors",
+        "tool_errors",
+        "failed tool calls",
+        Count(|run| whole(run.tool_errors?)),
+    )
+    .sums(),
     // What people see and ask for is the estimate too; programs get the two apart.
-    row("cost", "", "cost", Usd(Summary::cost)).sums().cell(75, "cost", Width::Number).in_list().optional(),
-    row("cost_recorded", "cost_usd", "recorded cost", Usd(|run| run.cost_usd.map(Cost::Recorded))).sums(),
-    row("cost_estimated", "cost_estimated", "estimated cost", Usd(|run| run.cost_estimated_usd().map(Cost::Estimated)))
-        .sums(),
-    row("duration", "duration_ms", "duration", Millis(|run| run.duration_ms))
+    row("cost", "", "cost", Usd(Summary::cost))
         .sums()
-        .alias("dur")
-        .least(|run| run.duration_at_least_ms)
-        .cell(60, "duration", Width::Number)
-        .optional()
-        .of_step(OfStep::Numbers(step::seconds)),
-    row("duration_at_least", "duration_at_least_ms", "duration, at least", Millis(|run| run.duration_at_least_ms)),
-    row("score", "last_score", "last score", Score(|run| run.last_score))
-        .cell(50, "last score", Width::Spark)
-        .optional()
+        .cell(75, "cost", Width::Number)
         .in_list()
-        .of_step(OfStep::Numbers(step::scores))
+        .optional(),
+    row(
+        "cost_recorded",
+        "cost_usd",
+        "recorded cost",
+        Usd(|run| run.cost_usd.map(Cost::Recorded)),
+    )
+    .sums(),
+    row(
+        "cost_estimated",
+        "cost_estimated",
+        "estimated cost",
+        Usd(|run| run.cost_estimated_usd().map(Cost::Estimated)),
+    )
+    .sums(),
+    row(
+        "duration",
+        "duration_ms",
+        "duration",
+        Millis(|run| run.duration_ms),
+    )
+    .sums()
+    .alias("dur")
+    .least(|run| run.duration_at_least_ms)
+    .cell(60, "duration", Width::Number)
+    .optional()
+    .of_step(OfStep::Numbers(step::seconds)),
+    row(
+        "duration_at_least",
+        "duration_at_least_ms",
+        "duration, at least",
+        Millis(|run| run.duration_at_least_ms),
+    ),
+    row(
+        "score",
+        "last_score",
+        "last score",
+        Score(|run| run.last_score),
+    )
+    .cell(50, "last score", Width::Spark)
+    .optional()
+    .in_list()
+    .of_step(OfStep::Numbers(step::scores))
+    .phase("CRITIC"),
+    row("critic", "critics", "critics", List(|run| &run.critics))
+        .of_step(OfStep::Words(step::critics))
         .phase("CRITIC"),
-    row("critic", "critics", "critics", List(|run| &run.critics)).of_step(OfStep::Words(step::critics)).phase("CRITIC"),
     row("model", "model", "model", Text(|run| run.model.as_deref()))
         .absent(NO_MODEL)
         .cell(80, "model", Width::Text)
         .optional(),
-    row("models", "models", "models, where several", List(|run| &run.models)).of_step(OfStep::Words(step::model)),
-    row("title", "title", "title", Text(|run| run.title())).absent(NOT_RECORDED).long(),
-    row("task", "task", "task", Text(|run| run.task.as_deref())).absent(NOT_RECORDED).long().groups(),
-    row("parent", "parent", "parent", Text(|run| run.parent.as_deref())).groups(),
-    row("continues", "continues", "continues", Text(|run| run.continues.as_deref())),
-    row("format", "format", "format", Text(|run| not_empty(&run.format))).absent(NO_FORMAT),
-    row("writer", "tool", "written by", Text(|run| run.tool.as_deref())),
-    row("project", "project", "project", Text(|run| run.project.as_deref())).absent(NOT_RECORDED).groups(),
+    row(
+        "models",
+        "models",
+        "models, where several",
+        List(|run| &run.models),
+    )
+    .of_step(OfStep::Words(step::model)),
+    row("title", "title", "title", Text(|run| run.title()))
+        .absent(NOT_RECORDED)
+        .long(),
+    row("task", "task", "task", Text(|run| run.task.as_deref()))
+        .absent(NOT_RECORDED)
+        .long()
+        .groups(),
+    row(
+        "parent",
+        "parent",
+        "parent",
+        Text(|run| run.parent.as_deref()),
+    )
+    .groups(),
+    row(
+        "continues",
+        "continues",
+        "continues",
+        Text(|run| run.continues.as_deref()),
+    ),
+    row(
+        "format",
+        "format",
+        "format",
+        Text(|run| not_empty(&run.format)),
+    )
+    .absent(NO_FORMAT),
+    row(
+        "writer",
+        "tool",
+        "written by",
+        Text(|run| run.tool.as_deref()),
+    ),
+    row(
+        "project",
+        "project",
+        "project",
+        Text(|run| run.project.as_deref()),
+    )
+    .absent(NOT_RECORDED)
+    .groups(),
     row("turns", "turns", "turns", Count(|run| whole(run.turns?))).sums(),
-    row("children", "children", "child runs", Count(|run| whole(run.children?))).sums(),
-    row("files", "files_changed", "files changed", Count(|run| whole(run.files_changed?))).sums(),
+    row(
+        "children",
+        "children",
+        "child runs",
+        Count(|run| whole(run.children?)),
+    )
+    .sums(),
+    row(
+        "files",
+        "files_changed",
+        "files changed",
+        Count(|run| whole(run.files_changed?)),
+    )
+    .sums(),
     row("started", "started_at", "start", Time(|run| run.started)),
-    row("updated", "updated_at", "change", Time(|run| run.updated)).cell(90, "updated", Width::Age).in_list(),
-    row("issues", "issues", "issues", Count(|run| whole(run.issues.0))),
-    row("problems", "problems", "problems", Count(|run| whole(run.issues.1))),
-    row("partial", "partial", "still being read", Flag(|run| Some(run.partial))),
+    row("updated", "updated_at", "change", Time(|run| run.updated))
+        .cell(90, "updated", Width::Age)
+        .in_list(),
+    row(
+        "issues",
+        "issues",
+        "issues",
+        Count(|run| whole(run.issues.0)),
+    ),
+    row(
+        "problems",
+        "problems",
+        "problems",
+        Count(|run| whole(run.issues.1)),
+    ),
+    row(
+        "partial",
+        "partial",
+        "still being read",
+        Flag(|run| Some(run.partial)),
+    ),
     row(
         "duplicate_of",
         "duplicate_of",
         "duplicate of",
         Text(|run| run.relation.duplicate_of.as_ref().map(RunKey::as_str)),
     ),
-    row("also_at", "also_at", "also stored at", List(|run| &run.relation.also_at)),
-    row("copies_say", "copies_say", "what copies say otherwise", List(|run| &run.relation.copies_say)),
-    row("copied_from", "copied_from", "begins with steps of", Text(Summary::copied_from)),
-    row("copied", "copied_steps", "copied steps", Count(|run| whole(run.copied_steps()))).sums(),
+    row(
+        "also_at",
+        "also_at",
+        "also stored at",
+        List(|run| &run.relation.also_at),
+    ),
+    row(
+        "copies_say",
+        "copies_say",
+        "what copies say otherwise",
+        List(|run| &run.relation.copies_say),
+    ),
+    row(
+        "copied_from",
+        "copied_from",
+        "begins with steps of",
+        Text(Summary::copied_from),
+    ),
+    row(
+        "copied",
+        "copied_steps",
+        "copied steps",
+        Count(|run| whole(run.copied_steps())),
+    )
+    .sums(),
     row("agent", "", "agents", List(|run| &run.agents)).of_step(OfStep::Words(step::agent)),
-    row("tool", "", "tools", List(|run| &run.tools)).of_step(OfStep::Words(step::tools)).phase("ACT"),
-    row("err", "", "with an error", Flag(erred)).of_step(OfStep::Flag(step::erred)).phase("ACT"),
+    row("tool", "", "tools", List(|run| &run.tools))
+        .of_step(OfStep::Words(step::tools))
+        .phase("ACT"),
+    row("err", "", "with an error", Flag(erred))
+        .of_step(OfStep::Flag(step::erred))
+        .phase("ACT"),
 ];
 
 /// A column of this name, key (empty: programs do not get it), label and value.
@@ -176,23 +438,38 @@ const fn row(name: &'static str, key: &'static str, label: &'static str, kind: K
 
 impl Column {
     const fn alias(self, alias: &'static str) -> Self {
-        Self { alias: Some(alias), ..self }
+        Self {
+            alias: Some(alias),
+            ..self
+        }
     }
 
     const fn absent(self, word: &'static str) -> Self {
-        Self { absent: Some(word), ..self }
+        Self {
+            absent: Some(word),
+            ..self
+        }
     }
 
     const fn also(self, words: Words<Summary>) -> Self {
-        Self { also: Some(words), ..self }
+        Self {
+            also: Some(words),
+            ..self
+        }
     }
 
     const fn of_step(self, of_step: OfStep) -> Self {
-        Self { of_step: Some(of_step), ..self }
+        Self {
+            of_step: Some(of_step),
+            ..self
+        }
     }
 
     const fn phase(self, phase: &'static str) -> Self {
-        Self { phase: Some(phase), ..self }
+        Self {
+            phase: Some(phase),
+            ..self
+        }
     }
 
     const fn long(self) -> Self {
@@ -206,28 +483,52 @@ impl Column {
 
     /// Shows a lower bound where the value is unknown.
     const fn least(self, least: fn(&Summary) -> Option<f64>) -> Self {
-        Self { least: Some(least), ..self }
+        Self {
+            least: Some(least),
+            ..self
+        }
     }
 
     /// What steps do not say is missing in it.
     const fn of_tokens(self) -> Self {
-        Self { of_tokens: true, ..self }
+        Self {
+            of_tokens: true,
+            ..self
+        }
     }
 
     /// Puts runs together by it.
     const fn groups(self) -> Self {
-        Self { groups: true, ..self }
+        Self {
+            groups: true,
+            ..self
+        }
     }
 
     /// Shows it in the run table, at a place from the left.
     const fn cell(self, place: u8, head: &'static str, width: Width) -> Self {
-        Self { cell: Some(Cell { place, head, width, optional: false, in_list: false }), ..self }
+        Self {
+            cell: Some(Cell {
+                place,
+                head,
+                width,
+                optional: false,
+                in_list: false,
+            }),
+            ..self
+        }
     }
 
     /// Shows it in `board list` too.
     const fn in_list(self) -> Self {
         match self.cell {
-            Some(cell) => Self { cell: Some(Cell { in_list: true, ..cell }), ..self },
+            Some(cell) => Self {
+                cell: Some(Cell {
+                    in_list: true,
+                    ..cell
+                }),
+                ..self
+            },
             None => self,
         }
     }
@@ -235,7 +536,13 @@ impl Column {
     /// Leaves it out where no run shown has a value.
     const fn optional(self) -> Self {
         match self.cell {
-            Some(cell) => Self { cell: Some(Cell { optional: true, ..cell }), ..self },
+            Some(cell) => Self {
+                cell: Some(Cell {
+                    optional: true,
+                    ..cell
+                }),
+                ..self
+            },
             None => self,
         }
     }
@@ -251,11 +558,18 @@ fn not_empty(text: &str) -> Option<&str> {
 
 /// The copies of a run that record an end which its own records don't.
 fn recorded_elsewhere(run: &Summary) -> impl Iterator<Item = &CopySays> {
-    run.relation.says.iter().filter(|copy| copy.records_end(run))
+    run.relation
+        .says
+        .iter()
+        .filter(|copy| copy.records_end(run))
 }
 
 fn status_word(run: &Summary) -> &'static str {
-    if run.partial { INDEXING } else { run.verdict.mark.word() }
+    if run.partial {
+        INDEXING
+    } else {
+        run.verdict.mark.word()
+    }
 }
 
 /// The status word, and how it is typed without a blank.
@@ -273,7 +587,10 @@ fn spelled(run: &Summary, out: &mut dyn FnMut(&str)) {
 }
 
 fn is_status_word(word: &str) -> bool {
-    RunStatus::ALL.iter().any(|mark| mark.word().eq_ignore_ascii_case(word)) || word.eq_ignore_ascii_case(INDEXING)
+    RunStatus::ALL
+        .iter()
+        .any(|mark| mark.word().eq_ignore_ascii_case(word))
+        || word.eq_ignore_ascii_case(INDEXING)
 }
 
 /// Whether a step had an error or the run failed; unknown while a run without one is still being read, or
@@ -281,5 +598,9 @@ fn is_status_word(word: &str) -> bool {
 fn erred(run: &Summary) -> Option<bool> {
     let failed = run.verdict.outcome == Outcome::Failed && !run.partial;
     let is_whole = !run.partial && !run.errors_untold;
-    if run.errors > 0 || failed { Some(true) } else { is_whole.then_some(false) }
+    if run.errors > 0 || failed {
+        Some(true)
+    } else {
+        is_whole.then_some(false)
+    }
 }

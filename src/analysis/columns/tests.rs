@@ -17,9 +17,19 @@ fn names_keys_and_places_are_distinct() {
     let keys: Vec<_> = COLUMNS.iter().filter_map(|column| column.key).collect();
     assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
     let heads: HashSet<_> = COLUMNS.iter().map(Column::csv_head).collect();
-    assert_eq!(heads.len(), COLUMNS.len(), "two columns of a CSV are called alike");
-    assert_eq!((named("writer").csv_head(), named("tool").csv_head()), ("tool", "tools"));
-    let places: Vec<_> = COLUMNS.iter().filter_map(|column| Some(column.cell?.place)).collect();
+    assert_eq!(
+        heads.len(),
+        COLUMNS.len(),
+        "two columns of a CSV are called alike"
+    );
+    assert_eq!(
+        (named("writer").csv_head(), named("tool").csv_head()),
+        ("tool", "tools")
+    );
+    let places: Vec<_> = COLUMNS
+        .iter()
+        .filter_map(|column| Some(column.cell?.place))
+        .collect();
     assert_eq!(places.iter().collect::<HashSet<_>>().len(), places.len());
 }
 
@@ -27,23 +37,48 @@ fn names_keys_and_places_are_distinct() {
 fn the_table_is_in_the_order_of_its_places() {
     let mut run = run("a", RunStatus::Answered, None);
     (run.tokens, run.model, run.last_score) = (Some(1), Some("m".to_owned()), Some(0.5));
-    let names: Vec<_> = shown(&[&Arc::new(run)]).iter().map(|(column, _)| column.name).collect();
-    assert_eq!(names, ["status", "run", "verdict", "steps", "score", "duration", "tokens", "model", "updated"]);
+    let names: Vec<_> = shown(&[&Arc::new(run)])
+        .iter()
+        .map(|(column, _)| column.name)
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "status", "run", "verdict", "steps", "score", "duration", "tokens", "model", "updated"
+        ]
+    );
 }
 
 #[test]
 fn an_optional_column_is_there_where_a_run_fills_it() {
     let mut paid = run("a", RunStatus::Answered, None);
     paid.cost_usd = Some(0.0042);
-    let (paid, free) = (Arc::new(paid), Arc::new(run("b", RunStatus::Answered, None)));
-    let names: Vec<_> = shown(&[&free, &paid]).iter().map(|(column, _)| column.name).collect();
+    let (paid, free) = (
+        Arc::new(paid),
+        Arc::new(run("b", RunStatus::Answered, None)),
+    );
+    let names: Vec<_> = shown(&[&free, &paid])
+        .iter()
+        .map(|(column, _)| column.name)
+        .collect();
     // Neither has a model or a score: the verdict has their room.
     assert_eq!(names[4..], ["duration", "cost", "updated"]);
     let cost = Column::find("cost").unwrap();
-    assert_eq!(cost.value(&paid).and_then(|value| value.words(0, &TimeZone::UTC)).as_deref(), Some("$0.0042"));
-    assert_eq!((cost.value(&free), cost.number(&paid)), (None, Some(0.0042)));
+    assert_eq!(
+        cost.value(&paid)
+            .and_then(|value| value.words(0, &TimeZone::UTC))
+            .as_deref(),
+        Some("$0.0042")
+    );
+    assert_eq!(
+        (cost.value(&free), cost.number(&paid)),
+        (None, Some(0.0042))
+    );
     let guessed = Value::Usd(Cost::Estimated(0.12));
-    assert_eq!(guessed.words(0, &TimeZone::UTC).as_deref(), Some("~$0.1200"));
+    assert_eq!(
+        guessed.words(0, &TimeZone::UTC).as_deref(),
+        Some("~$0.1200")
+    );
 }
 
 #[test]
@@ -51,14 +86,28 @@ fn the_docs_name_every_column() {
     let docs = include_str!("../../../docs/using.md");
     let (_, search) = docs.split_once("## Search").unwrap();
     let (search, _) = search.split_once("-term").unwrap();
-    let named: HashSet<&str> = search.split('`').skip(1).step_by(2).flat_map(str::split_whitespace).collect();
+    let named: HashSet<&str> = search
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .flat_map(str::split_whitespace)
+        .collect();
     for column in COLUMNS {
-        assert!(named.contains(column.name), "docs/using.md lacks {}", column.name);
+        assert!(
+            named.contains(column.name),
+            "docs/using.md lacks {}",
+            column.name
+        );
     }
-    let (_, sorts) = search.split_once("One sorts by the same names, but for `").unwrap();
+    let (_, sorts) = search
+        .split_once("One sorts by the same names, but for `")
+        .unwrap();
     let (unsorted, _) = sorts.split_once('`').unwrap();
     let told: HashSet<&str> = unsorted.split_whitespace().collect();
-    let refused: HashSet<&str> =
-        COLUMNS.iter().filter(|column| !column.is_sortable()).map(|column| column.name).collect();
+    let refused: HashSet<&str> = COLUMNS
+        .iter()
+        .filter(|column| !column.is_sortable())
+        .map(|column| column.name)
+        .collect();
     assert_eq!(told, refused);
 }

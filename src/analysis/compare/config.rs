@@ -42,7 +42,9 @@ pub struct Setting {
 
 /// A value in its own text.
 fn as_json<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-    text.as_deref().and_then(|text| serde_json::from_str::<&RawValue>(text).ok()).serialize(serializer)
+    text.as_deref()
+        .and_then(|text| serde_json::from_str::<&RawValue>(text).ok())
+        .serialize(serializer)
 }
 
 /// Members of a manifest that say how the run went, or which run it was.
@@ -93,7 +95,9 @@ pub fn config(a: (&Summary, Option<&Json<'_>>), b: (&Summary, Option<&Json<'_>>)
     let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
     let task = |summary: &Summary| summary.task.as_deref().map(text);
     found.add("task", task(a.0), task(b.0));
-    let critics = |summary: &Summary| Some(text(&summary.critics.join(", "))).filter(|_| !summary.critics.is_empty());
+    let critics = |summary: &Summary| {
+        Some(text(&summary.critics.join(", "))).filter(|_| !summary.critics.is_empty())
+    };
     found.add("critics", critics(a.0), critics(b.0));
     if a.1.is_none() || b.1.is_none() {
         // Two manifests tell it better.
@@ -103,7 +107,9 @@ pub fn config(a: (&Summary, Option<&Json<'_>>), b: (&Summary, Option<&Json<'_>>)
     let object = |json: &&Json<'_>| json.as_object().is_some();
     found.values("", a.1.filter(object), b.1.filter(object), 0);
     let mut config = found.config;
-    config.differs.sort_by_key(|setting| EFFECTS.iter().position(|effect| *effect == setting.affects));
+    config
+        .differs
+        .sort_by_key(|setting| EFFECTS.iter().position(|effect| *effect == setting.affects));
     config.more = config.differs.len().saturating_sub(MAX_DIFFERS);
     config.differs.truncate(MAX_DIFFERS);
     config
@@ -125,24 +131,48 @@ struct ConfigDiff {
 }
 
 impl ConfigDiff {
-    fn values<'v>(&mut self, path: &str, a: Option<&'v Json<'v>>, b: Option<&'v Json<'v>>, depth: usize) {
-        let at = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    fn values<'v>(
+        &mut self,
+        path: &str,
+        a: Option<&'v Json<'v>>,
+        b: Option<&'v Json<'v>>,
+        depth: usize,
+    ) {
+        let at = |name: &str| {
+            if path.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{path}.{name}")
+            }
+        };
         if depth < MAX_DEPTH
             && let (Some(one), Some(other)) = (a.and_then(parts), b.and_then(parts))
         {
             let of_a: HashMap<&str, &Json<'_>> = one.iter().copied().collect();
             let of_b: HashMap<&str, &Json<'_>> = other.iter().copied().collect();
-            let mut names: Vec<&str> =
-                one.iter().chain(&other).map(|(name, _)| *name).filter(|name| is_setting(path, name)).collect();
+            let mut names: Vec<&str> = one
+                .iter()
+                .chain(&other)
+                .map(|(name, _)| *name)
+                .filter(|name| is_setting(path, name))
+                .collect();
             // Which name a setting has must not depend on which run is A.
             names.sort_unstable();
             names.dedup();
             for name in names {
-                self.values(&at(name), of_a.get(name).copied(), of_b.get(name).copied(), depth + 1);
+                self.values(
+                    &at(name),
+                    of_a.get(name).copied(),
+                    of_b.get(name).copied(),
+                    depth + 1,
+                );
             }
             return;
         }
-        let (a, b) = (a.filter(|value| is_said(value)), b.filter(|value| is_said(value)));
+        let (a, b) = (
+            a.filter(|value| is_said(value)),
+            b.filter(|value| is_said(value)),
+        );
         match (a, b) {
             (None, None) => {}
             // An empty value and none at all set the same.
@@ -155,10 +185,17 @@ impl ConfigDiff {
     fn add(&mut self, path: &str, a: Option<String>, b: Option<String>) {
         let affects = affects(path);
         if a == b {
-            self.config.equal.extend(a.is_some().then(|| path.to_owned()));
+            self.config
+                .equal
+                .extend(a.is_some().then(|| path.to_owned()));
         // The same pair of values under another name says nothing new.
         } else if self.known.insert((a.clone(), b.clone(), affects)) {
-            self.config.differs.push(Setting { path: path.to_owned(), a, b, affects });
+            self.config.differs.push(Setting {
+                path: path.to_owned(),
+                a,
+                b,
+                affects,
+            });
         }
     }
 }

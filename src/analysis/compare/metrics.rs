@@ -45,7 +45,11 @@ impl Measure {
             _ if self.unread => "unknown".to_owned(),
             None if self.least.is_some() => format!("≥{}", self.unit.words(self.least)),
             None => self.unit.words(None),
-            value => format!("{}{}", format::bound(self.is_least, self.is_estimate), self.unit.words(value)),
+            value => format!(
+                "{}{}",
+                format::bound(self.is_least, self.is_estimate),
+                self.unit.words(value)
+            ),
         }
     }
 }
@@ -55,19 +59,30 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
     let has_lines = index.steps_file().exists && steps_agree(index);
     let steps = Some(newest_run(index)).filter(|_| has_lines && summary.steps_known().is_some());
     let events = index.events_file().exists;
-    let sum =
-        |of: fn(&StepHead) -> usize| steps.clone().map(|steps| steps.map(|(_, step)| of(step)).sum::<usize>() as f64);
+    let sum = |of: fn(&StepHead) -> usize| {
+        steps
+            .clone()
+            .map(|steps| steps.map(|(_, step)| of(step)).sum::<usize>() as f64)
+    };
     let calls = summary.tool_calls.map(|calls| calls as f64);
     let scores = || newest_run(index).filter_map(|(_, step)| step.lowest_score());
     let mean = || {
-        let (sum, number) = scores().fold((0.0, 0_u32), |(sum, number), score| (sum + score, number + 1));
+        let (sum, number) = scores().fold((0.0, 0_u32), |(sum, number), score| {
+            (sum + score, number + 1)
+        });
         (number > 0).then(|| sum / f64::from(number))
     };
     let unread_steps = newest_run(index).any(|(_, step)| !step.fate.is_readable());
-    let unread_events = index.newest_segments().iter().any(|segment| segment.unreadable > 0);
+    let unread_events = index
+        .newest_segments()
+        .iter()
+        .any(|segment| segment.unreadable > 0);
     // Whoever counts all tokens counts those of a line that cannot be read too.
     let counted = total(index, "tokens").agreed().is_some()
-        && index.manifest().get().is_some_and(|manifest| manifest.tokens.is_some());
+        && index
+            .manifest()
+            .get()
+            .is_some_and(|manifest| manifest.tokens.is_some());
     let measure = |id, name, unit, value: Option<f64>| {
         let unread = match id {
             "duration_ms" | "issues" => false,
@@ -81,13 +96,37 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
             "tokens" => (summary.tokens_untold > 0, summary.tokens_estimated),
             _ => (false, false),
         };
-        Measure { id, name, unit, value: value.filter(|_| !unread), least, unread, is_least, is_estimate }
+        Measure {
+            id,
+            name,
+            unit,
+            value: value.filter(|_| !unread),
+            least,
+            unread,
+            is_least,
+            is_estimate,
+        }
     };
     vec![
-        measure("steps", "Steps", Unit::Count, steps.as_ref().map(|_| summary.steps as f64)),
+        measure(
+            "steps",
+            "Steps",
+            Unit::Count,
+            steps.as_ref().map(|_| summary.steps as f64),
+        ),
         measure("duration_ms", "Duration", Unit::Millis, summary.duration_ms),
-        measure("events", "Events", Unit::Count, Some(summary.events as f64).filter(|_| events)),
-        measure("tool_calls", "Tool calls", Unit::Count, calls.filter(|_| has_lines)),
+        measure(
+            "events",
+            "Events",
+            Unit::Count,
+            Some(summary.events as f64).filter(|_| events),
+        ),
+        measure(
+            "tool_calls",
+            "Tool calls",
+            Unit::Count,
+            calls.filter(|_| has_lines),
+        ),
         measure(
             "critic_retries",
             "Critic retries",
@@ -98,13 +137,30 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
             "errors",
             "Steps with errors",
             Unit::Count,
-            steps.as_ref().and_then(|_| Some(summary.errors_known()? as f64)),
+            steps
+                .as_ref()
+                .and_then(|_| Some(summary.errors_known()? as f64)),
         ),
-        measure("tokens", "Tokens", Unit::Count, summary.tokens.map(|tokens| tokens as f64)),
-        measure("lowest_score", "Lowest score", Unit::Score, scores().min_by(f64::total_cmp)),
+        measure(
+            "tokens",
+            "Tokens",
+            Unit::Count,
+            summary.tokens.map(|tokens| tokens as f64),
+        ),
+        measure(
+            "lowest_score",
+            "Lowest score",
+            Unit::Score,
+            scores().min_by(f64::total_cmp),
+        ),
         measure("mean_score", "Mean of lowest scores", Unit::Score, mean()),
         measure("last_score", "Last score", Unit::Score, summary.last_score),
-        measure("issues", "Trace issues", Unit::Count, Some(summary.issues.0 as f64)),
+        measure(
+            "issues",
+            "Trace issues",
+            Unit::Count,
+            Some(summary.issues.0 as f64),
+        ),
     ]
 }
 
@@ -122,13 +178,19 @@ const ROUNDING: f64 = 1e-12;
 /// A difference that two digits do not show, with its first digit: `0.002`, `3e-7`.
 fn small(apart: f64) -> String {
     let digits = (-apart.log10()).ceil().max(0.0) as usize;
-    if digits <= 6 { format!("{apart:.digits$}") } else { format!("{apart:.0e}") }
+    if digits <= 6 {
+        format!("{apart:.digits$}")
+    } else {
+        format!("{apart:.0e}")
+    }
 }
 
 impl Unit {
     /// A number in words; `not recorded` where there is none.
     pub fn words(self, value: Option<f64>) -> String {
-        let Some(value) = value else { return "not recorded".to_owned() };
+        let Some(value) = value else {
+            return "not recorded".to_owned();
+        };
         match self {
             Unit::Count => format::count(value as u64),
             Unit::Millis => format::millis(value),
@@ -138,7 +200,9 @@ impl Unit {
 
     /// `b` less `a` in words: `+2`, `same`, `+90 ms · 2.1×`.
     pub fn delta(self, a: Option<f64>, b: Option<f64>) -> String {
-        let Some((a, b)) = a.zip(b) else { return format::MISSING.to_owned() };
+        let Some((a, b)) = a.zip(b) else {
+            return format::MISSING.to_owned();
+        };
         let apart = (b - a).abs();
         // Two means of the same scores may differ in their last digits, as the sums were rounded on the way.
         if a == b || (self == Unit::Score && apart <= ROUNDING * a.abs().max(b.abs())) {
@@ -149,8 +213,13 @@ impl Unit {
             size => size,
         };
         let sign = if b < a { format::MINUS } else { '+' };
-        let times = (self == Unit::Millis && a > 0.0).then(|| b / a).filter(|times| *times >= 1.95);
-        times.map_or_else(|| format!("{sign}{size}"), |times| format!("{sign}{size} · {times:.1}×"))
+        let times = (self == Unit::Millis && a > 0.0)
+            .then(|| b / a)
+            .filter(|times| *times >= 1.95);
+        times.map_or_else(
+            || format!("{sign}{size}"),
+            |times| format!("{sign}{size} · {times:.1}×"),
+        )
     }
 }
 
@@ -161,8 +230,18 @@ mod tests {
     #[test]
     fn scores_that_differ_are_not_called_the_same() {
         let delta = |a, b| Unit::Score.delta(Some(a), Some(b));
-        assert_eq!([delta(0.501, 0.503), delta(0.5, 0.4999999), delta(0.5, 0.496)], ["+0.002", "−1e-7", "−0.004"]);
-        assert_eq!([delta(0.5, 0.75), delta(0.0, 0.0), delta(0.1 + 0.2, 0.3)], ["+0.25", "same", "same"]);
+        assert_eq!(
+            [
+                delta(0.501, 0.503),
+                delta(0.5, 0.4999999),
+                delta(0.5, 0.496)
+            ],
+            ["+0.002", "−1e-7", "−0.004"]
+        );
+        assert_eq!(
+            [delta(0.5, 0.75), delta(0.0, 0.0), delta(0.1 + 0.2, 0.3)],
+            ["+0.25", "same", "same"]
+        );
         assert_eq!(Unit::Score.delta(None, Some(0.5)), format::MISSING);
     }
 }

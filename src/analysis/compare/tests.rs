@@ -5,7 +5,8 @@ use crate::analysis::summary::summary;
 use crate::model::RunKey;
 use crate::model::json::Json;
 
-const CALL: &str = r#""decision": {"mode": "act", "actions": [{"name": "read", "args": {"path": "a"}}]}"#;
+const CALL: &str =
+    r#""decision": {"mode": "act", "actions": [{"name": "read", "args": {"path": "a"}}]}"#;
 
 fn act(name: &str, argument: &str, more: &str) -> String {
     format!(
@@ -14,7 +15,9 @@ fn act(name: &str, argument: &str, more: &str) -> String {
 }
 
 fn end(text: &str, critic: &str) -> String {
-    let outputs = format!(r#""critic_outputs": [{{"critic_name": "V", "action": "{critic}", "score": 0.5}}]"#);
+    let outputs = format!(
+        r#""critic_outputs": [{{"critic_name": "V", "action": "{critic}", "score": 0.5}}]"#
+    );
     format!(r#""decision": {{"mode": "final", "final_answer": "{text}"}}, {outputs}"#)
 }
 
@@ -23,50 +26,114 @@ fn parted(a: &[String], b: &[String]) -> (&'static str, Option<Pair>, String) {
     let (a, b) = (run(a), run(b));
     let comparison = compare(&a, &b);
     let row = comparison.first.and_then(|at| comparison.rows.get(at));
-    let word = |row: &Row| serde_json::to_value(row.relation).unwrap().as_str().unwrap().to_owned().leak() as &str;
-    (row.map_or("none", word), row.map(|row| row.pair), comparison.sentence(&a, &b))
+    let word = |row: &Row| {
+        serde_json::to_value(row.relation)
+            .unwrap()
+            .as_str()
+            .unwrap()
+            .to_owned()
+            .leak() as &str
+    };
+    (
+        row.map_or("none", word),
+        row.map(|row| row.pair),
+        comparison.sentence(&a, &b),
+    )
 }
 
 #[test]
 fn runs_part_where_they_do_something_else() {
     let step = CALL.to_owned();
-    let (what, pair, says) = parted(&[step.clone(), act("run", "t", "")], &[step.clone(), act("run", "u", "")]);
-    assert_eq!((what, pair), ("arguments", Some(Pair { a: Some(1), b: Some(1), asks_same: false })));
+    let (what, pair, says) = parted(
+        &[step.clone(), act("run", "t", "")],
+        &[step.clone(), act("run", "u", "")],
+    );
+    assert_eq!(
+        (what, pair),
+        (
+            "arguments",
+            Some(Pair {
+                a: Some(1),
+                b: Some(1),
+                asks_same: false
+            })
+        )
+    );
     // The lines of these runs all have the id 0.
-    assert_eq!(says, "Same actions for 1 step. At step 0 both call run, with other arguments.");
+    assert_eq!(
+        says,
+        "Same actions for 1 step. At step 0 both call run, with other arguments."
+    );
     let (what, _, says) = parted(std::slice::from_ref(&step), &[act("write", "a", "")]);
-    assert_eq!((what, &*says), ("action", "No step in common at the start. At step 0 A calls read, B calls write."));
+    assert_eq!(
+        (what, &*says),
+        (
+            "action",
+            "No step in common at the start. At step 0 A calls read, B calls write."
+        )
+    );
     let (what, _, says) = parted(&[step.clone(), step.clone()], std::slice::from_ref(&step));
     assert_eq!(what, "only_in_a");
-    assert_eq!(says, "Same actions for 1 step. At step 0 A calls read; B has no more steps.");
+    assert_eq!(
+        says,
+        "Same actions for 1 step. At step 0 A calls read; B has no more steps."
+    );
 }
 
 #[test]
 fn two_answers_are_judged() {
     let (what, _, says) = parted(&[end("yes", "continue")], &[end("no", "retry")]);
     assert_eq!(what, "answer");
-    assert!(says.ends_with("At step 0 both answer: A is accepted, B is sent back by its critic."), "{says}");
+    assert!(
+        says.ends_with("At step 0 both answer: A is accepted, B is sent back by its critic."),
+        "{says}"
+    );
     let (_, _, says) = parted(&[end("yes", "continue")], &[end("no", "continue")]);
     assert!(says.ends_with("both answer, in other words."), "{says}");
     let alone = r#""decision": {"mode": "final", "final_answer": "no"}"#.to_owned();
     for unjudged in [alone, end("no", "failed"), end("no", "ponder")] {
         let (_, _, says) = parted(&[unjudged], &[end("yes", "stop")]);
-        assert!(says.ends_with("A is not judged, B is stopped by its critic."), "{says}");
+        assert!(
+            says.ends_with("A is not judged, B is stopped by its critic."),
+            "{says}"
+        );
     }
 }
 
 #[test]
 fn like_actions_part_by_what_came_of_them() {
-    let result = |text: &str| act("run", "t", &format!(r#", "action_results": [{{"output": "{text}"}}]"#));
+    let result = |text: &str| {
+        act(
+            "run",
+            "t",
+            &format!(r#", "action_results": [{{"output": "{text}"}}]"#),
+        )
+    };
     let (what, _, says) = parted(&[result("1")], &[result("2")]);
-    assert_eq!((what, &*says), ("result", "Same actions in the one step. At step 0 other results came back."));
-    let failed = act("run", "t", r#", "action_results": [{"status": "error", "error": "no"}]"#);
+    assert_eq!(
+        (what, &*says),
+        (
+            "result",
+            "Same actions in the one step. At step 0 other results came back."
+        )
+    );
+    let failed = act(
+        "run",
+        "t",
+        r#", "action_results": [{"status": "error", "error": "no"}]"#,
+    );
     assert_eq!(parted(&[result("1")], &[failed]).0, "error");
-    assert_eq!(parted(&[end("y", "continue")], &[end("y", "stop")]).0, "critic");
+    assert_eq!(
+        parted(&[end("y", "continue")], &[end("y", "stop")]).0,
+        "critic"
+    );
     let failed = end("y", "failed");
     assert_eq!(parted(&[end("y", "continue")], &[failed]).0, "critic");
     let says = "The same actions, results, critics, scores and state changes in";
-    assert_eq!(parted(&[result("1")], &[result("1")]), ("none", None, format!("{says} the one step.")));
+    assert_eq!(
+        parted(&[result("1")], &[result("1")]),
+        ("none", None, format!("{says} the one step."))
+    );
     let two = [result("1"), result("2")];
     assert_eq!(parted(&two, &two).2, format!("{says} all 2 steps."));
     assert_eq!(parted(&[], &[]).2, "Neither run has a step.");
@@ -74,7 +141,13 @@ fn like_actions_part_by_what_came_of_them() {
 
 #[test]
 fn what_a_tool_gave_is_compared_and_not_what_a_writer_wraps_it_in() {
-    let result = |result: &str| [act("run", "t", &format!(r#", "action_results": [{result}]"#))];
+    let result = |result: &str| {
+        [act(
+            "run",
+            "t",
+            &format!(r#", "action_results": [{result}]"#),
+        )]
+    };
     let wrapped = |output: &str, error: &str| {
         let status = if error == "null" { "success" } else { "error" };
         result(&format!(
@@ -82,27 +155,71 @@ fn what_a_tool_gave_is_compared_and_not_what_a_writer_wraps_it_in() {
         ))
     };
     let pairs = [
-        (r#"{"status": "success", "path": ".", "entries": []}"#, "null"),
-        (r#"{"returncode": 0, "stdout": "ok", "elapsed_ms": 17.4}"#, "null"),
+        (
+            r#"{"status": "success", "path": ".", "entries": []}"#,
+            "null",
+        ),
+        (
+            r#"{"returncode": 0, "stdout": "ok", "elapsed_ms": 17.4}"#,
+            "null",
+        ),
         (r#""text""#, "null"),
         ("7", "null"),
         ("null", "null"),
     ];
     for (output, error) in pairs {
-        assert_eq!(parted(&result(output), &wrapped(output, error)).0, "none", "{output}");
-        assert_eq!(parted(&result(output), &wrapped("8", error)).0, "result", "{output}");
+        assert_eq!(
+            parted(&result(output), &wrapped(output, error)).0,
+            "none",
+            "{output}"
+        );
+        assert_eq!(
+            parted(&result(output), &wrapped("8", error)).0,
+            "result",
+            "{output}"
+        );
     }
-    assert_eq!(parted(&result(r#"{"error": "gone"}"#), &wrapped("null", r#""gone""#)).0, "none");
-    assert_eq!(parted(&result(r#"{"error": "gone"}"#), &wrapped("null", r#""lost""#)).0, "error");
+    assert_eq!(
+        parted(
+            &result(r#"{"error": "gone"}"#),
+            &wrapped("null", r#""gone""#)
+        )
+        .0,
+        "none"
+    );
+    assert_eq!(
+        parted(
+            &result(r#"{"error": "gone"}"#),
+            &wrapped("null", r#""lost""#)
+        )
+        .0,
+        "error"
+    );
     let took = |ms: u32| format!(r#"{{"returncode": 0, "elapsed_ms": {ms}}}"#);
-    assert_eq!(parted(&result(&took(1)), &result(&took(2))).0, "none", "how long it took is no result");
+    assert_eq!(
+        parted(&result(&took(1)), &result(&took(2))).0,
+        "none",
+        "how long it took is no result"
+    );
 }
 
 #[test]
 fn results_are_compared_as_values() {
-    let result = |result: &str| [act("run", "t", &format!(r#", "action_results": [{result}]"#))];
+    let result = |result: &str| {
+        [act(
+            "run",
+            "t",
+            &format!(r#", "action_results": [{result}]"#),
+        )]
+    };
     let is = |a: &str, b: &str| parted(&result(a), &result(b)).0;
-    assert_eq!(is(r#"{"a": [1, {"b": "é"}], "c": 2}"#, r#"{"c":2.0,"a":[1,{"b":"\u00e9"}]}"#), "none");
+    assert_eq!(
+        is(
+            r#"{"a": [1, {"b": "é"}], "c": 2}"#,
+            r#"{"c":2.0,"a":[1,{"b":"\u00e9"}]}"#
+        ),
+        "none"
+    );
     assert_eq!(is(r#"[1, [2, 3]]"#, r#"[1,[2,3]]"#), "none");
     for (a, b) in [
         (r#"{"a": 1}"#, r#"{"a": "1"}"#),
@@ -115,18 +232,31 @@ fn results_are_compared_as_values() {
         assert_eq!(is(a, b), "result", "{a} and {b}");
     }
     let deep = |last: u32| format!("{}{last}{}", "[".repeat(300), "]".repeat(300));
-    assert_eq!((is(&deep(1), &deep(1)), is(&deep(1), &deep(2))), ("none", "result"));
+    assert_eq!(
+        (is(&deep(1), &deep(1)), is(&deep(1), &deep(2))),
+        ("none", "result")
+    );
 }
 
 #[test]
 fn a_result_that_a_writer_cut_is_not_said_to_be_another() {
-    let result = |result: &str| [act("run", "t", &format!(r#", "action_results": [{result}]"#))];
+    let result = |result: &str| {
+        [act(
+            "run",
+            "t",
+            &format!(r#", "action_results": [{result}]"#),
+        )]
+    };
     let wrapped = |output: &str| {
-        result(&format!(r#"{{"status": "success", "output": {output}, "error": null, "metadata": {{}}}}"#))
+        result(&format!(
+            r#"{{"status": "success", "output": {output}, "error": null, "metadata": {{}}}}"#
+        ))
     };
     let (start, end) = ("s".repeat(35_000), "e".repeat(15_000));
     let whole = result(&format!(r#"{{"text": "{start}middle{end}"}}"#));
-    let cut = wrapped(&format!(r#""{{\"text\": \"{start}\n... [truncated, 50016 chars total] ...\n{end}\"}}""#));
+    let cut = wrapped(&format!(
+        r#""{{\"text\": \"{start}\n... [truncated, 50016 chars total] ...\n{end}\"}}""#
+    ));
     let (_, first, says) = parted(&whole, &cut);
     assert_eq!(first, None, "not known to differ");
     assert_eq!(
@@ -136,61 +266,129 @@ fn a_result_that_a_writer_cut_is_not_said_to_be_another() {
     );
     let relation = |a: &[String], b: &[String]| compare(&run(a), &run(b)).rows[0].relation;
     assert_eq!(relation(&whole, &cut), Relation::Cut);
-    assert_eq!(relation(&cut, &cut), Relation::Cut, "nor is more known of two");
+    assert_eq!(
+        relation(&cut, &cut),
+        Relation::Cut,
+        "nor is more known of two"
+    );
     // Our own engine says so beside the output.
     let ours = result(r#"{"status": "success", "output": "s", "cut_from_bytes": 900}"#);
     assert_eq!(relation(&ours, &whole), Relation::Cut);
     let talk = wrapped(r#""the marker is ... [truncated, N chars total] ...""#);
-    assert_eq!(relation(&talk, &wrapped("8")), Relation::Result, "a text about it is none");
+    assert_eq!(
+        relation(&talk, &wrapped("8")),
+        Relation::Result,
+        "a text about it is none"
+    );
 }
 
 #[test]
 fn critics_are_compared_by_name_where_both_record_one() {
     let judged = |name: &str, action: &str| {
         let critic = format!(r#"{{{name}"action": "{action}", "score": 0.5}}"#);
-        [act("run", "t", &format!(r#", "critic_outputs": [{critic}]"#))]
+        [act(
+            "run",
+            "t",
+            &format!(r#", "critic_outputs": [{critic}]"#),
+        )]
     };
     let (v, w) = (r#""critic_name": "V", "#, r#""critic_name": "W", "#);
-    assert_eq!(parted(&judged("", "continue"), &judged(v, "continue")).0, "none");
-    assert_eq!(parted(&judged(w, "continue"), &judged(v, "continue")).0, "critic");
-    assert_eq!(parted(&judged("", "retry"), &judged(v, "continue")).0, "critic");
+    assert_eq!(
+        parted(&judged("", "continue"), &judged(v, "continue")).0,
+        "none"
+    );
+    assert_eq!(
+        parted(&judged(w, "continue"), &judged(v, "continue")).0,
+        "critic"
+    );
+    assert_eq!(
+        parted(&judged("", "retry"), &judged(v, "continue")).0,
+        "critic"
+    );
 }
 
 #[test]
 fn a_row_is_the_same_only_where_nothing_differs() {
-    let result = |text: &str| act("run", "t", &format!(r#", "action_results": [{{"output": "{text}"}}]"#));
-    let (a, b) = (run(&[result("1"), result("1")]), run(&[result("1"), result("2")]));
+    let result = |text: &str| {
+        act(
+            "run",
+            "t",
+            &format!(r#", "action_results": [{{"output": "{text}"}}]"#),
+        )
+    };
+    let (a, b) = (
+        run(&[result("1"), result("1")]),
+        run(&[result("1"), result("2")]),
+    );
     let rows = serde_json::to_value(compare(&a, &b).rows).unwrap();
     let row = |n: u32, same: bool, what: &str| serde_json::json!({"a": n, "b": n, "same": same, "what": what});
-    assert_eq!(rows, serde_json::json!([row(0, true, "none"), row(1, false, "result")]));
+    assert_eq!(
+        rows,
+        serde_json::json!([row(0, true, "none"), row(1, false, "result")])
+    );
 }
 
 #[test]
 fn states_part_by_keys_and_by_values() {
     let changed = |diff: &str| vec![act("run", "t", &format!(r#", "state_diff": {{{diff}}}"#))];
-    let (a, b) = (r#""k": {"before": 1, "after": 2}"#, r#""l": {"before": "x", "after": "y"}"#);
+    let (a, b) = (
+        r#""k": {"before": 1, "after": 2}"#,
+        r#""l": {"before": "x", "after": "y"}"#,
+    );
     let both = changed(&format!("{a}, {b}"));
-    for other in [a, r#""k": {"before": 1, "after": 3}"#, r#""k": {"before": 0, "after": 2}"#] {
-        let (what, _, says) = parted(&both, &changed(&format!("{other}, {}", b.replace('y', "z"))));
+    for other in [
+        a,
+        r#""k": {"before": 1, "after": 3}"#,
+        r#""k": {"before": 0, "after": 2}"#,
+    ] {
+        let (what, _, says) = parted(
+            &both,
+            &changed(&format!("{other}, {}", b.replace('y', "z"))),
+        );
         assert_eq!(what, "state", "{other}");
-        assert_eq!(says, "Same actions in the one step. At step 0 the state changed in another way.");
+        assert_eq!(
+            says,
+            "Same actions in the one step. At step 0 the state changed in another way."
+        );
     }
     assert_eq!(parted(&both, &changed(a)).0, "state");
-    assert_eq!(parted(&both, &changed(&format!(r#"{b}, "k":{{"after":2.0,"before":1}}"#))).0, "none");
+    assert_eq!(
+        parted(
+            &both,
+            &changed(&format!(r#"{b}, "k":{{"after":2.0,"before":1}}"#))
+        )
+        .0,
+        "none"
+    );
 }
 
 #[test]
 fn what_differed_before_is_said() {
-    let result = |text: &str| act("run", "t", &format!(r#", "action_results": [{{"output": "{text}"}}]"#));
-    let (what, _, says) = parted(&[result("1"), act("a", "", "")], &[result("2"), act("b", "", "")]);
+    let result = |text: &str| {
+        act(
+            "run",
+            "t",
+            &format!(r#", "action_results": [{{"output": "{text}"}}]"#),
+        )
+    };
+    let (what, _, says) = parted(
+        &[result("1"), act("a", "", "")],
+        &[result("2"), act("b", "", "")],
+    );
     assert_eq!(what, "action");
-    assert!(says.ends_with("Before that, at step 0 other results came back for the first time."), "{says}");
+    assert!(
+        says.ends_with("Before that, at step 0 other results came back for the first time."),
+        "{says}"
+    );
 }
 
 fn settings(a: &str, b: &str) -> Config {
     let index = run(&[]);
     let summary = summary(&RunKey::new("r"), String::new(), &index, Outside::default());
-    config((&summary, Json::parse(a).as_ref()), (&summary, Json::parse(b).as_ref()))
+    config(
+        (&summary, Json::parse(a).as_ref()),
+        (&summary, Json::parse(b).as_ref()),
+    )
 }
 
 #[test]
@@ -201,7 +399,11 @@ fn settings_come_in_the_order_of_their_effect() {
         r#"{"seed": 2, "git_sha": "b", "prompt_hash": "q", "model_id": "m", "run_id": "y", "latency_seconds": 2,
             "stop_rules": {"budget": {"steps": {"limit": 9}}}, "summary": {"steps": 5, "run_meta": {"tools": [{"name": "run", "d": 1}, {"name": "read", "d": 2}]}}}"#,
     );
-    let paths: Vec<&str> = config.differs.iter().map(|setting| setting.path.as_str()).collect();
+    let paths: Vec<&str> = config
+        .differs
+        .iter()
+        .map(|setting| setting.path.as_str())
+        .collect();
     assert_eq!(
         paths,
         [
@@ -215,56 +417,116 @@ fn settings_come_in_the_order_of_their_effect() {
     );
     assert_eq!(config.differs[0].a, None);
     assert_eq!(config.differs[2].b.as_deref(), Some("2"));
-    assert!(config.equal.iter().any(|path| path == "summary.run_meta.tools.run.d"), "{:?}", config.equal);
+    assert!(
+        config
+            .equal
+            .iter()
+            .any(|path| path == "summary.run_meta.tools.run.d"),
+        "{:?}",
+        config.equal
+    );
 }
 
 #[test]
 fn a_setting_has_the_same_name_whichever_run_comes_first() {
     let (a, b) = (r#"{"zeal": 1}"#, r#"{"zeal": 2, "ardour": 1}"#);
-    let same_pair = (r#"{"zeal": 1, "ardour": 1}"#, r#"{"zeal": 2, "fire": 3, "ardour": 2}"#);
+    let same_pair = (
+        r#"{"zeal": 1, "ardour": 1}"#,
+        r#"{"zeal": 2, "fire": 3, "ardour": 2}"#,
+    );
     for (a, b) in [(a, b), same_pair] {
-        let names = |config: Config| config.differs.into_iter().map(|setting| setting.path).collect::<Vec<_>>();
+        let names = |config: Config| {
+            config
+                .differs
+                .into_iter()
+                .map(|setting| setting.path)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(names(settings(a, b)), names(settings(b, a)));
     }
-    let (left, right) = (r#"{"m": {"b": "x"}, "a": "y"}"#, r#"{"m": {"b": "z", "a": 1}, "a": "y", "c": 1}"#);
-    let names = |config: Config| config.differs.into_iter().map(|setting| setting.path).collect::<Vec<_>>();
+    let (left, right) = (
+        r#"{"m": {"b": "x"}, "a": "y"}"#,
+        r#"{"m": {"b": "z", "a": 1}, "a": "y", "c": 1}"#,
+    );
+    let names = |config: Config| {
+        config
+            .differs
+            .into_iter()
+            .map(|setting| setting.path)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(names(settings(left, right)), names(settings(right, left)));
 }
 
 #[test]
 fn what_is_not_recorded_does_not_differ() {
-    let config = settings(r#"{"model_id": "unknown", "seed": null}"#, r#"{"official_run": false}"#);
+    let config = settings(
+        r#"{"model_id": "unknown", "seed": null}"#,
+        r#"{"official_run": false}"#,
+    );
     assert_eq!(config.differs.len(), 1);
-    assert_eq!((config.differs[0].path.as_str(), config.differs[0].b.as_deref()), ("official_run", Some("false")));
+    assert_eq!(
+        (
+            config.differs[0].path.as_str(),
+            config.differs[0].b.as_deref()
+        ),
+        ("official_run", Some("false"))
+    );
     assert_eq!(settings("{}", "[]").differs, []);
 }
 
 #[test]
 fn manifests_of_many_members_are_compared_and_the_rest_is_counted() {
     let manifest = |side: u32, from: u32| {
-        let members: Vec<String> = (from..from + 100_000).map(|n| format!(r#""k{n}": "{side} {n}""#)).collect();
+        let members: Vec<String> = (from..from + 100_000)
+            .map(|n| format!(r#""k{n}": "{side} {n}""#))
+            .collect();
         format!(r#"{{"seed": {side}, "z": 1, {}}}"#, members.join(", "))
     };
     let config = settings(&manifest(1, 0), &manifest(2, 50_000));
-    assert_eq!((config.differs.len(), config.count()), (MAX_DIFFERS, 150_001));
-    assert_eq!(config.differs[0].path, "seed", "what has most effect is not among those left out");
+    assert_eq!(
+        (config.differs.len(), config.count()),
+        (MAX_DIFFERS, 150_001)
+    );
+    assert_eq!(
+        config.differs[0].path, "seed",
+        "what has most effect is not among those left out"
+    );
     assert_eq!(config.equal, ["z"]);
     assert_eq!(settings(r#"{"a": 1}"#, r#"{"a": 2}"#).more, 0);
 }
 
 #[test]
 fn items_that_share_a_name_are_compared_as_a_list() {
-    let list = |last: u32| format!(r#"{{"tools": [{{"name": "t", "d": 1}}, {{"name": "t", "d": {last}}}]}}"#);
+    let list = |last: u32| {
+        format!(r#"{{"tools": [{{"name": "t", "d": 1}}, {{"name": "t", "d": {last}}}]}}"#)
+    };
     let config = settings(&list(1), &list(2));
-    assert_eq!(config.differs.iter().map(|setting| setting.path.as_str()).collect::<Vec<_>>(), ["tools"]);
+    assert_eq!(
+        config
+            .differs
+            .iter()
+            .map(|setting| setting.path.as_str())
+            .collect::<Vec<_>>(),
+        ["tools"]
+    );
 }
 
 #[test]
 fn numbers_that_are_not_recorded_stay_unknown() {
     let index = run(&[end("yes", "retry")]);
     let summary = summary(&RunKey::new("r"), String::new(), &index, Outside::default());
-    let of = |id: &str| measures(&summary, &index).into_iter().find(|measure| measure.id == id).unwrap().value;
-    assert_eq!((of("lowest_score"), of("tokens"), of("events")), (Some(0.5), None, None));
+    let of = |id: &str| {
+        measures(&summary, &index)
+            .into_iter()
+            .find(|measure| measure.id == id)
+            .unwrap()
+            .value
+    };
+    assert_eq!(
+        (of("lowest_score"), of("tokens"), of("events")),
+        (Some(0.5), None, None)
+    );
 }
 
 #[test]
@@ -283,25 +545,36 @@ fn differences_of_numbers_in_words() {
 #[test]
 fn of_a_line_that_cannot_be_read_no_difference_is_told() {
     let scored = |score: f64| {
-        format!(r#"{CALL}, "critic_outputs": [{{"critic_name": "V", "action": "retry", "score": {score}}}]"#)
+        format!(
+            r#"{CALL}, "critic_outputs": [{{"critic_name": "V", "action": "retry", "score": {score}}}]"#
+        )
     };
     let steps = [scored(0.9), scored(0.1), scored(0.5)];
     let with = |unread: Option<usize>| {
         let whole = run(&steps);
         let head = |(n, step): (usize, &StepHead)| match unread == Some(n) {
-            true => StepHead { fate: crate::model::Fate::Unreadable, ..StepHead::default() },
+            true => StepHead {
+                fate: crate::model::Fate::Unreadable,
+                ..StepHead::default()
+            },
             false => step.clone(),
         };
         let heads = whole.steps().iter().enumerate().map(|(n, step)| {
             let head = head((n, step));
-            StepHead { step_id: head.step_id.map(|_| n as i64), ..head }
+            StepHead {
+                step_id: head.step_id.map(|_| n as i64),
+                ..head
+            }
         });
         let mut index = Index::default();
         let names = whole.names().since(0).to_vec();
         index.apply(crate::model::Delta {
             steps: heads.collect(),
             names,
-            steps_file: crate::model::index::FileState { exists: true, ..Default::default() },
+            steps_file: crate::model::index::FileState {
+                exists: true,
+                ..Default::default()
+            },
             ..Default::default()
         });
         index
@@ -310,10 +583,16 @@ fn of_a_line_that_cannot_be_read_no_difference_is_told() {
     for (a, b) in [(&whole, &torn), (&torn, &whole), (&torn, &torn)] {
         let comparison = compare(a, b);
         let relations: Vec<Relation> = comparison.rows.iter().map(|row| row.relation).collect();
-        assert_eq!(relations, [Relation::Same, Relation::Unreadable, Relation::Same]);
+        assert_eq!(
+            relations,
+            [Relation::Same, Relation::Unreadable, Relation::Same]
+        );
         assert_eq!((comparison.first, comparison.common), (None, 1));
         let says = comparison.sentence(a, b);
-        assert!(says.starts_with("Nothing is known to differ in all 3 steps. At step"), "{says}");
+        assert!(
+            says.starts_with("Nothing is known to differ in all 3 steps. At step"),
+            "{says}"
+        );
         assert!(says.ends_with("a line cannot be read."), "{says}");
     }
     let measure = |index: &Index, id: &str| {
@@ -322,7 +601,12 @@ fn of_a_line_that_cannot_be_read_no_difference_is_told() {
         let found = measures.iter().find(|measure| measure.id == id).unwrap();
         (found.value, found.words())
     };
-    for (id, value) in [("critic_retries", 3.0), ("lowest_score", 0.1), ("tool_calls", 3.0), ("steps", 3.0)] {
+    for (id, value) in [
+        ("critic_retries", 3.0),
+        ("lowest_score", 0.1),
+        ("tool_calls", 3.0),
+        ("steps", 3.0),
+    ] {
         assert_eq!(measure(&whole, id).0, Some(value), "{id}");
         assert_eq!(measure(&torn, id), (None, "unknown".to_owned()), "{id}");
     }

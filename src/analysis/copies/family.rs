@@ -30,11 +30,15 @@ impl Apart {
     pub fn steps(&self, index: &Index) -> BTreeSet<usize> {
         let nested = || newest_run(index).filter(|(_, step)| step.is_nested);
         let agents: BTreeSet<&str> = nested().map(|(_, step)| index.name(step.agent)).collect();
-        let is_of = |agent: &str| !agent.is_empty() && self.ids.iter().any(|id| id.ends_with(agent));
+        let is_of =
+            |agent: &str| !agent.is_empty() && self.ids.iter().any(|id| id.ends_with(agent));
         // Where steps have other names for their agents than the agents have for themselves, all of them have rows if there
         // are as many.
         let is_any = agents.iter().any(|agent| is_of(agent)) || self.ids.len() < agents.len();
-        nested().filter(|(_, step)| !is_any || is_of(index.name(step.agent))).map(|(n, _)| n).collect()
+        nested()
+            .filter(|(_, step)| !is_any || is_of(index.name(step.agent)))
+            .map(|(n, _)| n)
+            .collect()
     }
 }
 
@@ -55,21 +59,38 @@ impl Families {
         let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
         let mut named_by: HashMap<&str, Vec<usize>> = HashMap::new();
         for (at, run) in runs.iter().enumerate().filter(|(at, _)| counts(*at)) {
-            run.run_id.iter().for_each(|id| by_id.entry(id).or_default().push(at));
-            run.child_ids.iter().for_each(|id| named_by.entry(id).or_default().push(at));
+            run.run_id
+                .iter()
+                .for_each(|id| by_id.entry(id).or_default().push(at));
+            run.child_ids
+                .iter()
+                .for_each(|id| named_by.entry(id).or_default().push(at));
         }
         let mut found = Self::default();
-        for (at, run) in runs.iter().enumerate().filter(|(at, run)| counts(*at) && run.branched_after.is_none()) {
-            let Some(parent) = run.parent.as_deref() else { continue };
+        for (at, run) in runs
+            .iter()
+            .enumerate()
+            .filter(|(at, run)| counts(*at) && run.branched_after.is_none())
+        {
+            let Some(parent) = run.parent.as_deref() else {
+                continue;
+            };
             let own = run.run_id.as_deref();
             // A child of the same parent that names this one is nearer.
-            let names = own.and_then(|id| named_by.get(id)).into_iter().flatten().copied();
+            let names = own
+                .and_then(|id| named_by.get(id))
+                .into_iter()
+                .flatten()
+                .copied();
             let is_nearer = |other: &usize| {
                 let other = runs.get(*other).filter(|_| *other != at);
                 other.is_some_and(|other| {
                     other.parent.as_deref() == Some(parent)
                         && other.run_id.is_some()
-                        && !run.child_ids.iter().any(|id| Some(id) == other.run_id.as_ref())
+                        && !run
+                            .child_ids
+                            .iter()
+                            .any(|id| Some(id) == other.run_id.as_ref())
                 })
             };
             let nearer: Vec<usize> = names.filter(is_nearer).collect();
@@ -91,8 +112,14 @@ impl Families {
 
     /// The nearest of several runs to the one at `at`.
     fn nearest(runs: &[Arc<Summary>], at: usize, others: &[usize]) -> Option<usize> {
-        let others: Vec<usize> = others.iter().copied().filter(|other| *other != at).collect();
-        let keys = others.iter().filter_map(|other| Some(runs.get(*other)?.key.as_str()));
+        let others: Vec<usize> = others
+            .iter()
+            .copied()
+            .filter(|other| *other != at)
+            .collect();
+        let keys = others
+            .iter()
+            .filter_map(|other| Some(runs.get(*other)?.key.as_str()));
         nearest(runs.get(at)?.key.as_str(), keys).and_then(|place| others.get(place).copied())
     }
 
@@ -104,7 +131,11 @@ impl Families {
     /// How many runs the one at `at` started: those that it names, and those that name it.
     pub(super) fn count(&self, runs: &[Arc<Summary>], at: usize) -> Option<u64> {
         let run = runs.get(at)?;
-        let children = self.children.get(&at).map(Vec::as_slice).unwrap_or_default();
+        let children = self
+            .children
+            .get(&at)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let moved = self.moved.get(&at);
         if children.is_empty() && moved.is_none() {
             return run.children;
@@ -117,17 +148,29 @@ impl Families {
                 None => unnamed += 1,
             }
         }
-        moved.into_iter().flatten().for_each(|id| _ = ids.insert(id));
+        moved
+            .into_iter()
+            .flatten()
+            .for_each(|id| _ = ids.insert(id));
         let known = (ids.len() as u64).saturating_add(unnamed);
         let moved = moved.map_or(0, |moved| moved.len() as u64);
-        Some(run.children.unwrap_or_default().max(known).saturating_sub(moved))
+        Some(
+            run.children
+                .unwrap_or_default()
+                .max(known)
+                .saturating_sub(moved),
+        )
     }
 
     /// All runs below the one at `at`.
     fn below(&self, at: usize) -> Vec<usize> {
         let (mut found, mut seen, mut level) = (Vec::new(), HashSet::from([at]), vec![at]);
         for _ in 0..MAX_DEPTH {
-            let next = level.iter().filter_map(|at| self.children.get(at)).flatten().copied();
+            let next = level
+                .iter()
+                .filter_map(|at| self.children.get(at))
+                .flatten()
+                .copied();
             level = next.filter(|child| seen.insert(*child)).collect();
             found.extend(&level);
         }
@@ -145,13 +188,18 @@ impl Families {
 
     /// What of the run at `at` counts in rows of its children; `None` where nothing does.
     pub(super) fn apart(&self, runs: &[Arc<Summary>], at: usize) -> Option<Apart> {
-        let run = runs.get(at).filter(|run| run.totals_with_children || run.steps_nested > 0)?;
+        let run = runs
+            .get(at)
+            .filter(|run| run.totals_with_children || run.steps_nested > 0)?;
         let is_own = |child: &usize| runs.get(*child).is_some_and(|child| is_within(run, child));
         let below: Vec<usize> = self.below(at).into_iter().filter(is_own).collect();
         if below.is_empty() {
             return None;
         }
-        let ids = below.iter().filter_map(|child| runs.get(*child)?.run_id.clone()).collect();
+        let ids = below
+            .iter()
+            .filter_map(|child| runs.get(*child)?.run_id.clone())
+            .collect();
         let (tokens, usage) = sum(runs, &below);
         Some(Apart { ids, tokens, usage })
     }
@@ -160,7 +208,12 @@ impl Families {
 /// Whether a child belongs to what a file tells of its parent: the parent may have been run several times, each with a file
 /// of its own.
 fn is_within(run: &Summary, child: &Summary) -> bool {
-    if !run.child_ids.is_empty() && child.run_id.as_ref().is_some_and(|id| run.child_ids.contains(id)) {
+    if !run.child_ids.is_empty()
+        && child
+            .run_id
+            .as_ref()
+            .is_some_and(|id| run.child_ids.contains(id))
+    {
         return true;
     }
     match (run.started, run.updated, child.started) {
@@ -174,6 +227,11 @@ fn is_within(run: &Summary, child: &Summary) -> bool {
 /// What runs took together; `None` where one of them doesn't say it.
 fn sum(runs: &[Arc<Summary>], members: &[usize]) -> (Option<u64>, Usage) {
     let members = || members.iter().filter_map(|at| runs.get(*at));
-    let tokens = members().map(|run| run.tokens.filter(|_| run.tokens_untold == 0)).sum::<Option<u64>>();
-    (tokens, members().fold(Usage::of_nothing(), |sum, run| sum.plus(run.usage)))
+    let tokens = members()
+        .map(|run| run.tokens.filter(|_| run.tokens_untold == 0))
+        .sum::<Option<u64>>();
+    (
+        tokens,
+        members().fold(Usage::of_nothing(), |sum, run| sum.plus(run.usage)),
+    )
 }

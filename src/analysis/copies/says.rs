@@ -41,7 +41,8 @@ impl CopySays {
         // Where steps aren't replies, two files of one run have different numbers of them.
         let are_replies = copy.steps_are_replies && run.steps_are_replies;
         // A copy that ends earlier has no records of what came later.
-        let is_whole = others >= own || !are_replies && copy.verdict.certainty == Certainty::Recorded;
+        let is_whole =
+            others >= own || !are_replies && copy.verdict.certainty == Certainty::Recorded;
         let mut says = Self {
             key: key.to_owned(),
             verdict: copy.verdict.sentence.clone(),
@@ -55,10 +56,16 @@ impl CopySays {
         };
         if others > own && are_replies {
             let word = |steps: usize| format::counted(steps, "step");
-            says.differs.push(format!("{}, here {}", word(others), word(own)));
+            says.differs
+                .push(format!("{}, here {}", word(others), word(own)));
         }
-        if says.is_other_end && is_whole && is_known(copy.verdict.outcome) && is_known(run.verdict.outcome) {
-            says.contradictions.push(format!("{key} says: {}", copy.verdict.sentence));
+        if says.is_other_end
+            && is_whole
+            && is_known(copy.verdict.outcome)
+            && is_known(run.verdict.outcome)
+        {
+            says.contradictions
+                .push(format!("{key} says: {}", copy.verdict.sentence));
         }
         if others == own {
             says.amounts(copy, run, children);
@@ -73,7 +80,10 @@ impl CopySays {
     fn amounts(&mut self, copy: &Summary, run: &Summary, children: Option<u64>) {
         let mut differ = |words: String| self.contradict(words);
         let are_told = |run: &Summary| {
-            run.tokens_untold == 0 && !run.tokens_estimated && !run.tokens_of_thread && !run.total_explained
+            run.tokens_untold == 0
+                && !run.tokens_estimated
+                && !run.tokens_of_thread
+                && !run.total_explained
         };
         let below = match (copy.totals_with_children, run.totals_with_children) {
             (true, false) => children,
@@ -94,7 +104,11 @@ impl CopySays {
         if let Some((theirs, own)) = copy.cost_usd.zip(run.cost_usd)
             && (theirs - own).abs() > LEAST_USD
         {
-            differ(format!("cost {}, here {}", format::usd(theirs), format::usd(own)));
+            differ(format!(
+                "cost {}, here {}",
+                format::usd(theirs),
+                format::usd(own)
+            ));
         }
     }
 
@@ -102,22 +116,43 @@ impl CopySays {
     fn grades(&mut self, copy: &Summary, run: &Summary) {
         for GivenScore { name, value } in &copy.scores {
             let Some(value) = value else { continue };
-            match run.scores.iter().find(|score| score.name == *name).map(|score| score.value.as_ref()) {
-                Some(Some(own)) if own != value => self.contradict(format!("{name} {value}, here {own}")),
+            match run
+                .scores
+                .iter()
+                .find(|score| score.name == *name)
+                .map(|score| score.value.as_ref())
+            {
+                Some(Some(own)) if own != value => {
+                    self.contradict(format!("{name} {value}, here {own}"))
+                }
                 Some(Some(_)) => {}
-                Some(None) | None => self.differs.push(format!("{name} {value}, which is not recorded here")),
+                Some(None) | None => self
+                    .differs
+                    .push(format!("{name} {value}, which is not recorded here")),
             }
         }
         if copy.scores.is_empty() && run.scores.is_empty() && copy.last_score != run.last_score {
             let words = |score: Option<f64>| score.map_or_else(|| "none".to_owned(), format::score);
             if copy.last_score.is_some() {
-                self.differs.push(format!("score {}, here {}", words(copy.last_score), words(run.last_score)));
+                self.differs.push(format!(
+                    "score {}, here {}",
+                    words(copy.last_score),
+                    words(run.last_score)
+                ));
             }
         }
-        if let Some(invalidation) = copy.invalidation.as_ref().filter(|_| copy.invalidation != run.invalidation) {
+        if let Some(invalidation) = copy
+            .invalidation
+            .as_ref()
+            .filter(|_| copy.invalidation != run.invalidation)
+        {
             self.differs.push(invalidation.clone());
         }
-        if let Some((theirs, own)) = copy.success.zip(run.success).filter(|(theirs, own)| theirs != own) {
+        if let Some((theirs, own)) = copy
+            .success
+            .zip(run.success)
+            .filter(|(theirs, own)| theirs != own)
+        {
             let word = |success: bool| if success { "success" } else { "no success" };
             self.contradict(format!("{}, here {}", word(theirs), word(own)));
         }
@@ -128,20 +163,24 @@ impl CopySays {
     }
 
     fn contradict(&mut self, words: String) {
-        self.contradictions.push(format!("{} says: {words}", self.key));
+        self.contradictions
+            .push(format!("{} says: {words}", self.key));
         self.differs.push(words);
     }
 
     /// Whether the copy records an end that the run which counts doesn't record.
     pub fn records_end(&self, run: &Summary) -> bool {
-        let is_recorded = self.is_other_end && self.is_whole && self.certainty == Certainty::Recorded;
+        let is_recorded =
+            self.is_other_end && self.is_whole && self.certainty == Certainty::Recorded;
         is_recorded && run.verdict.certainty != Certainty::Recorded
     }
 
     /// All of it in words, a sentence each without a full stop.
     pub fn words(&self) -> impl Iterator<Item = String> {
         let end = self.is_other_end.then_some(&self.verdict);
-        end.into_iter().chain(&self.differs).map(|words| format!("{} says: {words}", self.key))
+        end.into_iter()
+            .chain(&self.differs)
+            .map(|words| format!("{} says: {words}", self.key))
     }
 }
 
@@ -178,7 +217,11 @@ fn apart(theirs: Usage, own: Usage) -> Option<String> {
     ];
     let differs = |(word, theirs, own): (&str, Option<u64>, Option<u64>)| {
         let (theirs, own) = theirs.zip(own).filter(|(theirs, own)| theirs != own)?;
-        Some(format!("{} {word}, here {}", format::count(theirs), format::count(own)))
+        Some(format!(
+            "{} {word}, here {}",
+            format::count(theirs),
+            format::count(own)
+        ))
     };
     parts.into_iter().find_map(differs)
 }

@@ -27,7 +27,9 @@ impl Budget {
 
     /// Takes the cost of aligning `parts` parts, if there is enough left.
     pub(super) fn take(&mut self, parts: usize) -> bool {
-        let left = parts.checked_mul(parts).and_then(|cost| self.0.checked_sub(cost));
+        let left = parts
+            .checked_mul(parts)
+            .and_then(|cost| self.0.checked_sub(cost));
         self.0 = left.unwrap_or(self.0);
         left.is_some()
     }
@@ -37,20 +39,34 @@ pub(super) fn change<'a>(before: &'a Json<'a>, after: &'a Json<'a>) -> Change<'a
     at_depth(before, after, 0, &mut Budget::new())
 }
 
-fn at_depth<'a>(before: &'a Json<'a>, after: &'a Json<'a>, depth: usize, budget: &mut Budget) -> Change<'a> {
+fn at_depth<'a>(
+    before: &'a Json<'a>,
+    after: &'a Json<'a>,
+    depth: usize,
+    budget: &mut Budget,
+) -> Change<'a> {
     match (before, after) {
         (Json::String(before), Json::String(after)) if before != after => {
             Change::Text(text::change(before, after, budget))
         }
-        (Json::Array(before), Json::Array(after)) if depth < MAX_DEPTH => array(before, after, depth, budget),
-        (Json::Object(_), Json::Object(_)) if depth < MAX_DEPTH => object(before, after, depth, budget),
+        (Json::Array(before), Json::Array(after)) if depth < MAX_DEPTH => {
+            array(before, after, depth, budget)
+        }
+        (Json::Object(_), Json::Object(_)) if depth < MAX_DEPTH => {
+            object(before, after, depth, budget)
+        }
         _ if same(before, after) => Change::Same,
         (Json::Number(before), Json::Number(after)) => Change::Number { before, after },
         _ => Change::Value { before, after },
     }
 }
 
-fn object<'a>(before: &'a Json<'a>, after: &'a Json<'a>, depth: usize, budget: &mut Budget) -> Change<'a> {
+fn object<'a>(
+    before: &'a Json<'a>,
+    after: &'a Json<'a>,
+    depth: usize,
+    budget: &mut Budget,
+) -> Change<'a> {
     let (before, after) = (members(before), members(after));
     let len_after = after.len();
     let (mut out, mut same) = (Vec::new(), 0);
@@ -65,24 +81,54 @@ fn object<'a>(before: &'a Json<'a>, after: &'a Json<'a>, depth: usize, budget: &
         let gone = if order.is_le() { old.next() } else { None };
         let come = if order.is_ge() { new.next() } else { None };
         match (gone, come) {
-            (Some((key, before)), Some((_, after))) => match at_depth(before, after, depth + 1, budget) {
-                Change::Same => same += 1,
-                change => out.push((key, change)),
-            },
+            (Some((key, before)), Some((_, after))) => {
+                match at_depth(before, after, depth + 1, budget) {
+                    Change::Same => same += 1,
+                    change => out.push((key, change)),
+                }
+            }
             (Some((key, before)), None) => out.push((key, Change::Removed(before))),
             (None, Some((key, after))) => out.push((key, Change::Added(after))),
             (None, None) => {}
         }
     }
-    if out.is_empty() { Change::Same } else { Change::Object(ObjectChange { members: out, same, len_after }) }
+    if out.is_empty() {
+        Change::Same
+    } else {
+        Change::Object(ObjectChange {
+            members: out,
+            same,
+            len_after,
+        })
+    }
 }
 
-fn array<'a>(before: &'a [Json<'a>], after: &'a [Json<'a>], depth: usize, budget: &mut Budget) -> Change<'a> {
+fn array<'a>(
+    before: &'a [Json<'a>],
+    after: &'a [Json<'a>],
+    depth: usize,
+    budget: &mut Budget,
+) -> Change<'a> {
     let (old, new) = numbered(before.iter().map(Hashed::of), after.iter().map(Hashed::of));
-    let start = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
-    let (old, new) = (old.get(start..).unwrap_or_default(), new.get(start..).unwrap_or_default());
-    let end = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
-    let (old, new) = (old.get(..old.len() - end).unwrap_or_default(), new.get(..new.len() - end).unwrap_or_default());
+    let start = old
+        .iter()
+        .zip(&new)
+        .take_while(|(old, new)| old == new)
+        .count();
+    let (old, new) = (
+        old.get(start..).unwrap_or_default(),
+        new.get(start..).unwrap_or_default(),
+    );
+    let end = old
+        .iter()
+        .rev()
+        .zip(new.iter().rev())
+        .take_while(|(old, new)| old == new)
+        .count();
+    let (old, new) = (
+        old.get(..old.len() - end).unwrap_or_default(),
+        new.get(..new.len() - end).unwrap_or_default(),
+    );
     if old.is_empty() && new.is_empty() {
         return Change::Same;
     }
@@ -92,14 +138,32 @@ fn array<'a>(before: &'a [Json<'a>], after: &'a [Json<'a>], depth: usize, budget
         edits(old, new)
     } else {
         by_position = true;
-        vec![DiffOp::Replace { old_index: 0, old_len: old.len(), new_index: 0, new_len: new.len() }]
+        vec![DiffOp::Replace {
+            old_index: 0,
+            old_len: old.len(),
+            new_index: 0,
+            new_len: new.len(),
+        }]
     };
-    let mut walk = Walk { before, after, start, depth, items: Vec::new(), same: start + end };
+    let mut walk = Walk {
+        before,
+        after,
+        start,
+        depth,
+        items: Vec::new(),
+        same: start + end,
+    };
     for op in ops {
         walk.op(op, reordered && !by_position, budget);
     }
     let Walk { items, same, .. } = walk;
-    Change::Array(ArrayChange { items, same, len_after: after.len(), reordered, by_position })
+    Change::Array(ArrayChange {
+        items,
+        same,
+        len_after: after.len(),
+        reordered,
+        by_position,
+    })
 }
 
 /// Turns the operations of an alignment into changes of items.
@@ -132,9 +196,16 @@ impl<'a> Walk<'a> {
                 }
             }
         }
-        let gone = old.skip(pairs).filter_map(|index| Some((index, Change::Removed(before.get(index)?))));
-        let come = new.skip(pairs).filter_map(|index| Some((index, Change::Added(after.get(index)?))));
-        self.items.extend(gone.chain(come).map(|(index, change)| Item { index, change }));
+        let gone = old
+            .skip(pairs)
+            .filter_map(|index| Some((index, Change::Removed(before.get(index)?))));
+        let come = new
+            .skip(pairs)
+            .filter_map(|index| Some((index, Change::Added(after.get(index)?))));
+        self.items.extend(
+            gone.chain(come)
+                .map(|(index, change)| Item { index, change }),
+        );
     }
 }
 
@@ -154,7 +225,10 @@ impl<'a> Hashed<'a> {
     fn of(value: &'a Json<'a>) -> Self {
         let mut hasher = DefaultHasher::new();
         hash(value, &mut hasher);
-        Self { hash: hasher.finish(), value }
+        Self {
+            hash: hasher.finish(),
+            value,
+        }
     }
 }
 

@@ -45,7 +45,11 @@ pub struct Pieces {
 impl Change<'_> {
     /// At most `limit` pieces, each cut after `max_len` bytes of text.
     pub fn pieces(&self, limit: usize, max_len: usize) -> Pieces {
-        let mut list = List { out: Pieces::default(), limit, max_len };
+        let mut list = List {
+            out: Pieces::default(),
+            limit,
+            max_len,
+        };
         list.change("", self);
         list.out
     }
@@ -53,7 +57,10 @@ impl Change<'_> {
 
 /// The path of a member: `plan.cost`, or `plan["a key"]` where the key is no plain word.
 pub(super) fn member(path: &str, key: &str) -> String {
-    let plain = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    let plain = !key.is_empty()
+        && key
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
     match (plain, path.is_empty()) {
         (_, true) => key.to_owned(),
         (true, false) => format!("{path}.{key}"),
@@ -94,7 +101,9 @@ impl List {
             Change::Text(TextChange::Edited(parts)) => {
                 for (index, (kind, text)) in parts.iter().enumerate() {
                     match kind {
-                        Kind::Same => self.context(path, text, index == 0, index + 1 == parts.len()),
+                        Kind::Same => {
+                            self.context(path, text, index == 0, index + 1 == parts.len())
+                        }
                         kind => self.push(path, *kind, text),
                     }
                 }
@@ -132,11 +141,23 @@ impl List {
         let from_start = |count: usize| text.char_indices().nth(count).map(|(at, _)| at);
         let from_end = |count: usize| text.char_indices().rev().nth(count - 1).map(|(at, _)| at);
         let head = if first { Some(0) } else { from_start(CONTEXT) };
-        let tail = if last { Some(text.len()) } else { from_end(CONTEXT) };
+        let tail = if last {
+            Some(text.len())
+        } else {
+            from_end(CONTEXT)
+        };
         match (head, tail) {
             (Some(head), Some(tail)) if head < tail => {
-                let (start, end) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
-                self.cut(path, Kind::Same, &format_args!("{start}…{end}"), tail - head);
+                let (start, end) = (
+                    text.get(..head).unwrap_or_default(),
+                    text.get(tail..).unwrap_or_default(),
+                );
+                self.cut(
+                    path,
+                    Kind::Same,
+                    &format_args!("{start}…{end}"),
+                    tail - head,
+                );
             }
             _ => self.push(path, Kind::Same, text),
         }
@@ -146,16 +167,31 @@ impl List {
         self.cut(path, kind, shown, 0);
     }
 
-    fn cut(&mut self, path: &str, kind: Kind, shown: &(impl fmt::Display + ?Sized), left_out: usize) {
+    fn cut(
+        &mut self,
+        path: &str,
+        kind: Kind,
+        shown: &(impl fmt::Display + ?Sized),
+        left_out: usize,
+    ) {
         if self.out.pieces.len() >= self.limit {
             self.out.more += 1;
             return;
         }
-        let mut capped = Capped { text: String::new(), room: self.max_len, left_out };
+        let mut capped = Capped {
+            text: String::new(),
+            room: self.max_len,
+            left_out,
+        };
         // Writing to a string cannot fail, and a failing Display would leave what it wrote so far.
         let _ = write!(capped, "{shown}");
         let Capped { text, left_out, .. } = capped;
-        self.out.pieces.push(Piece { path: path.to_owned(), kind, text, left_out });
+        self.out.pieces.push(Piece {
+            path: path.to_owned(),
+            kind,
+            text,
+            left_out,
+        });
     }
 }
 
@@ -177,11 +213,17 @@ struct Capped {
 
 impl Write for Capped {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        let (kept, rest) = part.split_at_checked(part.floor_char_boundary(self.room)).unwrap_or((part, ""));
+        let (kept, rest) = part
+            .split_at_checked(part.floor_char_boundary(self.room))
+            .unwrap_or((part, ""));
         self.text.push_str(kept);
         self.left_out += rest.len();
         // What follows a cut is left out as well, however short it is.
-        self.room = if rest.is_empty() { self.room - kept.len() } else { 0 };
+        self.room = if rest.is_empty() {
+            self.room - kept.len()
+        } else {
+            0
+        };
         Ok(())
     }
 }

@@ -88,22 +88,48 @@ fn types_and_truth() {
 
 #[test]
 fn texts_word_by_word() {
-    let (before, after) = (r#""add() has its operands reversed""#, r#""add() has its operands right, operator wrong""#);
+    let (before, after) = (
+        r#""add() has its operands reversed""#,
+        r#""add() has its operands right, operator wrong""#,
+    );
     words(before, after, "text, 3 words");
-    shows(before, after, &["  add() has its operands ", " -reversed", " +right, operator wrong"]);
-    shows(r#""one two""#, r#""one two three""#, &["  one two", " + three"]);
-    shows(r#""one two three four""#, r#""one six five four""#, &["  one ", " -two three", " +six five", "   four"]);
+    shows(
+        before,
+        after,
+        &[
+            "  add() has its operands ",
+            " -reversed",
+            " +right, operator wrong",
+        ],
+    );
+    shows(
+        r#""one two""#,
+        r#""one two three""#,
+        &["  one two", " + three"],
+    );
+    shows(
+        r#""one two three four""#,
+        r#""one six five four""#,
+        &["  one ", " -two three", " +six five", "   four"],
+    );
     words(r#""replace_text""#, r#""run_python""#, "text");
     words(r#""""#, r#""measure""#, "text");
     shows(r#""""#, r#""5""#, &[" -\"\"", " +\"5\""]);
     words(r#""a b""#, r#""a  b""#, "text, white space only");
-    shows(r#""🧑‍🚀 flies""#, r#""🧑‍🔬 flies""#, &[" -🧑‍🚀", " +🧑‍🔬", "   flies"]);
+    shows(
+        r#""🧑‍🚀 flies""#,
+        r#""🧑‍🔬 flies""#,
+        &[" -🧑‍🚀", " +🧑‍🔬", "   flies"],
+    );
 }
 
 #[test]
 fn long_unchanged_text_is_shown_around_the_change_only() {
     let filler = "word ".repeat(50);
-    let (before, after) = (format!("\"{filler}old {filler}\""), format!("\"{filler}new {filler}\""));
+    let (before, after) = (
+        format!("\"{filler}old {filler}\""),
+        format!("\"{filler}new {filler}\""),
+    );
     let (before, after) = (json(&before), json(&after));
     let pieces = diff(&before, &after).pieces(10, 1000).pieces;
     assert_eq!(pieces.len(), 4);
@@ -117,10 +143,20 @@ fn long_unchanged_text_is_shown_around_the_change_only() {
 fn large_texts_are_called_replaced() {
     let before = Json::String("a ".repeat(200_000).into());
     let after = Json::String("b ".repeat(200_000).into());
-    assert_eq!(diff(&before, &after).words(), "text replaced, 400,000 → 400,000 bytes");
+    assert_eq!(
+        diff(&before, &after).words(),
+        "text replaced, 400,000 → 400,000 bytes"
+    );
     // Each word is another one: nothing to strip, too much to align.
-    let text = |start: u32| (start..start + 5000).map(|n| format!("w{n} ")).collect::<String>();
-    let (before, after) = (Json::String(text(0).into()), Json::String(text(100_000).into()));
+    let text = |start: u32| {
+        (start..start + 5000)
+            .map(|n| format!("w{n} "))
+            .collect::<String>()
+    };
+    let (before, after) = (
+        Json::String(text(0).into()),
+        Json::String(text(100_000).into()),
+    );
     assert!(diff(&before, &after).words().starts_with("text replaced, "));
     // As long, with one change: equal ends are free.
     let long = text(0);
@@ -136,10 +172,22 @@ fn objects_by_key() {
     words(before, after, "1 of 3 fields");
     shows(before, after, &["status -done", "status +failed"]);
     words("{}", r#"{"a": 1}"#, "object, +1 field → 1");
-    words(r#"{"a": 1, "b": 1}"#, r#"{"b": 1, "c": 2, "d": 3}"#, "object, +2 −1 fields → 3");
+    words(
+        r#"{"a": 1, "b": 1}"#,
+        r#"{"b": 1, "c": 2, "d": 3}"#,
+        "object, +2 −1 fields → 3",
+    );
     words(r#"{"a": 1}"#, "{}", "object, −1 field → 0");
-    words(r#"{"a": 1, "b": 1}"#, r#"{"a": 2, "b": 1, "c": 3}"#, "object, 1 of 2 fields, +1 field → 3");
-    shows(r#"{"a": {"b c": [1]}, "z": 1}"#, r#"{"a": {"b c": [1, 2]}}"#, &["a[\"b c\"][1] +2", "z -1"]);
+    words(
+        r#"{"a": 1, "b": 1}"#,
+        r#"{"a": 2, "b": 1, "c": 3}"#,
+        "object, 1 of 2 fields, +1 field → 3",
+    );
+    shows(
+        r#"{"a": {"b c": [1]}, "z": 1}"#,
+        r#"{"a": {"b c": [1, 2]}}"#,
+        &["a[\"b c\"][1] +2", "z -1"],
+    );
     shows(r#"{"a": 1, "a": 2}"#, r#"{"a": 3}"#, &["a -2", "a +3"]);
 }
 
@@ -149,9 +197,17 @@ fn lists_are_aligned() {
     words("[1, 2, 3]", "[2, 3]", "list, −1 item → 2");
     words("[1, 2, 3]", "[1, 9, 3]", "list, 1 of 3 items");
     words("[1, 2]", "[2, 1]", "list, same 2 items in another order");
-    words("[1, 2, 3]", "[1, 9, 3, 4]", "list, 1 of 3 items, +1 item → 4");
+    words(
+        "[1, 2, 3]",
+        "[1, 9, 3, 4]",
+        "list, 1 of 3 items, +1 item → 4",
+    );
     words("[1, 1]", "[1]", "list, −1 item → 1");
-    shows(r#"["a", "b", "c"]"#, r#"["b", "c", "a"]"#, &["[0] -a", "[2] +a"]);
+    shows(
+        r#"["a", "b", "c"]"#,
+        r#"["b", "c", "a"]"#,
+        &["[0] -a", "[2] +a"],
+    );
     shows("[1, [2, 3]]", "[1, [2, 4]]", &["[1][1] -3", "[1][1] +4"]);
 }
 
@@ -166,16 +222,34 @@ fn one_insertion_in_800_is_one_change() {
     let (before, after) = (json(&before), json(&after));
     let change = diff(&before, &after);
     assert_eq!(change.words(), "list, 1 of 800 items, +1 item → 801");
-    assert_eq!(lines(&change), ["[10] +{\"id\": -1, \"name\": \"n-1\", \"v\": -3}", "[500].v -1497", "[500].v +999"]);
+    assert_eq!(
+        lines(&change),
+        [
+            "[10] +{\"id\": -1, \"name\": \"n-1\", \"v\": -3}",
+            "[500].v -1497",
+            "[500].v +999"
+        ]
+    );
 }
 
 #[test]
 fn lists_too_large_to_align_are_compared_by_position() {
-    let list = |start: u32| format!("[{}]", (start..start + 5000).map(|n| n.to_string()).collect::<Vec<_>>().join(","));
+    let list = |start: u32| {
+        format!(
+            "[{}]",
+            (start..start + 5000)
+                .map(|n| n.to_string())
+                .collect::<Vec<_>>()
+                .join(",")
+        )
+    };
     let (before, after) = (list(0), list(1_000_000));
     let (before, after) = (json(&before), json(&after));
     let change = diff(&before, &after);
-    assert_eq!(change.words(), "list, 5,000 of 5,000 items, too large to align: compared by position");
+    assert_eq!(
+        change.words(),
+        "list, 5,000 of 5,000 items, too large to align: compared by position"
+    );
     let pieces = change.pieces(3, 100);
     assert_eq!((pieces.pieces.len(), pieces.more), (3, 9997));
 }
@@ -183,13 +257,27 @@ fn lists_too_large_to_align_are_compared_by_position() {
 #[test]
 fn the_budget_is_shared() {
     let list = |start: u32| {
-        let inner = |start: u32| (start..start + 900).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
-        format!("[{}]", (0..20).map(|n| format!("[{}]", inner(start + n * 1000))).collect::<Vec<_>>().join(","))
+        let inner = |start: u32| {
+            (start..start + 900)
+                .map(|n| n.to_string())
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        format!(
+            "[{}]",
+            (0..20)
+                .map(|n| format!("[{}]", inner(start + n * 1000)))
+                .collect::<Vec<_>>()
+                .join(",")
+        )
     };
     let (before, after) = (list(0), list(1_000_000));
     let (before, after) = (json(&before), json(&after));
-    let Change::Array(change) = diff(&before, &after) else { panic!() };
-    let by_position = |item: &&Item<'_>| matches!(&item.change, Change::Array(inner) if inner.by_position);
+    let Change::Array(change) = diff(&before, &after) else {
+        panic!()
+    };
+    let by_position =
+        |item: &&Item<'_>| matches!(&item.change, Change::Array(inner) if inner.by_position);
     let count = change.items.iter().filter(by_position).count();
     assert!(count > 0 && count < 20, "{count}");
 }
@@ -200,7 +288,10 @@ fn deep_values_are_compared_whole() {
     let (before, after) = (nested("1"), nested("2"));
     let (before, after) = (json(&before), json(&after));
     let change = diff(&before, &after);
-    assert_eq!(change.narrowed(String::new()).1.words(), "list, nested too deep to compare");
+    assert_eq!(
+        change.narrowed(String::new()).1.words(),
+        "list, nested too deep to compare"
+    );
     assert_eq!(diff(&before, &before), Change::Same);
 }
 
@@ -215,7 +306,10 @@ fn pieces_are_cut_and_counted() {
 }
 
 fn rows(state_diff: &str) -> Vec<(String, String)> {
-    changes_of_step(&json(state_diff)).iter().map(KeyChange::row).collect()
+    changes_of_step(&json(state_diff))
+        .iter()
+        .map(KeyChange::row)
+        .collect()
 }
 
 #[test]
@@ -243,25 +337,54 @@ fn a_step_of_a_real_run() {
         ("score", "removed, or is null"),
         ("token", "changed, redacted"),
     ];
-    assert_eq!(rows(state_diff), expected.map(|(path, words)| (path.to_owned(), words.to_owned())));
+    assert_eq!(
+        rows(state_diff),
+        expected.map(|(path, words)| (path.to_owned(), words.to_owned()))
+    );
     let diff = json(state_diff);
     let changes = changes_of_step(&diff);
     let pieces = changes[4].pieces(10, 100).pieces;
-    assert_eq!((pieces[0].path.as_str(), pieces[0].text.as_str()), ("status", "todo"));
+    assert_eq!(
+        (pieces[0].path.as_str(), pieces[0].text.as_str()),
+        ("status", "todo")
+    );
 }
 
 #[test]
 fn garbage_is_named() {
-    let row = |text: &str| rows(text).into_iter().next().map(|(path, words)| format!("{path}: {words}"));
+    let row = |text: &str| {
+        rows(text)
+            .into_iter()
+            .next()
+            .map(|(path, words)| format!("{path}: {words}"))
+    };
     assert_eq!(row("null"), None);
     assert_eq!(row("{}"), None);
-    assert_eq!(row("[1]").as_deref(), Some(": not a value before and after"));
-    assert_eq!(row(r#""__redacted__""#).as_deref(), Some(": changed, redacted"));
-    assert_eq!(row(r#"{"a": 5}"#).as_deref(), Some("a: not a value before and after"));
-    assert_eq!(row(r#"{"a": {"x": 5}}"#).as_deref(), Some("a: not a value before and after"));
+    assert_eq!(
+        row("[1]").as_deref(),
+        Some(": not a value before and after")
+    );
+    assert_eq!(
+        row(r#""__redacted__""#).as_deref(),
+        Some(": changed, redacted")
+    );
+    assert_eq!(
+        row(r#"{"a": 5}"#).as_deref(),
+        Some("a: not a value before and after")
+    );
+    assert_eq!(
+        row(r#"{"a": {"x": 5}}"#).as_deref(),
+        Some("a: not a value before and after")
+    );
     assert_eq!(row(r#"{"a": {"after": 5}}"#).as_deref(), Some("a: new"));
-    assert_eq!(row(r#"{"a": {"before": 5}}"#).as_deref(), Some("a: removed"));
-    assert_eq!(row(r#"{"a": {"before": null, "after": null}}"#).as_deref(), Some("a: no visible change"));
+    assert_eq!(
+        row(r#"{"a": {"before": 5}}"#).as_deref(),
+        Some("a: removed")
+    );
+    assert_eq!(
+        row(r#"{"a": {"before": null, "after": null}}"#).as_deref(),
+        Some("a: no visible change")
+    );
     assert_eq!(
         row(r#"{"a": {"before": "__redacted__", "after": "__redacted__"}}"#).as_deref(),
         Some("a: changed, redacted")
@@ -286,15 +409,20 @@ fn value() -> impl Strategy<Value = String> {
         r#""a c b""#,
         r#""x""#,
     ]);
-    leaf.prop_map(str::to_owned).prop_recursive(4, 40, 6, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..6).prop_map(|items| format!("[{}]", items.join(","))),
-            prop::collection::vec(("[ab]{1,2}", inner), 0..5).prop_map(|members| {
-                let members: Vec<_> = members.iter().map(|(key, value)| format!("\"{key}\":{value}")).collect();
-                format!("{{{}}}", members.join(","))
-            }),
-        ]
-    })
+    leaf.prop_map(str::to_owned)
+        .prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6)
+                    .prop_map(|items| format!("[{}]", items.join(","))),
+                prop::collection::vec(("[ab]{1,2}", inner), 0..5).prop_map(|members| {
+                    let members: Vec<_> = members
+                        .iter()
+                        .map(|(key, value)| format!("\"{key}\":{value}"))
+                        .collect();
+                    format!("{{{}}}", members.join(","))
+                }),
+            ]
+        })
 }
 
 /// Puts the two sides of a text change together again.
@@ -302,8 +430,13 @@ fn sides(change: &TextChange<'_>) -> (String, String) {
     match change {
         TextChange::Replaced { before, after, .. } => ((*before).to_owned(), (*after).to_owned()),
         TextChange::Edited(parts) => {
-            let side =
-                |left_out: Kind| parts.iter().filter(|(kind, _)| *kind != left_out).map(|(_, text)| *text).collect();
+            let side = |left_out: Kind| {
+                parts
+                    .iter()
+                    .filter(|(kind, _)| *kind != left_out)
+                    .map(|(_, text)| *text)
+                    .collect()
+            };
             (side(Kind::Ins), side(Kind::Del))
         }
     }
@@ -315,23 +448,49 @@ fn check(change: &Change<'_>, before: &Json<'_>, after: &Json<'_>) {
         Change::Same => assert!(same(before, after)),
         Change::Object(object) => {
             assert_eq!(object.len_after, crate::model::json::members(after).len());
-            let added = object.members.iter().filter(|(_, change)| matches!(change, Change::Added(_))).count();
-            let removed = object.members.iter().filter(|(_, change)| matches!(change, Change::Removed(_))).count();
-            assert_eq!(object.same + object.members.len() - removed, object.len_after);
-            assert_eq!(object.same + object.members.len() - added, crate::model::json::members(before).len());
+            let added = object
+                .members
+                .iter()
+                .filter(|(_, change)| matches!(change, Change::Added(_)))
+                .count();
+            let removed = object
+                .members
+                .iter()
+                .filter(|(_, change)| matches!(change, Change::Removed(_)))
+                .count();
+            assert_eq!(
+                object.same + object.members.len() - removed,
+                object.len_after
+            );
+            assert_eq!(
+                object.same + object.members.len() - added,
+                crate::model::json::members(before).len()
+            );
         }
         Change::Array(array) => {
-            let count =
-                |wanted: fn(&Change<'_>) -> bool| array.items.iter().filter(|item| wanted(&item.change)).count();
+            let count = |wanted: fn(&Change<'_>) -> bool| {
+                array
+                    .items
+                    .iter()
+                    .filter(|item| wanted(&item.change))
+                    .count()
+            };
             let added = count(|change| matches!(change, Change::Added(_)));
             let removed = count(|change| matches!(change, Change::Removed(_)));
             let inside = array.items.len() - added - removed;
             assert_eq!(array.same + inside + added, after.as_array().unwrap().len());
-            assert_eq!(array.same + inside + removed, before.as_array().unwrap().len());
+            assert_eq!(
+                array.same + inside + removed,
+                before.as_array().unwrap().len()
+            );
             for item in &array.items {
                 match &item.change {
-                    Change::Removed(value) => assert_eq!(*value, &before.as_array().unwrap()[item.index]),
-                    Change::Added(value) => assert_eq!(*value, &after.as_array().unwrap()[item.index]),
+                    Change::Removed(value) => {
+                        assert_eq!(*value, &before.as_array().unwrap()[item.index])
+                    }
+                    Change::Added(value) => {
+                        assert_eq!(*value, &after.as_array().unwrap()[item.index])
+                    }
                     _ => {}
                 }
             }

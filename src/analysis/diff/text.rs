@@ -30,7 +30,11 @@ impl TextChange<'_> {
     /// `text, 2 words`: the larger of how many came and how many went.
     pub(super) fn words(&self) -> String {
         match self {
-            TextChange::Replaced { before, after, too_large: true } => {
+            TextChange::Replaced {
+                before,
+                after,
+                too_large: true,
+            } => {
                 let (before, after) = (grouped(before.len() as u64), grouped(after.len() as u64));
                 format!("text replaced, {before} → {after} bytes")
             }
@@ -50,7 +54,11 @@ impl TextChange<'_> {
 }
 
 pub(super) fn change<'a>(before: &'a str, after: &'a str, budget: &mut Budget) -> TextChange<'a> {
-    let replaced = |too_large| TextChange::Replaced { before, after, too_large };
+    let replaced = |too_large| TextChange::Replaced {
+        before,
+        after,
+        too_large,
+    };
     if before.is_empty() || after.is_empty() {
         return replaced(false);
     }
@@ -58,23 +66,49 @@ pub(super) fn change<'a>(before: &'a str, after: &'a str, budget: &mut Budget) -
         return replaced(true);
     }
     let (old, new) = (tokens(before), tokens(after));
-    let start = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let start = old
+        .iter()
+        .zip(&new)
+        .take_while(|(old, new)| old == new)
+        .count();
     let most = old.len().min(new.len()) - start;
-    let end = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(old, new)| old == new).count();
+    let end = old
+        .iter()
+        .rev()
+        .zip(new.iter().rev())
+        .take(most)
+        .take_while(|(old, new)| old == new)
+        .count();
     let old_middle = old.get(start..old.len() - end).unwrap_or_default();
     let new_middle = new.get(start..new.len() - end).unwrap_or_default();
     let one_sided = old_middle.is_empty() || new_middle.is_empty();
     if !one_sided && !budget.take(old_middle.len() + new_middle.len()) {
         return replaced(true);
     }
-    let mut runs = vec![Run { old: start, new: start, same: true }];
+    let mut runs = vec![Run {
+        old: start,
+        new: start,
+        same: true,
+    }];
     let (old_middle, new_middle) = numbered(old_middle.iter(), new_middle.iter());
     runs.extend(edits(&old_middle, &new_middle).into_iter().map(Run::of));
-    runs.push(Run { old: end, new: end, same: true });
+    runs.push(Run {
+        old: end,
+        new: end,
+        same: true,
+    });
     let parts = parts(before, after, &old, &new, &joined(&runs, &old));
-    let kept: usize = parts.iter().filter(|(kind, _)| *kind == Kind::Same).map(|(_, text)| text.len()).sum();
+    let kept: usize = parts
+        .iter()
+        .filter(|(kind, _)| *kind == Kind::Same)
+        .map(|(_, text)| text.len())
+        .sum();
     // Where next to nothing is shared, a mixture of both texts cannot be read.
-    if kept * 4 < before.len().min(after.len()) { replaced(false) } else { TextChange::Edited(parts) }
+    if kept * 4 < before.len().min(after.len()) {
+        replaced(false)
+    } else {
+        TextChange::Edited(parts)
+    }
 }
 
 /// Tokens that are the same on both sides, or that replace each other: how many on either side.
@@ -88,7 +122,11 @@ struct Run {
 impl Run {
     fn of(op: DiffOp) -> Self {
         let (tag, old, new) = op.as_tag_tuple();
-        Self { old: old.len(), new: new.len(), same: tag == DiffTag::Equal }
+        Self {
+            old: old.len(),
+            new: new.len(),
+            same: tag == DiffTag::Equal,
+        }
     }
 }
 
@@ -112,13 +150,31 @@ fn joined(runs: &[Run], old: &[&str]) -> Vec<Run> {
     out
 }
 
-fn parts<'a>(before: &'a str, after: &'a str, old: &[&str], new: &[&str], runs: &[Run]) -> Vec<(Kind, &'a str)> {
+fn parts<'a>(
+    before: &'a str,
+    after: &'a str,
+    old: &[&str],
+    new: &[&str],
+    runs: &[Run],
+) -> Vec<(Kind, &'a str)> {
     let mut parts = Vec::new();
-    let (mut old, mut new) = (Source { text: before, tokens: old.iter() }, Source { text: after, tokens: new.iter() });
+    let (mut old, mut new) = (
+        Source {
+            text: before,
+            tokens: old.iter(),
+        },
+        Source {
+            text: after,
+            tokens: new.iter(),
+        },
+    );
     for run in runs {
         let (gone, come) = (old.take(run.old), new.take(run.new));
-        let sides =
-            if run.same { [(Kind::Same, gone), (Kind::Ins, "")] } else { [(Kind::Del, gone), (Kind::Ins, come)] };
+        let sides = if run.same {
+            [(Kind::Same, gone), (Kind::Ins, "")]
+        } else {
+            [(Kind::Del, gone), (Kind::Ins, come)]
+        };
         parts.extend(sides.into_iter().filter(|(_, text)| !text.is_empty()));
     }
     parts
@@ -133,7 +189,12 @@ struct Source<'a, 't> {
 impl<'a> Source<'a, '_> {
     /// Takes the text of the next `count` tokens.
     fn take(&mut self, count: usize) -> &'a str {
-        let len = self.tokens.by_ref().take(count).map(|token| token.len()).sum();
+        let len = self
+            .tokens
+            .by_ref()
+            .take(count)
+            .map(|token| token.len())
+            .sum();
         let (taken, rest) = self.text.split_at_checked(len).unwrap_or((self.text, ""));
         self.text = rest;
         taken

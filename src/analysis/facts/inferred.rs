@@ -7,7 +7,9 @@ use crate::format;
 use crate::model::index::{Group, Segment};
 use crate::model::json::walk;
 use crate::model::step::Value;
-use crate::model::{EventHead, EventKind, Index, Lines, Manifest, Outcome, StepHead, StopReason, TraceFile};
+use crate::model::{
+    EventHead, EventKind, Index, Lines, Manifest, Outcome, StepHead, StopReason, TraceFile,
+};
 use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
 
 /// What is worked out and not read.
@@ -31,15 +33,31 @@ pub(super) fn record<'a>(
     depth: Depth,
 ) -> Record {
     let segments = index.newest_segments();
-    let origin = segments.first().and_then(|segment| segment.span).map(|(first, _)| first);
-    let clock_until = segments.iter().find_map(|segment| segment.goes_back).unwrap_or(usize::MAX);
+    let origin = segments
+        .first()
+        .and_then(|segment| segment.span)
+        .map(|(first, _)| first);
+    let clock_until = segments
+        .iter()
+        .find_map(|segment| segment.goes_back)
+        .unwrap_or(usize::MAX);
     // A run none of whose steps says what it used may have used some in each.
     // Where all are, nobody says what they are nested in.
     let is_whole = steps.clone().any(|(_, head)| !head.is_nested);
-    let says_tokens = |(_, head): (usize, &StepHead)| head.tokens.is_some() || head.tokens_total > Some(0);
+    let says_tokens =
+        |(_, head): (usize, &StepHead)| head.tokens.is_some() || head.tokens_total > Some(0);
     let scripted_is_free = !index.format().is_one_file() && steps.clone().any(says_tokens);
-    let mut teller = Teller { index, origin, clock_until, changes: 0, scripted_is_free };
-    let mut record = Record { inferred: INFERRED.to_vec(), ..Record::default() };
+    let mut teller = Teller {
+        index,
+        origin,
+        clock_until,
+        changes: 0,
+        scripted_is_free,
+    };
+    let mut record = Record {
+        inferred: INFERRED.to_vec(),
+        ..Record::default()
+    };
     record.facts.reserve_exact(count + 1);
     if scripted_is_free {
         record.inferred.push(SCRIPTED);
@@ -47,12 +65,19 @@ pub(super) fn record<'a>(
     for (ordinal, head) in steps {
         if is_whole && head.is_nested {
             let (usage, cost_usd) = (teller.usage(ordinal, false), head.cost_usd);
-            let nested = StepFacts { usage, cost_usd, ..StepFacts::unknown(ordinal as u64) };
-            record.nested.push((record.facts.len().saturating_sub(1), nested));
+            let nested = StepFacts {
+                usage,
+                cost_usd,
+                ..StepFacts::unknown(ordinal as u64)
+            };
+            record
+                .nested
+                .push((record.facts.len().saturating_sub(1), nested));
             continue;
         }
         let mut facts = teller.step(ordinal, head);
-        let is_read = depth == Depth::Heads || teller.texts(ordinal, head, lines, &mut facts).is_ok();
+        let is_read =
+            depth == Depth::Heads || teller.texts(ordinal, head, lines, &mut facts).is_ok();
         record.unread += usize::from(!is_read || facts.is_unread);
         record.facts.push(facts);
     }
@@ -83,7 +108,13 @@ struct Teller<'a> {
 impl<'a> Teller<'a> {
     /// When an event was, since the run began.
     fn ms(&self, at: usize) -> Option<u64> {
-        self.since(self.index.events().get(at).filter(|_| at < self.clock_until)?.ts?)
+        self.since(
+            self.index
+                .events()
+                .get(at)
+                .filter(|_| at < self.clock_until)?
+                .ts?,
+        )
     }
 
     fn since(&self, ts: i64) -> Option<u64> {
@@ -92,7 +123,10 @@ impl<'a> Teller<'a> {
 
     /// When a step was over: its last event, or what that began.
     fn ended(&self, group: &Group) -> Option<u64> {
-        let until = group.until.filter(|_| group.end <= self.clock_until).and_then(|ts| self.since(ts));
+        let until = group
+            .until
+            .filter(|_| group.end <= self.clock_until)
+            .and_then(|ts| self.since(ts));
         self.ms(group.end.checked_sub(1)?).max(until)
     }
 
@@ -111,16 +145,24 @@ impl<'a> Teller<'a> {
         let usage = self.usage(ordinal, scripted);
         let error = self.error(group, head);
         // The engine's own errors are in the events alone.
-        let is_error_untold = error.is_none() && !self.index.format().is_one_file() && group.is_none();
+        let is_error_untold =
+            error.is_none() && !self.index.format().is_one_file() && group.is_none();
         StepFacts {
             t_start_ms: group.and_then(|group| self.ms(group.first)),
             t_decided_ms: group.and_then(|group| {
                 let events = self.index.events().range(group.first..group.end);
-                self.ms(group.first + events.clone().position(|event| event.kind == EventKind::Decided)?)
+                self.ms(group.first
+                    + events
+                        .clone()
+                        .position(|event| event.kind == EventKind::Decided)?)
             }),
             t_end_ms: group.and_then(|group| self.ended(group)),
             usage,
-            text: if scripted { Text::default() } else { Text::Unknown },
+            text: if scripted {
+                Text::default()
+            } else {
+                Text::Unknown
+            },
             actions: actions(self.index, head).filter(|_| !is_unread),
             candidate,
             final_answer: candidate.then(|| answer(head)),
@@ -137,7 +179,10 @@ impl<'a> Teller<'a> {
     /// Tokens of the step.
     fn usage(&self, ordinal: usize, scripted: bool) -> Option<Usage> {
         // No rule tells input from output.
-        let usage = self.index.tokens_of(ordinal).map(|tokens| Usage::reported(tokens, 0));
+        let usage = self
+            .index
+            .tokens_of(ordinal)
+            .map(|tokens| Usage::reported(tokens, 0));
         usage.or_else(|| (scripted && self.scripted_is_free).then(Usage::default))
     }
 
@@ -150,53 +195,100 @@ impl<'a> Teller<'a> {
                 "ACT" => return None,
                 _ => Phase::Reduce,
             };
-            return Some(StepError { phase, message: message.to_string(), recovered: true });
+            return Some(StepError {
+                phase,
+                message: message.to_string(),
+                recovered: true,
+            });
         }
         let of_call = head.error.as_deref().filter(|_| head.actions == 1);
         let message = of_call.map(str::to_owned);
-        let of_call = message.map(|message| StepError { phase: Phase::Act, message, recovered: true });
-        of_call.or_else(|| if group.is_none() { self.reported(head) } else { None })
+        let of_call = message.map(|message| StepError {
+            phase: Phase::Act,
+            message,
+            recovered: true,
+        });
+        of_call.or_else(|| {
+            if group.is_none() {
+                self.reported(head)
+            } else {
+                None
+            }
+        })
     }
 
     /// What the manifest reports of a step that no event tells of.
     fn reported(&self, head: &StepHead) -> Option<StepError> {
-        let manifest = self.index.manifest().get().filter(|_| self.index.segments().len() <= 1)?;
-        let failure =
-            manifest.failures.iter().find(|failure| failure.step_id.is_some() && failure.step_id == head.step_id)?;
+        let manifest = self
+            .index
+            .manifest()
+            .get()
+            .filter(|_| self.index.segments().len() <= 1)?;
+        let failure = manifest
+            .failures
+            .iter()
+            .find(|failure| failure.step_id.is_some() && failure.step_id == head.step_id)?;
         let phase = match &*failure.phase {
             "DECIDE" => Phase::Decide,
             "ACT" => Phase::Act,
             _ => Phase::Reduce,
         };
-        Some(StepError { phase, message: failure.message.to_string(), recovered: true })
+        Some(StepError {
+            phase,
+            message: failure.message.to_string(),
+            recovered: true,
+        })
     }
 
     /// What a step's texts say: the answer in full from its line, the model's words from its event, since QitOS 0.6
     /// blanks them on the line.
-    fn texts(&self, ordinal: usize, head: &StepHead, lines: &dyn Lines, facts: &mut StepFacts) -> Result<(), String> {
-        if facts.candidate || head.changed.iter().any(|key| self.index.name(*key) == "final_result") {
+    fn texts(
+        &self,
+        ordinal: usize,
+        head: &StepHead,
+        lines: &dyn Lines,
+        facts: &mut StepFacts,
+    ) -> Result<(), String> {
+        if facts.candidate
+            || head
+                .changed
+                .iter()
+                .any(|key| self.index.name(*key) == "final_result")
+        {
             let record = lines.record(TraceFile::Steps, head.span)?;
             let step = format::step(&record).ok_or("the line is no step")?;
             let text = |value: Value<'_>| value.string().map(Cow::into_owned);
             let decided = step.decision.as_ref().filter(|_| facts.candidate);
             let set = || {
                 let changes = step.changes?;
-                let change = changes.iter().filter(|change| change.key == "final_result").last()?;
+                let change = changes
+                    .iter()
+                    .filter(|change| change.key == "final_result")
+                    .last()?;
                 walk::string(change.after()?).map(Cow::into_owned)
             };
-            facts.final_answer = decided.and_then(|decision| decision.answer).and_then(text).or_else(set);
+            facts.final_answer = decided
+                .and_then(|decision| decision.answer)
+                .and_then(text)
+                .or_else(set);
         }
         if self.index.format().is_one_file() {
             let record = lines.record(TraceFile::Steps, head.span)?;
             let step = format::step(&record).ok_or("the line is no step")?;
             let text = step.text.and_then(Value::string).map(Cow::into_owned);
-            facts.text =
-                text.map(Text::Known).unwrap_or(if step.is_text_untold { Text::Unknown } else { Text::default() });
+            facts.text = text.map(Text::Known).unwrap_or(if step.is_text_untold {
+                Text::Unknown
+            } else {
+                Text::default()
+            });
         }
         let group = self.index.round_of(ordinal);
         if let Some(event) = self.events(group, EventKind::Output).last() {
             let record = lines.record(TraceFile::Events, event.span)?;
-            let text = format::event(&record).output.and_then(Value::string).ok_or("the event holds no output")?;
+            let text = format::event(&record)
+                .output
+                .and_then(Value::string)
+                .ok_or("the event holds no output")?;
             facts.text = Text::Known(text.into_owned());
         }
         Ok(())
@@ -204,14 +296,26 @@ impl<'a> Teller<'a> {
 
     /// What the recorded end says of the last step, and the step after it that never ran.
     fn end(&self, segment: &Segment, facts: &mut Vec<StepFacts>) {
-        let Some((at, end, _)) = &segment.end else { return };
+        let Some((at, end, _)) = &segment.end else {
+            return;
+        };
         let ended = self.ms(*at);
         let step = facts.last().map_or(0, |last| last.step + 1);
         let reason = end.reason.as_deref().map(StopReason::parse);
-        let answer = segment.stop.as_ref().and_then(|(_, stop)| stop.answer.as_deref());
+        let answer = segment
+            .stop
+            .as_ref()
+            .and_then(|(_, stop)| stop.answer.as_deref());
         match (reason, facts.last_mut()) {
-            (Some(StopReason::BudgetSteps | StopReason::BudgetTime | StopReason::BudgetTokens), _) => {
-                let next = StepFacts { reached: Gate::BeforeStep, t_start_ms: ended, ..StepFacts::unknown(step) };
+            (
+                Some(StopReason::BudgetSteps | StopReason::BudgetTime | StopReason::BudgetTokens),
+                _,
+            ) => {
+                let next = StepFacts {
+                    reached: Gate::BeforeStep,
+                    t_start_ms: ended,
+                    ..StepFacts::unknown(step)
+                };
                 facts.push(next);
             }
             (Some(StopReason::AgentCondition), Some(last)) => last.agent_stop = true,
@@ -222,10 +326,20 @@ impl<'a> Teller<'a> {
                 }
             }
             (Some(StopReason::ContextOverflow), Some(last)) => {
-                last.force(Gate::AfterStep, Source::Error, Code::ContextOverflow, "the request did not fit");
+                last.force(
+                    Gate::AfterStep,
+                    Source::Error,
+                    Code::ContextOverflow,
+                    "the request did not fit",
+                );
             }
             (Some(StopReason::CancelledImmediate), Some(last)) => {
-                last.force(Gate::AfterStep, Source::Cancel, Code::CancelledImmediate, "cancelled");
+                last.force(
+                    Gate::AfterStep,
+                    Source::Cancel,
+                    Code::CancelledImmediate,
+                    "cancelled",
+                );
             }
             (Some(StopReason::Success | StopReason::Final), Some(last)) if !last.candidate => {
                 last.final_answer = last.final_answer.take().or(answer.map(str::to_owned));
@@ -238,11 +352,20 @@ impl<'a> Teller<'a> {
     /// last step left it.
     fn answered(&self, facts: &mut [StepFacts]) {
         let whole = |manifest: &&Manifest| self.index.format().is_one_file() && !manifest.is_cut;
-        let Some(manifest) = self.index.manifest().get().filter(whole) else { return };
-        let is_well = manifest.ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let Some(manifest) = self.index.manifest().get().filter(whole) else {
+            return;
+        };
+        let is_well = manifest
+            .ended
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = manifest.final_result.as_deref().filter(|_| is_well);
-        let (Some(answer), Some(last)) = (answer, facts.last_mut()) else { return };
-        let head = usize::try_from(last.step).ok().and_then(|n| self.index.steps().get(n));
+        let (Some(answer), Some(last)) = (answer, facts.last_mut()) else {
+            return;
+        };
+        let head = usize::try_from(last.step)
+            .ok()
+            .and_then(|n| self.index.steps().get(n));
         // Whoever wrote the trace may take for an answer what was cut.
         let is_cut = head.is_some_and(|head| format::is_at_limit(self.index.name(head.finish)));
         if !last.candidate && last.final_answer.is_none() && !is_cut {
@@ -257,7 +380,10 @@ impl<'a> Teller<'a> {
         group: Option<&Group>,
         kind: EventKind,
     ) -> impl Iterator<Item = &'b EventHead> + use<'a, 'b> {
-        let events = self.index.events().range(group.map_or(0..0, |group| group.first..group.end));
+        let events = self
+            .index
+            .events()
+            .range(group.map_or(0..0, |group| group.first..group.end));
         events.filter(move |event| event.kind == kind)
     }
 }

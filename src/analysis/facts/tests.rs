@@ -29,10 +29,14 @@ impl Files {
 
 impl Lines for Files {
     fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>, String> {
-        self.dir.read_span(file, span).map_err(|error| error.to_string())
+        self.dir
+            .read_span(file, span)
+            .map_err(|error| error.to_string())
     }
     fn manifest(&self) -> Result<Vec<u8>, String> {
-        self.dir.read_all(TraceFile::Manifest, 1 << 20).map_err(|error| error.to_string())
+        self.dir
+            .read_all(TraceFile::Manifest, 1 << 20)
+            .map_err(|error| error.to_string())
     }
     fn has_asset(&self, _: &str) -> Result<(), String> {
         Ok(())
@@ -42,7 +46,10 @@ impl Lines for Files {
 /// The run directories below a folder of the project.
 pub(crate) fn runs_below(folder: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let mut runs: Vec<PathBuf> = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut runs: Vec<PathBuf> = std::fs::read_dir(&root)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     runs.retain(|path| path.join("manifest.json").is_file());
     runs.sort();
     assert!(!runs.is_empty(), "{} has runs", root.display());
@@ -54,9 +61,15 @@ fn without_texts(mut facts: StepFacts) -> StepFacts {
     if let Text::Known(text) = &facts.text
         && !text.is_empty()
     {
-        facts.text = Text::Redacted { len: text.len() as u64, hash: crate::stop::text_hash(text) };
+        facts.text = Text::Redacted {
+            len: text.len() as u64,
+            hash: crate::stop::text_hash(text),
+        };
     }
-    facts.critics.iter_mut().for_each(|critic| critic.reason = None);
+    facts
+        .critics
+        .iter_mut()
+        .for_each(|critic| critic.reason = None);
     facts.final_answer = facts.final_answer.map(|_| String::new());
     facts
 }
@@ -67,7 +80,13 @@ fn an_index_keeps_all_facts_of_our_own_runs_but_texts() {
         let files = Files::open(&path);
         let (heads, lines) = (files.record(Depth::Heads), files.record(Depth::Texts));
         assert_eq!((heads.unread, lines.unread), (0, 0), "{}", path.display());
-        let bare = |record: Record| record.facts.into_iter().map(without_texts).collect::<Vec<_>>();
+        let bare = |record: Record| {
+            record
+                .facts
+                .into_iter()
+                .map(without_texts)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(bare(heads), bare(lines), "{}", path.display());
     }
 }
@@ -114,9 +133,17 @@ fn lines_that_hold_no_facts_are_not_opened() {
         counted.1.get()
     };
     assert_eq!(reads(Depth::Heads), reads(Depth::Hashes));
-    assert!(reads(Depth::Heads) <= 1, "the last event alone: {}", reads(Depth::Heads));
+    assert!(
+        reads(Depth::Heads) <= 1,
+        "the last event alone: {}",
+        reads(Depth::Heads)
+    );
     let with_an_object = first + 50;
-    assert!(reads(Depth::Texts) <= with_an_object + 1, "{}", reads(Depth::Texts));
+    assert!(
+        reads(Depth::Texts) <= with_an_object + 1,
+        "{}",
+        reads(Depth::Texts)
+    );
 }
 
 #[test]
@@ -125,14 +152,24 @@ fn the_recorded_rules_over_what_was_read_give_the_recorded_verdict() {
         let files = Files::open(&path);
         let record = files.record(Depth::Texts);
         let manifest = files.index.manifest().get().expect("a manifest");
-        let rules = record.rules.clone().expect("our own engine records its rules");
-        let set: StopSet = StopSet::builder().rules(rules).build_fail_closed().expect("sound rules");
-        let again = set.replay_from(record.resumed.clone(), &record.facts).verdict;
-        let again = again.map(|verdict| (verdict.criterion, verdict.code.to_string(), verdict.step));
+        let rules = record
+            .rules
+            .clone()
+            .expect("our own engine records its rules");
+        let set: StopSet = StopSet::builder()
+            .rules(rules)
+            .build_fail_closed()
+            .expect("sound rules");
+        let again = set
+            .replay_from(record.resumed.clone(), &record.facts)
+            .verdict;
+        let again =
+            again.map(|verdict| (verdict.criterion, verdict.code.to_string(), verdict.step));
         let stop = manifest.stop.as_ref();
         // Checks before the first step are no rules.
         let stop = stop.filter(|stop| stop.source != Source::Preflight);
-        let recorded = stop.map(|stop| (stop.criterion.to_string(), stop.code.to_string(), stop.step));
+        let recorded =
+            stop.map(|stop| (stop.criterion.to_string(), stop.code.to_string(), stop.step));
         assert_eq!(again, recorded, "{}", path.display());
     }
 }
@@ -141,41 +178,87 @@ fn the_recorded_rules_over_what_was_read_give_the_recorded_verdict() {
 fn an_infinite_score_is_a_fact() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060/q060_nan_infinity");
     let record = Files::open(&path).record(Depth::Heads);
-    let scores: Vec<Option<f64>> = record.facts.iter().map(|facts| facts.critics.first()?.score).collect();
-    assert_eq!(scores[..4], [None, Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(0.0)]);
+    let scores: Vec<Option<f64>> = record
+        .facts
+        .iter()
+        .map(|facts| facts.critics.first()?.score)
+        .collect();
+    assert_eq!(
+        scores[..4],
+        [
+            None,
+            Some(f64::INFINITY),
+            Some(f64::NEG_INFINITY),
+            Some(0.0)
+        ]
+    );
 }
 
 #[test]
 fn a_run_of_qitos_is_told_as_far_as_its_files_go() {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/model_driven/qitos_coding_20260222_044138_940343");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/corpus/model_driven/qitos_coding_20260222_044138_940343");
     let record = Files::open(&path).record(Depth::Texts);
     assert_eq!((record.unread, record.rules.is_none()), (0, true));
     assert!(!record.inferred.is_empty());
     // This layout does not say what a request cost, and the events say that a model was asked.
-    assert!(record.facts.iter().all(|facts| facts.usage.is_none()), "{:?}", record.facts);
-    let [first, second] = record.facts.as_slice() else { panic!("two steps: {:?}", record.facts) };
+    assert!(
+        record.facts.iter().all(|facts| facts.usage.is_none()),
+        "{:?}",
+        record.facts
+    );
+    let [first, second] = record.facts.as_slice() else {
+        panic!("two steps: {:?}", record.facts)
+    };
     assert!(first.t_start_ms < first.t_end_ms && first.t_end_ms <= second.t_start_ms);
-    assert!(record.facts.iter().all(|facts| facts.text.known().is_some_and(|text| !text.is_empty())));
+    assert!(
+        record
+            .facts
+            .iter()
+            .all(|facts| facts.text.known().is_some_and(|text| !text.is_empty()))
+    );
 }
 
 #[test]
 fn a_run_that_starts_over_in_a_used_directory_has_no_steps_before_its_first_line() {
     let used = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060/q060_rerun_same_id");
     let lines = |name: &str| -> Vec<String> {
-        std::fs::read_to_string(used.join(name)).unwrap().lines().map(|line| format!("{line}\n")).collect()
+        std::fs::read_to_string(used.join(name))
+            .unwrap()
+            .lines()
+            .map(|line| format!("{line}\n"))
+            .collect()
     };
     let (steps, events) = (lines("steps.jsonl"), lines("events.jsonl"));
-    let first_run = steps.iter().skip(1).position(|line| line.contains("\"step_id\": 0")).unwrap() + 1;
-    let began = events.iter().rposition(|line| line.contains("\"INIT\"")).unwrap();
-    let decided = began + events[began..].iter().position(|line| line.contains("decision_ready")).unwrap();
+    let first_run = steps
+        .iter()
+        .skip(1)
+        .position(|line| line.contains("\"step_id\": 0"))
+        .unwrap()
+        + 1;
+    let began = events
+        .iter()
+        .rposition(|line| line.contains("\"INIT\""))
+        .unwrap();
+    let decided = began
+        + events[began..]
+            .iter()
+            .position(|line| line.contains("decision_ready"))
+            .unwrap();
     let dir = tempfile::tempdir().unwrap();
     std::fs::copy(used.join("manifest.json"), dir.path().join("manifest.json")).unwrap();
     std::fs::write(dir.path().join("steps.jsonl"), steps[..first_run].concat()).unwrap();
     std::fs::write(dir.path().join("events.jsonl"), events[..=decided].concat()).unwrap();
     let files = Files::open(dir.path());
-    assert_eq!((files.index.segments().len(), files.index.steps().len()), (2, first_run));
-    assert_eq!(files.index.newest_start(), first_run, "the lines that are there are the other run's");
+    assert_eq!(
+        (files.index.segments().len(), files.index.steps().len()),
+        (2, first_run)
+    );
+    assert_eq!(
+        files.index.newest_start(),
+        first_run,
+        "the lines that are there are the other run's"
+    );
     let record = files.record(Depth::Heads);
     assert_eq!((record.facts.len(), record.lost), (0, None));
     // With its first line it has one step.
@@ -186,7 +269,11 @@ fn a_run_that_starts_over_in_a_used_directory_has_no_steps_before_its_first_line
 /// A run of QitOS of these files; one that is empty is not there.
 fn written(manifest: &str, steps: &str, events: &str) -> (tempfile::TempDir, Files) {
     let dir = tempfile::tempdir().unwrap();
-    for (name, text) in [("manifest.json", manifest), ("steps.jsonl", steps), ("events.jsonl", events)] {
+    for (name, text) in [
+        ("manifest.json", manifest),
+        ("steps.jsonl", steps),
+        ("events.jsonl", events),
+    ] {
         if !text.is_empty() {
             std::fs::write(dir.path().join(name), text).unwrap();
         }
@@ -199,13 +286,20 @@ fn written(manifest: &str, steps: &str, events: &str) -> (tempfile::TempDir, Fil
 fn told(files: &Files, rule: &str) -> (&'static str, Option<u64>) {
     use crate::analysis::whatif::Question;
     let question = Question::new(vec![rule.parse().unwrap()]).unwrap();
-    let result = question.ask(&files.record(question.depth()), false).remove(0);
+    let result = question
+        .ask(&files.record(question.depth()), false)
+        .remove(0);
     (result.found.word(), result.step)
 }
 
 fn row(files: &Files) -> crate::analysis::summary::Summary {
     use crate::analysis::life::Outside;
-    crate::analysis::summary::summary(&crate::model::RunKey::new("r"), String::new(), &files.index, Outside::default())
+    crate::analysis::summary::summary(
+        &crate::model::RunKey::new("r"),
+        String::new(),
+        &files.index,
+        Outside::default(),
+    )
 }
 
 /// Events of so many rounds, from the first to the end.
@@ -233,10 +327,20 @@ fn steps_that_only_the_summary_counts_are_without_a_line() {
         "summary": {"stop_reason": "final", "steps": 6, "task_result": {"metrics": {"steps": 6}}}}"#;
     let setup = r#"{"step_id": 0, "phase": "toolset_setup_start", "ok": true, "ts": "2026-03-01T10:00:00+00:00"}"#;
     let (_dir, files) = written(manifest, "", &format!("{setup}\n"));
-    assert_eq!(files.record(Depth::Heads).lost, Some(Lost { count: 6, from: 0, is_skipped: false }));
+    assert_eq!(
+        files.record(Depth::Heads).lost,
+        Some(Lost {
+            count: 6,
+            from: 0,
+            is_skipped: false
+        })
+    );
     assert_eq!(told(&files, "max_steps=3"), ("unknown", None));
     let row = row(&files);
-    assert_eq!((row.steps_known(), row.tool_calls, row.tool_errors), (None, None, None));
+    assert_eq!(
+        (row.steps_known(), row.tool_calls, row.tool_errors),
+        (None, None, None)
+    );
     let issues = crate::analysis::health::issues(&files.index);
     let missing = |issue: &&crate::model::Issue| issue.file == TraceFile::Steps;
     assert_eq!(
@@ -250,15 +354,37 @@ fn how_many_steps_a_run_has_whose_lines_are_missing_is_unknown() {
     let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 3, "summary": {"stop_reason": "final"}}"#;
     let (_dir, files) = written(manifest, &line(0), &rounds(3));
     let lacking = row(&files);
-    assert_eq!((lacking.steps_known(), lacking.tool_calls, lacking.tool_errors), (None, None, None));
+    assert_eq!(
+        (
+            lacking.steps_known(),
+            lacking.tool_calls,
+            lacking.tool_errors
+        ),
+        (None, None, None)
+    );
     let measures = crate::analysis::compare::measures(&lacking, &files.index);
-    let known = measures.iter().filter(|measure| measure.value.is_some()).map(|measure| measure.id);
-    assert!(known.clone().all(|id| !["steps", "tool_calls", "critic_retries", "errors"].contains(&id)), "{measures:?}");
+    let known = measures
+        .iter()
+        .filter(|measure| measure.value.is_some())
+        .map(|measure| measure.id);
+    assert!(
+        known
+            .clone()
+            .all(|id| !["steps", "tool_calls", "critic_retries", "errors"].contains(&id)),
+        "{measures:?}"
+    );
     let (_whole, whole) = written(manifest, &(line(0) + &line(1) + &line(2)), &rounds(3));
     let full = row(&whole);
-    assert_eq!((full.steps_known(), full.tool_calls, full.tool_errors), (Some(3), Some(3), Some(0)));
-    let says = crate::analysis::compare::compare(&whole.index, &files.index).sentence(&whole.index, &files.index);
-    assert!(says.ends_with("B has no more lines, though 2 steps of it ran without one."), "{says}");
+    assert_eq!(
+        (full.steps_known(), full.tool_calls, full.tool_errors),
+        (Some(3), Some(3), Some(0))
+    );
+    let says = crate::analysis::compare::compare(&whole.index, &files.index)
+        .sentence(&whole.index, &files.index);
+    assert!(
+        says.ends_with("B has no more lines, though 2 steps of it ran without one."),
+        "{says}"
+    );
 }
 
 #[test]
@@ -271,11 +397,28 @@ fn lines_that_are_no_steps_do_not_count() {
     assert_eq!(told(&files, "max_steps=4"), ("unknown", None));
     assert_eq!(row(&files).steps_known(), None);
     // A line that cannot be read is a step where there are as many lines as rounds.
-    let (_dir, torn) = written(manifest, &(line(0) + "{\"step_id\": 1, \"dec\n" + &line(2)), &rounds(3));
+    let (_dir, torn) = written(
+        manifest,
+        &(line(0) + "{\"step_id\": 1, \"dec\n" + &line(2)),
+        &rounds(3),
+    );
     assert_eq!(told(&torn, "max_steps=3"), ("same", Some(2)));
-    assert_eq!((row(&torn).steps_known(), row(&torn).tool_calls, row(&torn).errors_known()), (Some(3), None, None));
+    assert_eq!(
+        (
+            row(&torn).steps_known(),
+            row(&torn).tool_calls,
+            row(&torn).errors_known()
+        ),
+        (Some(3), None, None)
+    );
     assert_eq!(torn.record(Depth::Heads).unread, 1);
-    for rule in ["stop_on_tool=write", "consecutive_errors=1", "critic_below=judge:0.5", "keyword=a", "stagnation=1"] {
+    for rule in [
+        "stop_on_tool=write",
+        "consecutive_errors=1",
+        "critic_below=judge:0.5",
+        "keyword=a",
+        "stagnation=1",
+    ] {
         assert_eq!(told(&torn, rule), ("unknown", None), "{rule}");
     }
 }
@@ -289,13 +432,24 @@ fn errors_of_the_engine_are_known_from_events_or_from_the_report_of_failures() {
     };
     let steps = line(0) + &line(1);
     let (_dir, with_events) = written(&manifest(""), &steps, &rounds(2));
-    assert_eq!(told(&with_events, "consecutive_errors=1"), ("not_reached", None));
+    assert_eq!(
+        told(&with_events, "consecutive_errors=1"),
+        ("not_reached", None)
+    );
     let (_dir, without) = written(&manifest(""), &steps, "");
     assert_eq!(told(&without, "consecutive_errors=1"), ("unknown", None));
-    assert_eq!(told(&without, "consecutive_errors=3"), ("not_reached", None), "there are two steps");
-    let failure = r#"{"step_id": 0, "phase": "DECIDE", "category": "model_error", "message": "reset"}"#;
+    assert_eq!(
+        told(&without, "consecutive_errors=3"),
+        ("not_reached", None),
+        "there are two steps"
+    );
+    let failure =
+        r#"{"step_id": 0, "phase": "DECIDE", "category": "model_error", "message": "reset"}"#;
     let (_dir, reported) = written(&manifest(failure), &steps, "");
-    assert_eq!(told(&reported, "consecutive_errors=1"), ("earlier", Some(0)));
+    assert_eq!(
+        told(&reported, "consecutive_errors=1"),
+        ("earlier", Some(0))
+    );
 }
 
 #[test]
@@ -303,40 +457,89 @@ fn a_step_without_a_request_used_no_tokens_only_where_others_say_what_they_used(
     let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 2, "summary": {"stop_reason": "final"}}"#;
     let (_dir, untold) = written(manifest, &(line(0) + &line(1)), &rounds(2));
     let record = untold.record(Depth::Heads);
-    assert!(record.facts.iter().all(|facts| facts.usage.is_none() && facts.cost().is_none()), "{:?}", record.facts);
-    assert!(!record.inferred.contains(&"a step without a request to a model is taken to have used no tokens"));
+    assert!(
+        record
+            .facts
+            .iter()
+            .all(|facts| facts.usage.is_none() && facts.cost().is_none()),
+        "{:?}",
+        record.facts
+    );
+    assert!(
+        !record
+            .inferred
+            .contains(&"a step without a request to a model is taken to have used no tokens")
+    );
     for rule in ["token_budget=100", "max_cost=0.01"] {
         assert_eq!(told(&untold, rule), ("unknown", None), "{rule}");
     }
     let context = r#""context": {"input_tokens_total": 90, "output_tokens": 9, "tokens_total": 99}, "state_diff""#;
-    let (_dir, says) = written(manifest, &(line(0).replace("\"state_diff\"", context) + &line(1)), &rounds(2));
-    let tokens = says.record(Depth::Heads).facts.iter().map(|facts| facts.usage.map(Usage::total)).collect::<Vec<_>>();
+    let (_dir, says) = written(
+        manifest,
+        &(line(0).replace("\"state_diff\"", context) + &line(1)),
+        &rounds(2),
+    );
+    let tokens = says
+        .record(Depth::Heads)
+        .facts
+        .iter()
+        .map(|facts| facts.usage.map(Usage::total))
+        .collect::<Vec<_>>();
     assert_eq!(tokens, [Some(99), Some(0)]);
     assert_eq!(told(&says, "token_budget=100"), ("not_reached", None));
 }
 
 #[test]
 fn a_request_that_failed_says_nothing_of_tokens_and_resets_no_total() {
-    let manifest =
-        r#"{"run_id": "r", "status": "failed", "step_count": 4, "summary": {"stop_reason": "unrecoverable_error"}}"#;
+    let manifest = r#"{"run_id": "r", "status": "failed", "step_count": 4, "summary": {"stop_reason": "unrecoverable_error"}}"#;
     let step = |id: u64, read: u64, wrote: u64, total: u64| {
         let context = format!(
             r#""context": {{"input_tokens_total": {read}, "output_tokens": {wrote}, "tokens_total": {total}}}, "state_diff""#
         );
         line(id).replace("\"state_diff\"", &context)
     };
-    let steps = step(0, 260, 19, 279) + &step(1, 298, 0, 0) + &step(2, 315, 22, 616) + &step(3, 358, 0, 0);
+    let steps =
+        step(0, 260, 19, 279) + &step(1, 298, 0, 0) + &step(2, 315, 22, 616) + &step(3, 358, 0, 0);
     let (_dir, files) = written(manifest, &steps, "");
     let of = |n| {
-        (files.index.tokens_of(n), files.index.steps().get(n).unwrap().usage_alone(files.index.tokens_before(n)).input)
+        (
+            files.index.tokens_of(n),
+            files
+                .index
+                .steps()
+                .get(n)
+                .unwrap()
+                .usage_alone(files.index.tokens_before(n))
+                .input,
+        )
     };
-    assert_eq!([0, 1, 2, 3].map(of), [(Some(279), Some(260)), (None, None), (Some(337), Some(315)), (None, None)]);
+    assert_eq!(
+        [0, 1, 2, 3].map(of),
+        [
+            (Some(279), Some(260)),
+            (None, None),
+            (Some(337), Some(315)),
+            (None, None)
+        ]
+    );
     assert_eq!(row(&files).tokens, Some(616));
-    let tokens: Vec<_> = files.record(Depth::Heads).facts.iter().map(|facts| facts.usage.map(Usage::total)).collect();
+    let tokens: Vec<_> = files
+        .record(Depth::Heads)
+        .facts
+        .iter()
+        .map(|facts| facts.usage.map(Usage::total))
+        .collect();
     assert_eq!(tokens, [0, 1, 2, 3].map(|n| of(n).0));
     // Another run in the same directory begins at nothing.
-    let (_dir, again) = written(manifest, &(steps + &step(0, 90, 9, 99) + &step(1, 1, 1, 101)), "");
-    assert_eq!([4, 5].map(|n| again.index.tokens_of(n)), [Some(99), Some(2)]);
+    let (_dir, again) = written(
+        manifest,
+        &(steps + &step(0, 90, 9, 99) + &step(1, 1, 1, 101)),
+        "",
+    );
+    assert_eq!(
+        [4, 5].map(|n| again.index.tokens_of(n)),
+        [Some(99), Some(2)]
+    );
 }
 
 #[test]
@@ -350,16 +553,24 @@ fn one_time_alone_tells_no_duration() {
     };
     let took = |manifest: &str, events: &str| {
         let (_dir, files) = written(manifest, &line(0), events);
-        (took_ms(&files.index), files.index.round_of(0).and_then(took))
+        (
+            took_ms(&files.index),
+            files.index.round_of(0).and_then(took),
+        )
     };
     let manifest = r#"{"run_id": "r", "status": "completed", "summary": {"stop_reason": "final"}}"#;
     assert_eq!(took(manifest, &event(1, "ACT")), (None, None));
     // Two times that are equal are a duration.
-    assert_eq!(took(manifest, &(event(1, "ACT") + &event(1, "REDUCE"))), (Some(0.0), Some(0)));
-    assert_eq!(took(manifest, &(event(1, "ACT") + &event(3, "REDUCE"))), (Some(2e3), Some(2_000_000)));
+    assert_eq!(
+        took(manifest, &(event(1, "ACT") + &event(1, "REDUCE"))),
+        (Some(0.0), Some(0))
+    );
+    assert_eq!(
+        took(manifest, &(event(1, "ACT") + &event(3, "REDUCE"))),
+        (Some(2e3), Some(2_000_000))
+    );
     // A run that says how long it took does not hang on that.
-    let latency =
-        r#"{"run_id": "r", "status": "completed", "latency_seconds": 1.5, "summary": {"stop_reason": "final"}}"#;
+    let latency = r#"{"run_id": "r", "status": "completed", "latency_seconds": 1.5, "summary": {"stop_reason": "final"}}"#;
     assert_eq!(took(latency, &event(1, "ACT")), (Some(1_500.0), None));
 }
 
@@ -367,10 +578,17 @@ fn one_time_alone_tells_no_duration() {
 fn a_step_that_does_not_say_what_it_changed_may_have_changed_the_state() {
     let manifest = r#"{"run_id": "r", "status": "completed", "step_count": 3, "summary": {"stop_reason": "final"}}"#;
     let untold = |id: u64| format!("{{\"step_id\": {id}, \"decision\": {{\"mode\": \"wait\"}}}}\n");
-    let still =
-        |id: u64| format!("{{\"step_id\": {id}, \"decision\": {{\"mode\": \"wait\"}}, \"state_diff\": {{}}}}\n");
+    let still = |id: u64| {
+        format!(
+            "{{\"step_id\": {id}, \"decision\": {{\"mode\": \"wait\"}}, \"state_diff\": {{}}}}\n"
+        )
+    };
     let (_dir, files) = written(manifest, &(0..3).map(still).collect::<String>(), &rounds(3));
     assert_eq!(told(&files, "stagnation=2"), ("same", Some(2)));
-    let (_dir, files) = written(manifest, &(0..3).map(untold).collect::<String>(), &rounds(3));
+    let (_dir, files) = written(
+        manifest,
+        &(0..3).map(untold).collect::<String>(),
+        &rounds(3),
+    );
     assert_eq!(told(&files, "stagnation=2"), ("unknown", None));
 }

@@ -34,8 +34,16 @@ fn run(edits: &[(&str, usize)]) -> Counted {
     for (n, (path, added)) in edits.iter().enumerate() {
         let new = "new\\n".repeat(*added);
         let args = format!(r#"{{"path":"{path}","old":"old\n","new":"{new}"}}"#);
-        let action = if path.is_empty() { String::new() } else { format!(r#"{{"name":"str_replace","args":{args}}}"#) };
-        let result = if path.is_empty() { "" } else { r#"{"status":"success","output":"ok"}"# };
+        let action = if path.is_empty() {
+            String::new()
+        } else {
+            format!(r#"{{"name":"str_replace","args":{args}}}"#)
+        };
+        let result = if path.is_empty() {
+            ""
+        } else {
+            r#"{"status":"success","output":"ok"}"#
+        };
         let decision = r#"{"mode":"act"}"#;
         let _ = writeln!(
             lines,
@@ -43,8 +51,16 @@ fn run(edits: &[(&str, usize)]) -> Counted {
         );
     }
     std::fs::write(dir.path().join("steps.jsonl"), lines).unwrap();
-    std::fs::write(dir.path().join("manifest.json"), r#"{"run_id":"r","status":"running"}"#).unwrap();
-    Counted { run: Run::open(dir.path()), _dir: dir, read: Cell::new(0) }
+    std::fs::write(
+        dir.path().join("manifest.json"),
+        r#"{"run_id":"r","status":"running"}"#,
+    )
+    .unwrap();
+    Counted {
+        run: Run::open(dir.path()),
+        _dir: dir,
+        read: Cell::new(0),
+    }
 }
 
 /// The list after a run went on or changed, and how many lines were read for it.
@@ -52,7 +68,11 @@ fn follow(list: &mut Followed, edits: &[(&str, usize)]) -> usize {
     let run = run(edits);
     let files = list.files(&run.run.index, &run);
     let read = run.read.replace(0);
-    assert_eq!(*files, *Followed::default().files(&run.run.index, &run), "as if read at once");
+    assert_eq!(
+        *files,
+        *Followed::default().files(&run.run.index, &run),
+        "as if read at once"
+    );
     read
 }
 
@@ -61,7 +81,14 @@ fn only_steps_that_are_new_are_read() {
     let list = &mut Followed::default();
     let mut edits = vec![("a", 1), ("", 0), ("b", 2), ("a", 3)];
     assert_eq!(follow(list, &edits), 3, "a step without calls is not read");
-    assert_eq!(list.list.files.iter().map(|file| (&*file.path, file.added)).collect::<Vec<_>>(), [("a", 4), ("b", 2)]);
+    assert_eq!(
+        list.list
+            .files
+            .iter()
+            .map(|file| (&*file.path, file.added))
+            .collect::<Vec<_>>(),
+        [("a", 4), ("b", 2)]
+    );
     assert_eq!(follow(list, &edits), 0);
     edits.push(("c", 1));
     assert_eq!(follow(list, &edits), 1);
@@ -71,9 +98,16 @@ fn only_steps_that_are_new_are_read() {
 fn a_step_that_became_another_one_is_read_again_with_those_behind_it() {
     let list = &mut Followed::default();
     follow(list, &[("a", 1), ("b", 2), ("a", 3), ("c", 1)]);
-    assert_eq!(follow(list, &[("a", 1), ("b", 2), ("d", 3), ("a", 1), ("b", 1)]), 3);
+    assert_eq!(
+        follow(list, &[("a", 1), ("b", 2), ("d", 3), ("a", 1), ("b", 1)]),
+        3
+    );
     assert_eq!(follow(list, &[("a", 1)]), 0, "a run that became shorter");
-    assert_eq!(follow(list, &[("z", 1)]), 1, "another run under the same name");
+    assert_eq!(
+        follow(list, &[("z", 1)]),
+        1,
+        "another run under the same name"
+    );
     assert_eq!(follow(list, &[]), 0);
 }
 
@@ -90,5 +124,8 @@ fn a_long_run_is_read_in_pieces_that_end_as_one_list() {
     assert_eq!(run.read.replace(0), 2);
     assert_eq!(seen(&list.read(&run.run.index, &run, 2)), (4, 0));
     assert_eq!(run.read.replace(0), 2);
-    assert_eq!(*list.read(&run.run.index, &run, 2), *Followed::default().files(&run.run.index, &run));
+    assert_eq!(
+        *list.read(&run.run.index, &run, 2),
+        *Followed::default().files(&run.run.index, &run)
+    );
 }

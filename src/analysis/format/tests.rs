@@ -104,7 +104,16 @@ fn clocks() {
     assert_eq!(naive.text, "08:15:02");
     assert_eq!(naive.title, "22 Feb 2026, 08:15:02.000, zone not recorded");
     assert_eq!(naive.iso, "2026-02-22T08:15:02.000000");
-    assert_eq!(clock(Stamp { micros: i64::MAX, zoned: true }, &berlin()), None);
+    assert_eq!(
+        clock(
+            Stamp {
+                micros: i64::MAX,
+                zoned: true
+            },
+            &berlin()
+        ),
+        None
+    );
 }
 
 #[test]
@@ -112,7 +121,10 @@ fn a_named_zone_is_named() {
     // Only where the system has a zone database.
     if let Ok(zone) = TimeZone::get("Europe/Berlin") {
         let stamp = parse_ts("2026-07-01T08:15:02Z").unwrap();
-        assert_eq!(clock(stamp, &zone).unwrap().title, "1 Jul 2026, 10:15:02.000 Europe/Berlin (+02:00)");
+        assert_eq!(
+            clock(stamp, &zone).unwrap().title,
+            "1 Jul 2026, 10:15:02.000 Europe/Berlin (+02:00)"
+        );
     }
 }
 
@@ -149,7 +161,10 @@ fn numbers() {
     assert!(bytes(u64::MAX).ends_with(" GB"));
     assert_eq!([signed(0), signed(3), signed(-1200)], ["0", "+3", "−1,200"]);
     assert_eq!(signed(i64::MIN), "−9,223,372,036,854,775,808");
-    assert_eq!([range(7, 13), range(7, 7), range(900, 1200)], ["7–13", "7", "900–1,200"]);
+    assert_eq!(
+        [range(7, 13), range(7, 7), range(900, 1200)],
+        ["7–13", "7", "900–1,200"]
+    );
     assert_eq!(or_missing(None, tokens), "–");
     assert_eq!(or_missing(Some(5), tokens), "5");
 }
@@ -157,7 +172,16 @@ fn numbers() {
 #[test]
 fn scores_and_shares() {
     let amounts = [12.5, 999_999_999.0, 1e9, -2e12, 1e308].map(usd);
-    assert_eq!(amounts, ["$12.50", "$999999999.00", "$1.00e9", "−$2.00e12", "$1.00e308"]);
+    assert_eq!(
+        amounts,
+        [
+            "$12.50",
+            "$999999999.00",
+            "$1.00e9",
+            "−$2.00e12",
+            "$1.00e308"
+        ]
+    );
     for (value, text) in [
         (0.9, "0.90"),
         (1.0, "1.00"),
@@ -208,7 +232,10 @@ fn ordinals() {
 
 #[test]
 fn control_characters_are_seen_and_do_nothing() {
-    assert_eq!(visible("\u{1b}[31mred\u{1b}[0m\u{7}\u{0}\r\n\tend\u{7f}"), "␛[31mred␛[0m␇␀␍\n\tend␡");
+    assert_eq!(
+        visible("\u{1b}[31mred\u{1b}[0m\u{7}\u{0}\r\n\tend\u{7f}"),
+        "␛[31mred␛[0m␇␀␍\n\tend␡"
+    );
     assert_eq!(visible("\u{9b}31m"), "⟨U+009B⟩31m");
     assert_eq!(visible_line("a\tb\nc"), "a⇥b↵c");
 }
@@ -216,8 +243,14 @@ fn control_characters_are_seen_and_do_nothing() {
 #[test]
 fn hidden_characters_are_seen() {
     assert_eq!(visible("a\u{202e}gnp.exe"), "a⟨U+202E⟩gnp.exe");
-    assert_eq!(visible("\u{feff}x\u{200b}y\u{2066}z\u{2069}\u{61c}"), "⟨U+FEFF⟩x⟨U+200B⟩y⟨U+2066⟩z⟨U+2069⟩⟨U+061C⟩");
-    assert_eq!(visible("l\u{2028}p\u{2029}n\u{85}"), "l⟨U+2028⟩p⟨U+2029⟩n⟨U+0085⟩");
+    assert_eq!(
+        visible("\u{feff}x\u{200b}y\u{2066}z\u{2069}\u{61c}"),
+        "⟨U+FEFF⟩x⟨U+200B⟩y⟨U+2066⟩z⟨U+2069⟩⟨U+061C⟩"
+    );
+    assert_eq!(
+        visible("l\u{2028}p\u{2029}n\u{85}"),
+        "l⟨U+2028⟩p⟨U+2029⟩n⟨U+0085⟩"
+    );
     assert_eq!(visible("\u{e0041}\u{e0042}"), "⟨U+E0041⟩⟨U+E0042⟩");
     assert_eq!(visible("a\u{200d}b"), "a⟨U+200D⟩b");
     assert_eq!(visible("a\u{fe0f}"), "a⟨U+FE0F⟩");
@@ -227,9 +260,19 @@ fn hidden_characters_are_seen() {
 
 #[test]
 fn ordinary_text_is_not_copied() {
-    for text in ["", "plain\n\ttext", "Prüfe العربية 日本語", "👩‍👩‍👧 ❤️‍🔥 1️⃣ 🏳️‍🌈", "می‌خواهم", "e\u{301}"]
-    {
-        assert!(matches!(visible(text), std::borrow::Cow::Borrowed(_)), "{text:?} became {:?}", visible(text));
+    for text in [
+        "",
+        "plain\n\ttext",
+        "Prüfe العربية 日本語",
+        "👩‍👩‍👧 ❤️‍🔥 1️⃣ 🏳️‍🌈",
+        "می‌خواهم",
+        "e\u{301}",
+    ] {
+        assert!(
+            matches!(visible(text), std::borrow::Cow::Borrowed(_)),
+            "{text:?} became {:?}",
+            visible(text)
+        );
     }
 }
 

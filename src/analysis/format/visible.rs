@@ -75,7 +75,9 @@ fn is_hidden(c: char, before: Option<char>, after: Option<char>) -> bool {
     }
     match c {
         // Zero-width joiner and non-joiner: Persian, Indic scripts and emoji are written with them.
-        '\u{200c}' | '\u{200d}' => !(before.is_some_and(is_written) && after.is_some_and(is_written)),
+        '\u{200c}' | '\u{200d}' => {
+            !(before.is_some_and(is_written) && after.is_some_and(is_written))
+        }
         // Variation selectors choose the shape of the one character before; digits, # and * begin keycaps.
         '\u{fe00}'..='\u{fe0f}' => {
             !before.is_some_and(|c| c.is_ascii_digit() || matches!(c, '#' | '*') || is_written(c))

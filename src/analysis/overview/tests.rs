@@ -13,12 +13,18 @@ fn run(steps: &[String]) -> Index {
     };
     let steps = steps.iter().enumerate().map(step).collect();
     let mut index = Index::default();
-    index.apply(Delta { steps, names: names.since(0).to_vec(), ..Delta::default() });
+    index.apply(Delta {
+        steps,
+        names: names.since(0).to_vec(),
+        ..Delta::default()
+    });
     index
 }
 
 fn critic(action: &str, score: f64) -> String {
-    format!(r#", "critic_outputs": [{{"critic_name": "V", "action": "{action}", "score": {score}}}]"#)
+    format!(
+        r#", "critic_outputs": [{{"critic_name": "V", "action": "{action}", "score": {score}}}]"#
+    )
 }
 
 #[test]
@@ -30,22 +36,46 @@ fn a_column_keeps_the_worst_of_each_kind() {
     steps[7_003] = r#", "action_results": [{"status": "error", "error": "no"}]"#.to_owned();
     steps[19_999] = critic("stop", 7.0);
     steps[12_345] = critic("continue", -5.0);
-    let overview = Overview::new(&run(&steps), 1_000, |n| (n * 1_000 / STEPS, n * 1_000 / STEPS));
+    let overview = Overview::new(&run(&steps), 1_000, |n| {
+        (n * 1_000 / STEPS, n * 1_000 / STEPS)
+    });
     let column = overview.columns[350];
-    assert_eq!(column.marks, [Some((7_003, 1)), None, Some((7_001, 1)), None]);
+    assert_eq!(
+        column.marks,
+        [Some((7_003, 1)), None, Some((7_001, 1)), None]
+    );
     assert_eq!(column.lowest, Some((0.1, 7_002)), "nothing is averaged");
     assert_eq!(column.first(), Some(7_003), "an error before a retry");
     assert_eq!(overview.columns[349].marks, [None; 4]);
-    assert_eq!(overview.columns[999].marks, [None, Some((19_999, 1)), None, None]);
-    assert_eq!(overview.columns[999].lowest, Some((0.9, 19_980)), "7 is above it");
-    assert_eq!(overview.whole.marks, [Some((7_003, 1)), Some((19_999, 1)), Some((7_001, 1)), None]);
-    assert_eq!(overview.whole.lowest, Some((-5.0, 12_345)), "a score off the scale from 0 to 1 counts as well");
-    assert_eq!(overview.whole.longest, None, "no time is known, and none is 0");
+    assert_eq!(
+        overview.columns[999].marks,
+        [None, Some((19_999, 1)), None, None]
+    );
+    assert_eq!(
+        overview.columns[999].lowest,
+        Some((0.9, 19_980)),
+        "7 is above it"
+    );
+    assert_eq!(
+        overview.whole.marks,
+        [Some((7_003, 1)), Some((19_999, 1)), Some((7_001, 1)), None]
+    );
+    assert_eq!(
+        overview.whole.lowest,
+        Some((-5.0, 12_345)),
+        "a score off the scale from 0 to 1 counts as well"
+    );
+    assert_eq!(
+        overview.whole.longest, None,
+        "no time is known, and none is 0"
+    );
 }
 
 #[test]
 fn columns_add_up() {
-    let steps: Vec<String> = (0..90).map(|n| critic(["continue", "retry"][n % 2], n as f64 / 100.0)).collect();
+    let steps: Vec<String> = (0..90)
+        .map(|n| critic(["continue", "retry"][n % 2], n as f64 / 100.0))
+        .collect();
     let overview = Overview::new(&run(&steps), 30, |n| (n / 3, n / 3));
     assert_eq!(Extremes::of(&overview.columns), overview.whole);
     assert_eq!(overview.whole.marks[2], Some((1, 45)));

@@ -13,8 +13,13 @@ fn shown(edit: &Edit<'_>) -> Vec<String> {
                 Sign::Del => "-",
                 Sign::Ins => "+",
             };
-            let part =
-                |(changed, text): &(bool, &str)| if *changed { format!("{{{text}}}") } else { (*text).to_owned() };
+            let part = |(changed, text): &(bool, &str)| {
+                if *changed {
+                    format!("{{{text}}}")
+                } else {
+                    (*text).to_owned()
+                }
+            };
             format!("{sign}{}", parts.iter().map(part).collect::<String>())
         }
     };
@@ -27,8 +32,19 @@ type Found = (String, usize, usize, Vec<String>);
 fn of(name: &str, args: &str) -> (Vec<Found>, Vec<String>) {
     let json = Json::parse(args).unwrap();
     let asked = asked(name, &json);
-    let edits = asked.edits.iter().map(|edit| (edit.path.to_string(), edit.added, edit.removed, shown(edit))).collect();
-    (edits, asked.arguments.iter().map(|key| (*key).to_owned()).collect())
+    let edits = asked
+        .edits
+        .iter()
+        .map(|edit| (edit.path.to_string(), edit.added, edit.removed, shown(edit)))
+        .collect();
+    (
+        edits,
+        asked
+            .arguments
+            .iter()
+            .map(|key| (*key).to_owned())
+            .collect(),
+    )
 }
 
 #[test]
@@ -39,12 +55,28 @@ fn an_old_and_a_new_text() {
     );
     assert_eq!(
         edits,
-        [("a.py".to_owned(), 2, 1, vec![" x = 1".into(), "-y = 2".into(), "+y = 3".into(), "+z = 4".into()])]
+        [(
+            "a.py".to_owned(),
+            2,
+            1,
+            vec![
+                " x = 1".into(),
+                "-y = 2".into(),
+                "+y = 3".into(),
+                "+z = 4".into()
+            ]
+        )]
     );
     assert_eq!(arguments, ["old_string", "new_string"]);
-    let (edits, _) = of("replace_text", r#"{"path": "a", "old": "return a - b", "new": "return a + b"}"#);
+    let (edits, _) = of(
+        "replace_text",
+        r#"{"path": "a", "old": "return a - b", "new": "return a + b"}"#,
+    );
     assert_eq!(edits[0].3, ["-return a {-} b", "+return a {+} b"]);
-    let (edits, _) = of("Edit", r#"{"file_path": "a", "old_string": "", "new_string": "one\ntwo"}"#);
+    let (edits, _) = of(
+        "Edit",
+        r#"{"file_path": "a", "old_string": "", "new_string": "one\ntwo"}"#,
+    );
     assert_eq!((edits[0].1, edits[0].2), (2, 0));
 }
 
@@ -54,29 +86,65 @@ fn a_list_of_edits_and_a_whole_file() {
         "MultiEdit",
         r#"{"file_path": "a", "edits": [{"old_string": "1", "new_string": "2"}, {"old_string": "3", "new_string": ""}]}"#,
     );
-    assert_eq!((edits.len(), edits[1].3.clone(), arguments), (2, vec!["-3".to_owned()], vec!["edits".to_owned()]));
+    assert_eq!(
+        (edits.len(), edits[1].3.clone(), arguments),
+        (2, vec!["-3".to_owned()], vec!["edits".to_owned()])
+    );
     let (edits, arguments) = of("Write", r#"{"file_path": "a", "content": "one\ntwo\n"}"#);
     assert_eq!(
         (edits[0].1, edits[0].3.clone(), arguments),
-        (2, vec!["+one".into(), "+two".into()], vec!["content".into()])
+        (
+            2,
+            vec!["+one".into(), "+two".into()],
+            vec!["content".into()]
+        )
     );
-    let (edits, _) = of("str_replace_editor", r#"{"command": "create", "path": "a", "file_text": "x"}"#);
+    let (edits, _) = of(
+        "str_replace_editor",
+        r#"{"command": "create", "path": "a", "file_text": "x"}"#,
+    );
     assert_eq!(edits[0].3, ["+x"]);
-    let (edits, _) =
-        of("str_replace_editor", r#"{"command": "insert", "path": "a", "insert_line": 4, "new_str": "x"}"#);
+    let (edits, _) = of(
+        "str_replace_editor",
+        r#"{"command": "insert", "path": "a", "insert_line": 4, "new_str": "x"}"#,
+    );
     assert_eq!(edits[0].3, ["+x"]);
 }
 
 #[test]
 fn lines_by_their_numbers() {
-    let (edits, arguments) =
-        of("replace_lines", r#"{"path": "a.sh", "start_line": 6, "end_line": 6, "expect": "    shift", "text": ""}"#);
-    assert_eq!(edits, [("a.sh".to_owned(), 0, 1, vec!["6 to 6, 1".into(), "-    shift".into()])]);
+    let (edits, arguments) = of(
+        "replace_lines",
+        r#"{"path": "a.sh", "start_line": 6, "end_line": 6, "expect": "    shift", "text": ""}"#,
+    );
+    assert_eq!(
+        edits,
+        [(
+            "a.sh".to_owned(),
+            0,
+            1,
+            vec!["6 to 6, 1".into(), "-    shift".into()]
+        )]
+    );
     assert_eq!(arguments, ["expect", "text"]);
-    let (edits, _) = of("replace_lines", r#"{"path": "a", "start_line": 4, "end_line": 6, "text": "one\ntwo"}"#);
-    assert_eq!((edits[0].1, edits[0].2, edits[0].3.len()), (2, 3, 3), "{edits:?}");
-    let (edits, _) = of("replace_lines", r#"{"path": "a", "start_line": 4, "end_line": 3, "text": "one"}"#);
-    assert_eq!((edits[0].1, edits[0].2, &*edits[0].3[1]), (1, 0, "+one"), "it is put in before line 4");
+    let (edits, _) = of(
+        "replace_lines",
+        r#"{"path": "a", "start_line": 4, "end_line": 6, "text": "one\ntwo"}"#,
+    );
+    assert_eq!(
+        (edits[0].1, edits[0].2, edits[0].3.len()),
+        (2, 3, 3),
+        "{edits:?}"
+    );
+    let (edits, _) = of(
+        "replace_lines",
+        r#"{"path": "a", "start_line": 4, "end_line": 3, "text": "one"}"#,
+    );
+    assert_eq!(
+        (edits[0].1, edits[0].2, &*edits[0].3[1]),
+        (1, 0, "+one"),
+        "it is put in before line 4"
+    );
     for odd in [
         r#"{"path": "a", "start_line": 9, "end_line": 3, "text": "one"}"#,
         r#"{"path": "a", "start_line": 1, "end_line": 4294967295, "text": "one"}"#,
@@ -84,23 +152,44 @@ fn lines_by_their_numbers() {
     ] {
         assert!(of("replace_lines", odd).0.is_empty(), "{odd}");
     }
-    assert!(of("read_file", r#"{"path": "a", "start_line": 1, "end_line": 3, "text": "one"}"#).0.is_empty());
+    assert!(
+        of(
+            "read_file",
+            r#"{"path": "a", "start_line": 1, "end_line": 3, "text": "one"}"#
+        )
+        .0
+        .is_empty()
+    );
 }
 
 #[test]
 fn texts_that_are_put_at_the_end() {
     let (edits, arguments) = of("append_file", r#"{"path": "n.txt", "content": "line 0"}"#);
-    assert_eq!((edits[0].1, edits[0].2, arguments), (1, 0, vec!["content".to_owned()]));
+    assert_eq!(
+        (edits[0].1, edits[0].2, arguments),
+        (1, 0, vec!["content".to_owned()])
+    );
 }
 
 #[test]
 fn edits_of_the_file_that_a_tool_has_open() {
     let (edits, arguments) = of("edit", r#"{"search": "a:", "replace": "b:"}"#);
-    assert_eq!((&*edits[0].0, edits[0].1, edits[0].2), ("(the open file, which the call does not name)", 1, 1));
+    assert_eq!(
+        (&*edits[0].0, edits[0].1, edits[0].2),
+        ("(the open file, which the call does not name)", 1, 1)
+    );
     assert_eq!(arguments, ["search", "replace"]);
-    let (edits, _) = of("edit", r#"{"start_line": 2, "end_line": 3, "replacement_text": "x"}"#);
+    let (edits, _) = of(
+        "edit",
+        r#"{"start_line": 2, "end_line": 3, "replacement_text": "x"}"#,
+    );
     assert_eq!((edits[0].1, edits[0].2), (1, 2));
-    assert!(of("look", r#"{"search": "a:", "replace": "b:"}"#).0.is_empty(), "a tool that does not say that it edits");
+    assert!(
+        of("look", r#"{"search": "a:", "replace": "b:"}"#)
+            .0
+            .is_empty(),
+        "a tool that does not say that it edits"
+    );
 }
 
 #[test]
@@ -108,15 +197,24 @@ fn calls_that_change_no_file() {
     for (name, args) in [
         ("Read", r#"{"file_path": "a"}"#),
         ("search", r#"{"path": "a", "text": "needle"}"#),
-        ("Bash", r#"{"command": "git diff", "description": "--- what changed"}"#),
+        (
+            "Bash",
+            r#"{"command": "git diff", "description": "--- what changed"}"#,
+        ),
         ("send", r#"{"old": "a", "new": "b"}"#),
-        ("Edit", r#"{"file_path": "a", "old_string": 1, "new_string": "b"}"#),
+        (
+            "Edit",
+            r#"{"file_path": "a", "old_string": 1, "new_string": "b"}"#,
+        ),
         ("say", r#""--- a\n+++ b\n@@ -1 +1 @@\nnot a hunk""#),
     ] {
         assert_eq!(of(name, args), (vec![], vec![]), "{name} {args}");
     }
     // A patch that is written into a file changes that file alone.
-    let (edits, _) = of("Write", r#"{"path": "fix.patch", "content": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+2\n"}"#);
+    let (edits, _) = of(
+        "Write",
+        r#"{"path": "fix.patch", "content": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+2\n"}"#,
+    );
     assert_eq!((edits.len(), edits[0].0.as_str()), (1, "fix.patch"));
 }
 
@@ -124,16 +222,25 @@ fn calls_that_change_no_file() {
 fn patches_in_both_forms() {
     let text = "*** Begin Patch\\n*** Update File: a.py\\n@@ def f():\\n x\\n-y\\n+z\\n*** Add File: b.py\\n+new\\n*** Delete File: c.py\\n*** End Patch";
     let (edits, arguments) = of("apply_patch", &format!(r#"{{"input": "{text}"}}"#));
-    let paths: Vec<_> = edits.iter().map(|edit| (edit.0.as_str(), edit.1, edit.2)).collect();
+    let paths: Vec<_> = edits
+        .iter()
+        .map(|edit| (edit.0.as_str(), edit.1, edit.2))
+        .collect();
     assert_eq!(paths, [("a.py", 1, 1), ("b.py", 1, 0), ("c.py", 0, 0)]);
     assert_eq!(
         (edits[0].3.clone(), arguments),
-        (vec!["@@ def f():".into(), " x".into(), "-y".into(), "+z".into()], vec!["input".to_owned()])
+        (
+            vec!["@@ def f():".into(), " x".into(), "-y".into(), "+z".into()],
+            vec!["input".to_owned()]
+        )
     );
     assert_eq!(of("apply_patch", &format!("\"{text}\"")).0.len(), 3);
     let text = "diff --git a/x b/x\\n--- a/x\\t2026\\n+++ b/x\\n@@ -1,2 +1,2 @@ fn f\\n same\\n--- a dash\\n+++ a plus\\n\\\\ No newline at end of file\\n--- /dev/null\\n+++ b/y\\n@@ -0,0 +1 @@\\n+y\\n";
     let (edits, _) = of("git_apply", &format!(r#"{{"diff": "{text}"}}"#));
-    let paths: Vec<_> = edits.iter().map(|edit| (edit.0.as_str(), edit.1, edit.2)).collect();
+    let paths: Vec<_> = edits
+        .iter()
+        .map(|edit| (edit.0.as_str(), edit.1, edit.2))
+        .collect();
     assert_eq!(paths, [("x", 1, 1), ("y", 1, 0)]);
     assert_eq!(edits[0].3[1], " same");
 }
@@ -143,7 +250,8 @@ fn lines_far_from_a_change_are_counted() {
     let old: Vec<String> = (0..30).map(|n| n.to_string()).collect();
     let mut new = old.clone();
     new[15] = "changed".to_owned();
-    let args = serde_json::json!({"path": "a", "old": old.join("\n"), "new": new.join("\n")}).to_string();
+    let args =
+        serde_json::json!({"path": "a", "old": old.join("\n"), "new": new.join("\n")}).to_string();
     let rows = &of("edit", &args).0[0].3;
     assert_eq!(rows.first().map(String::as_str), Some("... 12"));
     assert_eq!(rows.last().map(String::as_str), Some("... 11"));
@@ -181,19 +289,35 @@ fn an_edit_too_large_to_compare_still_names_its_file() {
         let text = args.to_string();
         let json = Json::parse(&text).unwrap();
         let asked = asked("edit", &json);
-        assert_eq!((asked.edits.len(), asked.too_large, asked.arguments.len()), (0, Some("a"), 0));
+        assert_eq!(
+            (asked.edits.len(), asked.too_large, asked.arguments.len()),
+            (0, Some("a"), 0)
+        );
     }
-    let text = serde_json::json!({"cmd": format!("apply_patch <<E\n*** Begin Patch\n{long}")}).to_string();
-    assert_eq!(asked("exec", &Json::parse(&text).unwrap()).too_large, Some("(files of a patch)"));
+    let text =
+        serde_json::json!({"cmd": format!("apply_patch <<E\n*** Begin Patch\n{long}")}).to_string();
+    assert_eq!(
+        asked("exec", &Json::parse(&text).unwrap()).too_large,
+        Some("(files of a patch)")
+    );
     let text = serde_json::json!({"path": "a", "content": long}).to_string();
-    assert_eq!(asked("read_file", &Json::parse(&text).unwrap()).too_large, None);
+    assert_eq!(
+        asked("read_file", &Json::parse(&text).unwrap()).too_large,
+        None
+    );
 }
 
 #[test]
 fn the_lines_to_align_are_known_before() {
-    let pairs = |args: &str| to_align(&Json::parse(args).unwrap()).map(|(path, pairs)| (path.to_owned(), pairs));
-    assert_eq!(pairs(r#"{"path": "a", "old": "1\n2", "new": "1\n2\n3"}"#), Some(("a".to_owned(), 6)));
-    let list = r#"{"file_path": "a", "edits": [{"old": "1", "new": "2"}, {"old": "1\n2", "new": "2"}]}"#;
+    let pairs = |args: &str| {
+        to_align(&Json::parse(args).unwrap()).map(|(path, pairs)| (path.to_owned(), pairs))
+    };
+    assert_eq!(
+        pairs(r#"{"path": "a", "old": "1\n2", "new": "1\n2\n3"}"#),
+        Some(("a".to_owned(), 6))
+    );
+    let list =
+        r#"{"file_path": "a", "edits": [{"old": "1", "new": "2"}, {"old": "1\n2", "new": "2"}]}"#;
     assert_eq!(pairs(list), Some(("a".to_owned(), 3)));
     assert_eq!(pairs(r#"{"path": "a", "content": "1\n2"}"#), None);
 }

@@ -16,14 +16,21 @@ pub(super) fn query(text: &str) -> Query {
     while !rest.is_empty() {
         if query.terms.len() + query.ignored.len() >= MAX_TERMS {
             let why = format!("a query has at most {MAX_TERMS} terms");
-            query.ignored.push(Ignored { text: rest.to_owned(), why });
+            query.ignored.push(Ignored {
+                text: rest.to_owned(),
+                why,
+            });
             break;
         }
         let (term, after) = term(rest);
         match term {
             Ok(term) => query.terms.push(term),
             Err(why) => {
-                let text = rest.strip_suffix(after).unwrap_or(rest).trim_end().to_owned();
+                let text = rest
+                    .strip_suffix(after)
+                    .unwrap_or(rest)
+                    .trim_end()
+                    .to_owned();
                 query.ignored.push(Ignored { text, why });
             }
         }
@@ -41,15 +48,28 @@ pub(super) fn is_word(text: &str) -> bool {
 /// What somebody may have meant by a word that looks like an operator of another query language: as a text it would
 /// hardly be found, and say nothing of it.
 fn misread(word: &str) -> Option<&'static str> {
-    let after_name = word.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
+    let after_name =
+        word.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
     let inner = word.trim_start_matches('(');
     Some(match word {
-        "or" | "OR" | "||" => "either of two values is field:a,b; put the word in quotes to search for it",
-        "and" | "AND" | "&&" => "all terms must hold as they are; put the word in quotes to search for it",
-        "NOT" => "a minus sign turns a term round: -field:value; put the word in quotes to search for it",
-        _ if word.starts_with('-') => "one minus sign turns a term round; put the text in quotes to search for it",
-        _ if after_name.len() < word.len() && after_name.starts_with("!=") => "\"is not\" is written -field:value",
-        _ if inner.len() < word.len() && head(inner).is_some() => "terms cannot be put in parentheses",
+        "or" | "OR" | "||" => {
+            "either of two values is field:a,b; put the word in quotes to search for it"
+        }
+        "and" | "AND" | "&&" => {
+            "all terms must hold as they are; put the word in quotes to search for it"
+        }
+        "NOT" => {
+            "a minus sign turns a term round: -field:value; put the word in quotes to search for it"
+        }
+        _ if word.starts_with('-') => {
+            "one minus sign turns a term round; put the text in quotes to search for it"
+        }
+        _ if after_name.len() < word.len() && after_name.starts_with("!=") => {
+            "\"is not\" is written -field:value"
+        }
+        _ if inner.len() < word.len() && head(inner).is_some() => {
+            "terms cannot be put in parentheses"
+        }
         _ => return None,
     })
 }
@@ -61,17 +81,30 @@ fn term(text: &str) -> (Parsed<Term>, &str) {
         None => (false, text),
     };
     if body.is_empty() || body.starts_with(char::is_whitespace) {
-        return (Err("a minus sign stands directly before the term it excludes".to_owned()), body);
+        return (
+            Err("a minus sign stands directly before the term it excludes".to_owned()),
+            body,
+        );
     }
     let (test, after) = if body.starts_with('"') {
         let (words, after) = quoted(body);
-        let test = if words.is_empty() { Err("text between the quotes was expected".to_owned()) } else { Ok(words) };
+        let test = if words.is_empty() {
+            Err("text between the quotes was expected".to_owned())
+        } else {
+            Ok(words)
+        };
         (test.map(|words| Test::Text(Needle::new(words))), after)
     } else if let Some((head, after)) = head(body) {
         field(head, after)
     } else {
         let (word, after) = split(body, char::is_whitespace);
-        (misread(word).map_or_else(|| Ok(Test::Text(Needle::new(word))), |why| Err(why.to_owned())), after)
+        (
+            misread(word).map_or_else(
+                || Ok(Test::Text(Needle::new(word))),
+                |why| Err(why.to_owned()),
+            ),
+            after,
+        )
     };
     (test.map(|test| Term { negated, test }), after)
 }
@@ -95,7 +128,10 @@ enum Operator {
 /// Reads `name` where an operator follows it, or `state.KEY` in any case.
 fn head(text: &str) -> Option<(Head<'_>, &str)> {
     const STATE: &str = "state.";
-    if text.get(..STATE.len()).is_some_and(|start| start.eq_ignore_ascii_case(STATE)) {
+    if text
+        .get(..STATE.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(STATE))
+    {
         let text = text.get(STATE.len()..)?;
         if text.starts_with('"') {
             let (key, after) = quoted(text);
@@ -104,7 +140,9 @@ fn head(text: &str) -> Option<(Head<'_>, &str)> {
         let (key, after) = split(text, Key::ends);
         return Some((Head::State(key.to_owned()), after));
     }
-    let (name, after) = split(text, |c| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-' | '.'));
+    let (name, after) = split(text, |c| {
+        !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-' | '.')
+    });
     (name.starts_with(|c: char| c.is_ascii_alphabetic()) && operator(after).is_some())
         .then_some((Head::Name(name), after))
 }
@@ -148,7 +186,11 @@ fn field<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
 }
 
 fn unknown(name: &str) -> String {
-    let names = COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
+    let names = COLUMNS
+        .iter()
+        .map(|column| column.name)
+        .collect::<Vec<_>>()
+        .join(", ");
     format!(
         "no field is called {name}; there are {names} and `state.KEY changed`. Put a text in quotes to search for it"
     )
@@ -158,7 +200,9 @@ fn unknown(name: &str) -> String {
 fn changed<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
     let (word, after) = split(text.trim_start(), char::is_whitespace);
     match head {
-        Head::State(key) if !key.is_empty() && text.starts_with(char::is_whitespace) && is_changed(word) => {
+        Head::State(key)
+            if !key.is_empty() && text.starts_with(char::is_whitespace) && is_changed(word) =>
+        {
             (Ok(Test::Changed { key }), after)
         }
         _ => {
@@ -176,27 +220,50 @@ fn word(field: &'static Column, operator: Operator, values: Vec<String>) -> Pars
     let whole = match operator {
         Operator::Colon => !is_open(field),
         Operator::Equal => true,
-        _ => return Err(format!("{name} holds words, which have no order; write {name}:value", name = field.name)),
+        _ => {
+            return Err(format!(
+                "{name} holds words, which have no order; write {name}:value",
+                name = field.name
+            ));
+        }
     };
-    let any: Vec<Needle> = values.into_iter().filter(|value| !value.is_empty()).map(Needle::new).collect();
+    let any: Vec<Needle> = values
+        .into_iter()
+        .filter(|value| !value.is_empty())
+        .map(Needle::new)
+        .collect();
     if any.is_empty() {
         return Err(format!("a value was expected after {}:", field.name));
     }
     Ok(Test::Word { field, whole, any })
 }
 
-fn number(field: &'static Column, unit: Unit, operator: Operator, values: &[String]) -> Parsed<Test> {
+fn number(
+    field: &'static Column,
+    unit: Unit,
+    operator: Operator,
+    values: &[String],
+) -> Parsed<Test> {
     let expected = || {
         let name = field.name;
         match unit {
-            Unit::Seconds => format!("{name} takes a time such as {name}<90s, {name}>2m or {name}:250ms..1h"),
-            Unit::Moment => format!("{name} takes a day of UTC such as {name}:2026-02-22 or {name}>2026-02-22T09:15"),
+            Unit::Seconds => {
+                format!("{name} takes a time such as {name}<90s, {name}>2m or {name}:250ms..1h")
+            }
+            Unit::Moment => format!(
+                "{name} takes a day of UTC such as {name}:2026-02-22 or {name}>2026-02-22T09:15"
+            ),
             _ => format!("{name} takes a number such as {name}<5, {name}>=10k or {name}:2..8"),
         }
     };
-    let any: Option<Vec<Bound>> = values.iter().map(|value| bound(operator, value, unit)).collect();
+    let any: Option<Vec<Bound>> = values
+        .iter()
+        .map(|value| bound(operator, value, unit))
+        .collect();
     match any {
-        Some(any) if !any.is_empty() && (any.len() == 1 || takes_list(operator)) => Ok(Test::Number { field, any }),
+        Some(any) if !any.is_empty() && (any.len() == 1 || takes_list(operator)) => {
+            Ok(Test::Number { field, any })
+        }
         _ => Err(expected()),
     }
 }
@@ -221,7 +288,13 @@ fn bound(operator: Operator, text: &str, unit: Unit) -> Option<Bound> {
             let Some((low, high)) = text.split_once("..") else {
                 return Some(Bound::Is(amount()?));
             };
-            let end = |text: &str| if text.is_empty() { Some(None) } else { Amount::parse(text, unit).map(Some) };
+            let end = |text: &str| {
+                if text.is_empty() {
+                    Some(None)
+                } else {
+                    Amount::parse(text, unit).map(Some)
+                }
+            };
             match (end(low)?, end(high)?) {
                 (None, None) => None,
                 (Some(low), Some(high)) if low.value() > high.value() => None,
@@ -233,11 +306,18 @@ fn bound(operator: Operator, text: &str, unit: Unit) -> Option<Bound> {
 
 fn flag(field: &'static Column, operator: Operator, values: &[String]) -> Parsed<Test> {
     match values {
-        [value] if takes_list(operator) && value.eq_ignore_ascii_case("true") => Ok(Test::Flag { field, wanted: true }),
-        [value] if takes_list(operator) && value.eq_ignore_ascii_case("false") => {
-            Ok(Test::Flag { field, wanted: false })
-        }
-        _ => Err(format!("{name}:true or {name}:false was expected", name = field.name)),
+        [value] if takes_list(operator) && value.eq_ignore_ascii_case("true") => Ok(Test::Flag {
+            field,
+            wanted: true,
+        }),
+        [value] if takes_list(operator) && value.eq_ignore_ascii_case("false") => Ok(Test::Flag {
+            field,
+            wanted: false,
+        }),
+        _ => Err(format!(
+            "{name}:true or {name}:false was expected",
+            name = field.name
+        )),
     }
 }
 
@@ -279,5 +359,7 @@ fn quoted(text: &str) -> (String, &str) {
 
 /// Splits before the first character that `ends`.
 fn split(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
-    text.find(ends).and_then(|at| text.split_at_checked(at)).unwrap_or((text, ""))
+    text.find(ends)
+        .and_then(|at| text.split_at_checked(at))
+        .unwrap_or((text, ""))
 }

@@ -17,21 +17,30 @@ pub struct Sort {
 
 impl Default for Sort {
     fn default() -> Self {
-        Self { by: UPDATED, reversed: false }
+        Self {
+            by: UPDATED,
+            reversed: false,
+        }
     }
 }
 
 impl Sort {
     /// The names of all columns that one can sort by.
     pub fn names() -> String {
-        let names = COLUMNS.iter().filter(|column| column.is_sortable()).map(|column| column.name);
+        let names = COLUMNS
+            .iter()
+            .filter(|column| column.is_sortable())
+            .map(|column| column.name);
         names.collect::<Vec<_>>().join(", ")
     }
 
     /// The order after a click on the head of column `by`: its own direction first, the other one second.
     #[must_use]
     pub fn clicked(self, by: &'static Column) -> Sort {
-        Sort { by, reversed: self.by == by && !self.reversed }
+        Sort {
+            by,
+            reversed: self.by == by && !self.reversed,
+        }
     }
 
     /// Whether the largest value comes first.
@@ -45,7 +54,11 @@ impl Sort {
         match (a.filter(comparable), b.filter(comparable)) {
             (Some(a), Some(b)) => {
                 let order = a.partial_cmp(&b).unwrap_or(Ordering::Equal);
-                if self.is_descending() { order.reverse() } else { order }
+                if self.is_descending() {
+                    order.reverse()
+                } else {
+                    order
+                }
             }
             (a, b) => b.is_some().cmp(&a.is_some()),
         }
@@ -55,7 +68,12 @@ impl Sort {
 /// Writes the column's name, after `-` where reversed.
 impl fmt::Display for Sort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", if self.reversed { "-" } else { "" }, self.by.name)
+        write!(
+            f,
+            "{}{}",
+            if self.reversed { "-" } else { "" },
+            self.by.name
+        )
     }
 }
 
@@ -64,10 +82,18 @@ impl FromStr for Sort {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (reversed, name) = text.strip_prefix('-').map_or((false, text), |name| (true, name));
-        match COLUMNS.iter().find(|column| column.name == name && column.is_sortable()) {
+        let (reversed, name) = text
+            .strip_prefix('-')
+            .map_or((false, text), |name| (true, name));
+        match COLUMNS
+            .iter()
+            .find(|column| column.name == name && column.is_sortable())
+        {
             Some(by) => Ok(Sort { by, reversed }),
-            None => Err(format!("sort takes one of {}, reversed with a - before it", Self::names())),
+            None => Err(format!(
+                "sort takes one of {}, reversed with a - before it",
+                Self::names()
+            )),
         }
     }
 }

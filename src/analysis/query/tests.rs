@@ -9,7 +9,10 @@ struct Row(Vec<&'static str>);
 impl Row {
     fn each(&self, name: &str, sign: char, out: &mut dyn FnMut(&str)) {
         for row in &self.0 {
-            if let Some(value) = row.strip_prefix(name).and_then(|rest| rest.strip_prefix(sign)) {
+            if let Some(value) = row
+                .strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix(sign))
+            {
                 out(value);
             }
         }
@@ -18,7 +21,10 @@ impl Row {
 
 impl Subject for Row {
     fn text(&self, out: &mut dyn FnMut(&str)) {
-        self.0.iter().filter(|row| !row.contains(['=', '#'])).for_each(|row| out(row));
+        self.0
+            .iter()
+            .filter(|row| !row.contains(['=', '#']))
+            .for_each(|row| out(row));
     }
     fn words(&self, field: &Column, out: &mut dyn FnMut(&str)) {
         self.each(field.name, '=', out);
@@ -74,7 +80,10 @@ fn hit(query: &str) {
 fn miss(query: &str) {
     let parsed = Query::parse(query);
     assert_eq!(parsed.ignored, [], "{query}");
-    assert!(!parsed.matches(&run()), "{query} should not match: {parsed:?}");
+    assert!(
+        !parsed.matches(&run()),
+        "{query} should not match: {parsed:?}"
+    );
 }
 
 #[track_caller]
@@ -82,7 +91,11 @@ fn bad(query: &str, text: &str, why: &str) {
     let parsed = Query::parse(query);
     assert_eq!(parsed.ignored.len(), 1, "{parsed:?}");
     assert_eq!(parsed.ignored[0].text, text);
-    assert!(parsed.ignored[0].why.contains(why), "{}", parsed.ignored[0].why);
+    assert!(
+        parsed.ignored[0].why.contains(why),
+        "{}",
+        parsed.ignored[0].why
+    );
 }
 
 #[test]
@@ -188,7 +201,11 @@ fn moments_are_days_minutes_or_seconds_of_utc() {
     hit("updated:2026-02-20..2026-02-22");
     hit("updated:..2026-02-22");
     miss("updated:2026-02-23..");
-    bad("updated:yesterday", "updated:yesterday", "updated:2026-02-22");
+    bad(
+        "updated:yesterday",
+        "updated:yesterday",
+        "updated:2026-02-22",
+    );
     bad("updated>5", "updated>5", "a day of UTC");
 }
 
@@ -245,8 +262,16 @@ fn what_cannot_be_understood_is_named_and_the_rest_filters() {
     bad("state.", "state.", "state.KEY");
     bad("state.:5", "state.:5", "key");
     bad("-state.x:", "-state.x:", "state.x changed");
-    bad("a state.x:\"b c\" d", "state.x:\"b c\"", "does not look into the values of the state");
-    bad("-state.\"a key\">5", "-state.\"a key\">5", "state.\"a key\" changed");
+    bad(
+        "a state.x:\"b c\" d",
+        "state.x:\"b c\"",
+        "does not look into the values of the state",
+    );
+    bad(
+        "-state.\"a key\">5",
+        "-state.\"a key\">5",
+        "state.\"a key\" changed",
+    );
 
     bad("steps!=3", "steps!=3", "-field:value");
     bad("steps>2 or tokens>5", "or", "field:a,b");
@@ -265,7 +290,13 @@ fn what_cannot_be_understood_is_named_and_the_rest_filters() {
 fn times_of_day_and_paths_are_words() {
     for text in ["04:41", "/tmp/x=y", "<b>", ":x", "3<4", "a\"b"] {
         let query = Query::parse(text);
-        assert_eq!(query.terms, [Term { negated: false, test: Test::Text(Needle::new(text)) }]);
+        assert_eq!(
+            query.terms,
+            [Term {
+                negated: false,
+                test: Test::Text(Needle::new(text))
+            }]
+        );
     }
 }
 
@@ -328,13 +359,19 @@ fn a_term_can_be_dropped() {
 fn chips_toggle_their_value() {
     let toggled = |query: &str, field, value: &str| Query::parse(query).toggled(field, value);
     assert_eq!(toggled("", STOP, "final"), "stop:final");
-    assert_eq!(toggled("fix", MODEL, "not recorded"), "fix model=\"not recorded\"");
+    assert_eq!(
+        toggled("fix", MODEL, "not recorded"),
+        "fix model=\"not recorded\""
+    );
     assert_eq!(toggled("stop:a fix", STOP, "b"), "stop:a,b fix");
     assert_eq!(toggled("stop:a,b fix", STOP, "A"), "stop:b fix");
     assert_eq!(toggled("stop:a fix", STOP, "a"), "fix");
     assert_eq!(toggled("-stop:a", STOP, "a"), "stop:a");
     assert_eq!(toggled("-stop:a,b", STOP, "a"), "-stop:b stop:a");
-    assert_eq!(toggled("stop:a bad:", STATUS, "died"), "stop:a status:died bad:");
+    assert_eq!(
+        toggled("stop:a bad:", STATUS, "died"),
+        "stop:a status:died bad:"
+    );
 }
 
 #[test]
@@ -414,7 +451,10 @@ fn sort_keys_read_back() {
     assert!("".parse::<Sort>().is_err());
     assert!("--run".parse::<Sort>().is_err());
     let error = "colour".parse::<Sort>().unwrap_err();
-    assert!(error.contains("started, updated") && !error.contains("task"), "{error}");
+    assert!(
+        error.contains("started, updated") && !error.contains("task"),
+        "{error}"
+    );
     assert!("task".parse::<Sort>().is_err() && "tool".parse::<Sort>().is_err());
 }
 

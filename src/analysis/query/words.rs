@@ -18,7 +18,10 @@ impl Needle {
     /// Makes a needle of `text`.
     pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
-        Self { folded: text.to_lowercase(), text }
+        Self {
+            folded: text.to_lowercase(),
+            text,
+        }
     }
 
     /// The text as written.
@@ -31,11 +34,16 @@ impl Needle {
     }
 
     pub(super) fn fits(&self, text: &str, whole: bool) -> bool {
-        if whole { self.equals(text) } else { self.within(text) }
+        if whole {
+            self.equals(text)
+        } else {
+            self.within(text)
+        }
     }
 
     fn equals(&self, text: &str) -> bool {
-        text.eq_ignore_ascii_case(&self.folded) || (!text.is_ascii() && text.to_lowercase() == self.folded)
+        text.eq_ignore_ascii_case(&self.folded)
+            || (!text.is_ascii() && text.to_lowercase() == self.folded)
     }
 
     /// Looks for the needle in `text` without copying the text where both are plain ASCII and the needle is short;
@@ -49,8 +57,11 @@ impl Needle {
         if needle.len() > SHORT || !text.is_ascii() {
             return text.to_lowercase().contains(&self.folded);
         }
-        memchr::memchr2_iter(first, first.to_ascii_uppercase(), text.as_bytes())
-            .any(|at| text.as_bytes().get(at..at + needle.len()).is_some_and(|part| part.eq_ignore_ascii_case(needle)))
+        memchr::memchr2_iter(first, first.to_ascii_uppercase(), text.as_bytes()).any(|at| {
+            text.as_bytes()
+                .get(at..at + needle.len())
+                .is_some_and(|part| part.eq_ignore_ascii_case(needle))
+        })
     }
 }
 
@@ -59,7 +70,11 @@ impl fmt::Display for Needle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.text.as_str();
         let special = |c: char| c.is_whitespace() || c == ',' || c == '"';
-        if text.is_empty() || text.starts_with(['<', '>', '=']) || text.contains("..") || text.contains(special) {
+        if text.is_empty()
+            || text.starts_with(['<', '>', '='])
+            || text.contains("..")
+            || text.contains(special)
+        {
             quoted(text, f)
         } else {
             f.write_str(text)
@@ -83,7 +98,11 @@ impl Key<'_> {
 
 impl fmt::Display for Key<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.contains(Key::ends) { quoted(self.0, f) } else { f.write_str(self.0) }
+        if self.0.contains(Key::ends) {
+            quoted(self.0, f)
+        } else {
+            f.write_str(self.0)
+        }
     }
 }
 
@@ -128,25 +147,46 @@ impl Amount {
         let (digits, factor) = match unit {
             Unit::Moment => {
                 let (value, last) = moment(text)?;
-                return Some(Self { text: text.to_owned(), value, last });
+                return Some(Self {
+                    text: text.to_owned(),
+                    value,
+                    last,
+                });
             }
             Unit::Count => match text.strip_suffix(['k', 'K']) {
                 Some(digits) => (digits, 1e3),
-                None => text.strip_suffix(['m', 'M']).map_or((text, 1.0), |digits| (digits, 1e6)),
+                None => text
+                    .strip_suffix(['m', 'M'])
+                    .map_or((text, 1.0), |digits| (digits, 1e6)),
             },
             Unit::Seconds => {
-                let units = [("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)];
-                let known = units.into_iter().find_map(|(name, factor)| Some((text.strip_suffix(name)?, factor)));
+                let units = [
+                    ("ms", 1e-3),
+                    ("s", 1.0),
+                    ("min", 60.0),
+                    ("m", 60.0),
+                    ("h", 3600.0),
+                    ("d", 86_400.0),
+                ];
+                let known = units
+                    .into_iter()
+                    .find_map(|(name, factor)| Some((text.strip_suffix(name)?, factor)));
                 known.unwrap_or((text, 1.0))
             }
         };
         // Rust also reads "inf" and "nan", and "5." would run into the dots of a range.
-        let spelled = digits.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+        let spelled = digits
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
         if !spelled || !digits.ends_with(|c: char| c.is_ascii_digit()) {
             return None;
         }
         let value = digits.parse::<f64>().ok()? * factor;
-        value.is_finite().then(|| Self { text: text.to_owned(), value, last: value })
+        value.is_finite().then(|| Self {
+            text: text.to_owned(),
+            value,
+            last: value,
+        })
     }
 }
 
@@ -159,7 +199,13 @@ fn moment(text: &str) -> Option<(f64, f64)> {
         (true, 2) if !text.contains('.') => 1_000_000,
         _ => 1,
     };
-    let start = text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp().as_microsecond();
+    let start = text
+        .parse::<DateTime>()
+        .ok()?
+        .to_zoned(TimeZone::UTC)
+        .ok()?
+        .timestamp()
+        .as_microsecond();
     Some((start as f64, start.saturating_add(length - 1) as f64))
 }
 
@@ -217,7 +263,8 @@ impl fmt::Display for Bound {
             Bound::More(amount) => write!(f, ">{amount}"),
             Bound::AtLeast(amount) => write!(f, ">={amount}"),
             Bound::Between(low, high) => {
-                let text = |end: &Option<Amount>| end.as_ref().map(Amount::to_string).unwrap_or_default();
+                let text =
+                    |end: &Option<Amount>| end.as_ref().map(Amount::to_string).unwrap_or_default();
                 write!(f, "{}..{}", text(low), text(high))
             }
         }

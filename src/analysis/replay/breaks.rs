@@ -20,8 +20,16 @@ impl Breakpoint {
     /// Finds the steps.
     pub fn new(index: &Index, text: &str) -> Self {
         let query = Query::parse(text);
-        let steps = if query.is_empty() { Vec::new() } else { matching_steps(index, &query).collect() };
-        Self { text: text.trim().to_owned(), query, steps }
+        let steps = if query.is_empty() {
+            Vec::new()
+        } else {
+            matching_steps(index, &query).collect()
+        };
+        Self {
+            text: text.trim().to_owned(),
+            query,
+            steps,
+        }
     }
 
     /// Whether it finds step `n`.
@@ -36,7 +44,12 @@ impl Breakpoint {
     pub fn event(&self, index: &Index, part: &Part) -> usize {
         let phase = |term: &Term| match &term.test {
             Test::Changed { .. } => Some("REDUCE"),
-            Test::Word { field, .. } | Test::Number { field, .. } | Test::Flag { field, wanted: true } => field.phase,
+            Test::Word { field, .. }
+            | Test::Number { field, .. }
+            | Test::Flag {
+                field,
+                wanted: true,
+            } => field.phase,
             _ => None,
         };
         let events = index.events().range(part.range());
@@ -45,7 +58,11 @@ impl Breakpoint {
             events.clone().rposition(|event| event.phase == phase)
         };
         let terms = self.query.terms.iter().filter(|term| !term.negated);
-        terms.filter_map(phase).filter_map(last).max().unwrap_or_default()
+        terms
+            .filter_map(phase)
+            .filter_map(last)
+            .max()
+            .unwrap_or_default()
     }
 
     /// The nearest position after `at`, or before it where `back`, at which it holds.
@@ -61,21 +78,48 @@ impl Breakpoint {
         };
         if back {
             let end = self.steps.partition_point(|step| *step <= here);
-            return self.steps.get(..end)?.iter().rev().filter_map(position).find(|found| *found < at);
+            return self
+                .steps
+                .get(..end)?
+                .iter()
+                .rev()
+                .filter_map(position)
+                .find(|found| *found < at);
         }
         let start = self.steps.partition_point(|step| *step < here);
-        self.steps.get(start..)?.iter().filter_map(position).find(|found| *found > at)
+        self.steps
+            .get(start..)?
+            .iter()
+            .filter_map(position)
+            .find(|found| *found > at)
     }
 }
 
 /// The nearest position after `at` (or before it, where `back`) at which any of `breaks` holds.
-pub fn next_hit(breaks: &[Breakpoint], index: &Index, track: &Track, at: usize, back: bool) -> Option<usize> {
-    let near = breaks.iter().filter_map(|one| one.nearest(index, track, at, back));
+pub fn next_hit(
+    breaks: &[Breakpoint],
+    index: &Index,
+    track: &Track,
+    at: usize,
+    back: bool,
+) -> Option<usize> {
+    let near = breaks
+        .iter()
+        .filter_map(|one| one.nearest(index, track, at, back));
     if back { near.max() } else { near.min() }
 }
 
 /// The first of `breaks` that holds at event `event` of `part`.
-pub fn first_hit<'b>(breaks: &'b [Breakpoint], index: &Index, part: &Part, event: usize) -> Option<&'b Breakpoint> {
-    let Scene::Step(n) = part.scene else { return None };
-    breaks.iter().find(|one| one.hits(n) && one.event(index, part) == event)
+pub fn first_hit<'b>(
+    breaks: &'b [Breakpoint],
+    index: &Index,
+    part: &Part,
+    event: usize,
+) -> Option<&'b Breakpoint> {
+    let Scene::Step(n) = part.scene else {
+        return None;
+    };
+    breaks
+        .iter()
+        .find(|one| one.hits(n) && one.event(index, part) == event)
 }

@@ -38,8 +38,17 @@ pub fn agreement(lanes: &[Lane]) -> Vec<Pair> {
     for (a, first) in steps.iter().enumerate() {
         for (b, second) in steps.iter().enumerate().skip(a + 1) {
             let (left, right) = common(first, second);
-            let rank = if left.len() < MIN_STEPS { Rank::TooFew } else { correlation(&ranks(&left), &ranks(&right)) };
-            pairs.push(Pair { a, b, steps: left.len(), rank });
+            let rank = if left.len() < MIN_STEPS {
+                Rank::TooFew
+            } else {
+                correlation(&ranks(&left), &ranks(&right))
+            };
+            pairs.push(Pair {
+                a,
+                b,
+                steps: left.len(),
+                rank,
+            });
         }
     }
     pairs
@@ -86,5 +95,9 @@ fn correlation(a: &[f64], b: &[f64]) -> Rank {
         own_a += (a - mean) * (a - mean);
         own_b += (b - mean) * (b - mean);
     }
-    if own_a == 0.0 || own_b == 0.0 { Rank::Flat } else { Rank::Of((both / (own_a * own_b).sqrt()).clamp(-1.0, 1.0)) }
+    if own_a == 0.0 || own_b == 0.0 {
+        Rank::Flat
+    } else {
+        Rank::Of((both / (own_a * own_b).sqrt()).clamp(-1.0, 1.0))
+    }
 }

@@ -13,7 +13,9 @@ pub fn course(lane: &Lane) -> String {
     let scores: Vec<f64> = lane.by_step().into_iter().map(|(_, score)| score).collect();
     let low = scores.iter().copied().min_by(f64::total_cmp);
     let high = scores.iter().copied().max_by(f64::total_cmp);
-    let (Some(low), Some(high)) = (low, high) else { return "gave no score".to_owned() };
+    let (Some(low), Some(high)) = (low, high) else {
+        return "gave no score".to_owned();
+    };
     if scores.len() == 1 {
         return "one score".to_owned();
     }
@@ -21,9 +23,18 @@ pub fn course(lane: &Lane) -> String {
     let pairs = || scores.iter().zip(scores.iter().skip(1));
     let up = pairs().filter(|(before, after)| after > before).count();
     let down = pairs().filter(|(before, after)| after < before).count();
-    let all = |way: &str| format!("{way} from {} score to the next", if ways == 1 { "one" } else { "every" });
+    let all = |way: &str| {
+        format!(
+            "{way} from {} score to the next",
+            if ways == 1 { "one" } else { "every" }
+        )
+    };
     let some = |never: &str, way: &str, count: usize| {
-        format!("{never}; {way} {} of {} times", format::count(count as u64), format::count(ways as u64))
+        format!(
+            "{never}; {way} {} of {} times",
+            format::count(count as u64),
+            format::count(ways as u64)
+        )
     };
     match (up, down) {
         _ if high - low < SAME => format!("steady at {}", in_words(low)),
@@ -40,6 +51,10 @@ pub fn in_words(score: f64) -> String {
     if (0.0..=1.0).contains(&score) || score.fract() != 0.0 || score.abs() >= 1e6 {
         return format::score(score);
     }
-    let sign = if score < 0.0 { String::from(format::MINUS) } else { String::new() };
+    let sign = if score < 0.0 {
+        String::from(format::MINUS)
+    } else {
+        String::new()
+    };
     format!("{sign}{}", format::count(score.abs() as u64))
 }

@@ -19,17 +19,31 @@ pub struct Series {
 
 /// The lowest score of each step, of `critic` or of whichever critic gave it.
 pub fn series(index: &Index, critic: Option<&str>) -> Series {
-    let mut series = Series { steps: index.steps().len(), ..Series::default() };
+    let mut series = Series {
+        steps: index.steps().len(),
+        ..Series::default()
+    };
     let wanted = critic.map(|name| index.names().find(name));
     for (n, step) in newest_run(index) {
-        let marks = || step.critics.iter().filter(|mark| wanted.is_none_or(|wanted| wanted == Some(mark.name)));
+        let marks = || {
+            step.critics
+                .iter()
+                .filter(|mark| wanted.is_none_or(|wanted| wanted == Some(mark.name)))
+        };
         // Of all critics together, the one that decides is what the run did; see `StepHead::deciding`.
         let asked = |action| match wanted {
             Some(_) => marks().any(|mark| mark.action == action),
             None => step.asked(action),
         };
-        series.points.extend(marks().filter_map(|mark| mark.score).min_by(f64::total_cmp).map(|score| (n, score)));
-        series.retries.extend(asked(CriticAction::Retry).then_some(n));
+        series.points.extend(
+            marks()
+                .filter_map(|mark| mark.score)
+                .min_by(f64::total_cmp)
+                .map(|score| (n, score)),
+        );
+        series
+            .retries
+            .extend(asked(CriticAction::Retry).then_some(n));
         series.stops.extend(asked(CriticAction::Stop).then_some(n));
     }
     series
@@ -43,7 +57,10 @@ impl Series {
 
     /// The first of the lowest scores.
     pub fn lowest(&self) -> Option<At> {
-        self.points.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1))
+        self.points
+            .iter()
+            .copied()
+            .min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// The mean.
@@ -54,7 +71,10 @@ impl Series {
 
     /// The first step with a score below `threshold`.
     pub fn first_below(&self, threshold: f64) -> Option<usize> {
-        self.points.iter().find(|(_, score)| *score < threshold).map(|(n, _)| *n)
+        self.points
+            .iter()
+            .find(|(_, score)| *score < threshold)
+            .map(|(n, _)| *n)
     }
 }
 
@@ -73,7 +93,11 @@ pub struct Band {
 
 /// The bands of `columns` columns. `place` says which columns a step of a run stands in, as a share of the picture
 /// from its left edge to its right, and one that lies outside stands nowhere; a run's value in a column is its lowest score there.
-pub fn bands(runs: &[Series], columns: usize, place: impl Fn(&Series, usize) -> (f64, f64)) -> Vec<Option<Band>> {
+pub fn bands(
+    runs: &[Series],
+    columns: usize,
+    place: impl Fn(&Series, usize) -> (f64, f64),
+) -> Vec<Option<Band>> {
     let mut values: Vec<Vec<f64>> = vec![Vec::new(); columns];
     for run in runs {
         let mut own: Vec<Option<f64>> = vec![None; columns];
@@ -84,7 +108,11 @@ pub fn bands(runs: &[Series], columns: usize, place: impl Fn(&Series, usize) -> 
             }
             let column = |share: f64| (share.clamp(0.0, 1.0) * columns as f64) as usize;
             let (first, last) = (column(from), column(to).saturating_sub(1));
-            for slot in own.iter_mut().take(last.max(first) + 1).skip(first.min(columns.saturating_sub(1))) {
+            for slot in own
+                .iter_mut()
+                .take(last.max(first) + 1)
+                .skip(first.min(columns.saturating_sub(1)))
+            {
                 *slot = Some(slot.map_or(*score, |lowest: f64| lowest.min(*score)));
             }
         }
@@ -101,9 +129,17 @@ pub fn quartiles(mut values: Vec<f64>) -> Option<Band> {
     let last = values.len().checked_sub(1)?;
     let at = |share: f64| {
         let place = share * last as f64;
-        let (low, high) = (values.get(place.floor() as usize)?, values.get(place.ceil() as usize)?);
+        let (low, high) = (
+            values.get(place.floor() as usize)?,
+            values.get(place.ceil() as usize)?,
+        );
         let rest = place.fract();
         Some(low * (1.0 - rest) + high * rest)
     };
-    Some(Band { runs: last + 1, low: at(0.25)?, median: at(0.5)?, high: at(0.75)? })
+    Some(Band {
+        runs: last + 1,
+        low: at(0.25)?,
+        median: at(0.5)?,
+        high: at(0.75)?,
+    })
 }

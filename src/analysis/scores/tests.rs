@@ -16,7 +16,9 @@ fn index(outputs: &[&str]) -> Index {
     for (n, outputs) in outputs.iter().enumerate() {
         let outputs = if *outputs == "-" { "[]" } else { outputs };
         let line = format!(r#"{{"step_id": {n}, "critic_outputs": {outputs}}}"#);
-        delta.steps.push(crate::format::step_head(line.as_bytes(), &mut names).0);
+        delta
+            .steps
+            .push(crate::format::step_head(line.as_bytes(), &mut names).0);
     }
     delta.names = names.since(0).to_vec();
     let mut index = Index::default();
@@ -32,7 +34,10 @@ fn lane(scores: &[Option<f64>]) -> Lane {
         action: CriticAction::Continue,
         patches: false,
     };
-    Lane { name: "a".to_owned(), points: scores.iter().enumerate().map(point).collect() }
+    Lane {
+        name: "a".to_owned(),
+        points: scores.iter().enumerate().map(point).collect(),
+    }
 }
 
 fn all(scores: &[f64]) -> Lane {
@@ -48,21 +53,46 @@ fn a_lane_keeps_its_gaps_and_what_was_asked() {
         r#"[{"critic_name": "a", "action": "stop", "score": 0.25}]"#,
         r#"[{"critic_name": "b", "score": 0.25}, {"critic_name": "a", "score": 1}]"#,
     ]));
-    let [a, b] = &scores.lanes[..] else { panic!("{scores:?}") };
-    assert_eq!((scores.steps, a.name.as_str(), b.name.as_str()), (5, "a", "b"));
-    assert_eq!(a.scores().collect::<Vec<_>>(), [(0, 0.5), (3, 0.25), (4, 1.0)]);
-    assert_eq!((b.points.len(), b.points[1].place, b.points[1].score), (3, 0, None));
+    let [a, b] = &scores.lanes[..] else {
+        panic!("{scores:?}")
+    };
+    assert_eq!(
+        (scores.steps, a.name.as_str(), b.name.as_str()),
+        (5, "a", "b")
+    );
+    assert_eq!(
+        a.scores().collect::<Vec<_>>(),
+        [(0, 0.5), (3, 0.25), (4, 1.0)]
+    );
+    assert_eq!(
+        (b.points.len(), b.points[1].place, b.points[1].score),
+        (3, 0, None)
+    );
     let sums = a.sums();
-    assert_eq!((sums.scored, sums.last, sums.lowest), (3, Some((4, 1.0)), Some((3, 0.25))));
-    assert_eq!((sums.highest, sums.stops, sums.retries), (Some((4, 1.0)), vec![3], vec![]));
+    assert_eq!(
+        (sums.scored, sums.last, sums.lowest),
+        (3, Some((4, 1.0)), Some((3, 0.25)))
+    );
+    assert_eq!(
+        (sums.highest, sums.stops, sums.retries),
+        (Some((4, 1.0)), vec![3], vec![])
+    );
     assert!((sums.mean.unwrap() - 1.75 / 3.0).abs() < 1e-12);
     assert_eq!(b.sums().retries, [2]);
     assert_eq!(scores.spread(), [Some(0.25), None, None, None, Some(0.75)]);
     let wide = Scores::of(&index(&[
         r#"[{"name": "a", "score": 0.5}, {"name": "b", "score": 70}, {"name": "c", "score": 1}]"#,
     ]));
-    assert_eq!(wide.spread(), [Some(0.5)], "another scale cannot be compared");
-    let asked: Vec<_> = scores.asked().iter().map(|asked| (asked.lane, asked.point.n, asked.next)).collect();
+    assert_eq!(
+        wide.spread(),
+        [Some(0.5)],
+        "another scale cannot be compared"
+    );
+    let asked: Vec<_> = scores
+        .asked()
+        .iter()
+        .map(|asked| (asked.lane, asked.point.n, asked.next))
+        .collect();
     assert_eq!(asked, [(1, 2, Some((4, 0.25))), (0, 3, Some((4, 1.0)))]);
     assert!(scores.asked()[0].point.patches);
 }
@@ -77,20 +107,45 @@ fn critics_of_one_name_have_a_lane_each() {
     let alone = r#"[{"critic_name": "F", "score": 0.5}]"#.to_owned();
     let lines = [both(1.0, 0.8), both(0.9, 0.7), alone];
     let scores = Scores::of(&index(&lines.each_ref().map(String::as_str)));
-    let lanes: Vec<(&str, Vec<f64>)> =
-        scores.lanes.iter().map(|lane| (lane.name.as_str(), lane.scores().map(|(_, score)| score).collect())).collect();
+    let lanes: Vec<(&str, Vec<f64>)> = scores
+        .lanes
+        .iter()
+        .map(|lane| {
+            (
+                lane.name.as_str(),
+                lane.scores().map(|(_, score)| score).collect(),
+            )
+        })
+        .collect();
     // Which of the two spoke alone cannot be told.
-    assert_eq!(lanes, [("F 1", vec![1.0, 0.9]), ("F 2", vec![0.8, 0.7]), ("F", vec![0.5])]);
-    let next: Vec<_> = scores.asked().iter().map(|asked| (asked.lane, asked.point.n, asked.next)).collect();
+    assert_eq!(
+        lanes,
+        [
+            ("F 1", vec![1.0, 0.9]),
+            ("F 2", vec![0.8, 0.7]),
+            ("F", vec![0.5])
+        ]
+    );
+    let next: Vec<_> = scores
+        .asked()
+        .iter()
+        .map(|asked| (asked.lane, asked.point.n, asked.next))
+        .collect();
     assert_eq!(next, [(1, 0, Some((1, 0.7))), (1, 1, None)]);
 }
 
 #[test]
 fn a_run_without_critics_has_no_lanes() {
     let scores = Scores::of(&index(&["-", "-"]));
-    assert_eq!((scores.lanes.len(), scores.spread(), scores.asked().len()), (0, vec![None, None], 0));
+    assert_eq!(
+        (scores.lanes.len(), scores.spread(), scores.asked().len()),
+        (0, vec![None, None], 0)
+    );
     let silent = lane(&[None, None]);
-    assert_eq!((silent.sums(), course(&silent)), (Sums::default(), "gave no score".to_owned()));
+    assert_eq!(
+        (silent.sums(), course(&silent)),
+        (Sums::default(), "gave no score".to_owned())
+    );
 }
 
 #[test]
@@ -99,14 +154,20 @@ fn the_course_is_told_in_a_sentence() {
     assert_eq!(of(&[0.1]), "one score");
     assert_eq!(of(&[0.1, 0.2]), "rises from one score to the next");
     assert_eq!(of(&[0.3, 0.2, 0.1]), "falls from every score to the next");
-    assert_eq!(of(&[0.1, 0.2, 0.3, 0.4]), "rises from every score to the next");
+    assert_eq!(
+        of(&[0.1, 0.2, 0.3, 0.4]),
+        "rises from every score to the next"
+    );
     assert_eq!(of(&[0.7; 9]), "steady at 0.70");
     assert_eq!(of(&[0.7, 0.7001, 0.6999]), "steady at 0.70");
     assert_eq!(of(&[0.1, 0.1, 0.4]), "never falls; rises 1 of 2 times");
     assert_eq!(of(&[0.4, 0.4, 0.1, 0.0]), "never rises; falls 2 of 3 times");
     assert_eq!(of(&[0.5, 0.92, 0.08]), "swings between 0.08 and 0.92");
     assert_eq!(of(&[2.5, -5.0, 1e308]), "swings between −5 and 1.00e308");
-    assert_eq!(course(&lane(&[Some(0.1), None, Some(0.2)])), "rises from one score to the next");
+    assert_eq!(
+        course(&lane(&[Some(0.1), None, Some(0.2)])),
+        "rises from one score to the next"
+    );
 }
 
 #[test]
@@ -127,7 +188,14 @@ fn only_scores_that_do_not_fit_have_a_range_of_their_own() {
     assert_eq!(range(&[-5.0, 1e308]).1, 1e308);
     let wide = range(&[-1e308, 1e308]);
     assert_eq!(wide, (-1e308, 1e308));
-    assert_eq!((share(wide, 0.0), share(wide, 1e308), share((0.0, 10.0), 2.5)), (0.5, 1.0, 0.25));
+    assert_eq!(
+        (
+            share(wide, 0.0),
+            share(wide, 1e308),
+            share((0.0, 10.0), 2.5)
+        ),
+        (0.5, 1.0, 0.25)
+    );
     assert!((all(&[1e308, 1e308, -1e308]).sums().mean.unwrap() - 1e308 / 3.0).abs() < 1e300);
 }
 
@@ -135,15 +203,38 @@ fn only_scores_that_do_not_fit_have_a_range_of_their_own() {
 fn agreement_says_how_scores_go_together_and_where_it_cannot_tell() {
     let rank = |a: &Lane, b: &Lane| agreement(&[a.clone(), b.clone()])[0];
     let rising = all(&[0.1, 0.2, 0.3, 0.4]);
-    assert_eq!(rank(&rising, &all(&[0.0, 0.01, 0.5, 9.0])).rank, Rank::Of(1.0), "only the order counts");
-    assert_eq!(rank(&rising, &all(&[0.9, 0.8, 0.7, 0.1])).rank, Rank::Of(-1.0));
+    assert_eq!(
+        rank(&rising, &all(&[0.0, 0.01, 0.5, 9.0])).rank,
+        Rank::Of(1.0),
+        "only the order counts"
+    );
+    assert_eq!(
+        rank(&rising, &all(&[0.9, 0.8, 0.7, 0.1])).rank,
+        Rank::Of(-1.0)
+    );
     assert_eq!(rank(&rising, &all(&[0.5; 4])).rank, Rank::Flat);
     let gaps = lane(&[Some(0.3), None, Some(0.2)]);
-    assert_eq!(rank(&rising, &gaps), Pair { a: 0, b: 1, steps: 2, rank: Rank::TooFew });
+    assert_eq!(
+        rank(&rising, &gaps),
+        Pair {
+            a: 0,
+            b: 1,
+            steps: 2,
+            rank: Rank::TooFew
+        }
+    );
     // By hand: ranks 0 1 2 3 against 0.5 0.5 2 3.
-    let Rank::Of(tied) = rank(&rising, &all(&[0.1, 0.1, 0.5, 0.6])).rank else { panic!() };
-    assert!((tied - 4.5 / (5.0_f64 * 4.5).sqrt()).abs() < 1e-12, "{tied}");
-    assert_eq!(agreement(&vec![rising; 20]).len(), MAX_CRITICS * (MAX_CRITICS - 1) / 2);
+    let Rank::Of(tied) = rank(&rising, &all(&[0.1, 0.1, 0.5, 0.6])).rank else {
+        panic!()
+    };
+    assert!(
+        (tied - 4.5 / (5.0_f64 * 4.5).sqrt()).abs() < 1e-12,
+        "{tied}"
+    );
+    assert_eq!(
+        agreement(&vec![rising; 20]).len(),
+        MAX_CRITICS * (MAX_CRITICS - 1) / 2
+    );
 }
 
 #[test]
@@ -153,10 +244,19 @@ fn a_series_is_the_lowest_score_or_one_critics() {
         r#"[{"critic_name": "b", "score": 0.25}]"#,
     ]);
     let lowest = series(&index, None);
-    assert_eq!((lowest.points.clone(), lowest.retries), (vec![(0, 0.5), (1, 0.25)], vec![0]));
+    assert_eq!(
+        (lowest.points.clone(), lowest.retries),
+        (vec![(0, 0.5), (1, 0.25)], vec![0])
+    );
     let a = series(&index, Some("a"));
-    assert_eq!((a.points.clone(), a.retries.len(), a.steps), (vec![(0, 0.5)], 0, 2));
-    assert_eq!((a.first_below(0.5), a.first_below(0.6), a.mean()), (None, Some(0), Some(0.5)));
+    assert_eq!(
+        (a.points.clone(), a.retries.len(), a.steps),
+        (vec![(0, 0.5)], 0, 2)
+    );
+    assert_eq!(
+        (a.first_below(0.5), a.first_below(0.6), a.mean()),
+        (None, Some(0), Some(0.5))
+    );
     assert_eq!(series(&index, Some("nobody")).points, []);
 }
 
@@ -170,31 +270,72 @@ fn of_all_critics_together_the_deciding_one_asks() {
     };
     let decided = index.steps().get(0).unwrap();
     assert!(decided.asked(CriticAction::Retry) ^ decided.asked(CriticAction::Stop));
-    let one = if decided.asked(CriticAction::Retry) { (vec![0], vec![]) } else { (vec![], vec![0]) };
+    let one = if decided.asked(CriticAction::Retry) {
+        (vec![0], vec![])
+    } else {
+        (vec![], vec![0])
+    };
     assert_eq!(asked(None), one, "as the run page says it");
-    assert_eq!((asked(Some("a")), asked(Some("b"))), ((vec![], vec![0]), (vec![0], vec![])));
+    assert_eq!(
+        (asked(Some("a")), asked(Some("b"))),
+        ((vec![], vec![0]), (vec![0], vec![]))
+    );
 }
 
 #[test]
 fn bands_hold_what_half_of_the_runs_have() {
-    let run = |score: f64| Series { steps: 2, points: vec![(0, score), (1, score / 2.0)], ..Series::default() };
+    let run = |score: f64| Series {
+        steps: 2,
+        points: vec![(0, score), (1, score / 2.0)],
+        ..Series::default()
+    };
     let runs: Vec<Series> = [0.0, 0.2, 0.4, 0.6, 0.8].map(run).to_vec();
-    let place = |run: &Series, n: usize| (n as f64 / run.steps as f64, (n + 1) as f64 / run.steps as f64);
+    let place = |run: &Series, n: usize| {
+        (
+            n as f64 / run.steps as f64,
+            (n + 1) as f64 / run.steps as f64,
+        )
+    };
     let bands = bands(&runs, 4, place);
-    assert_eq!(bands[0], Some(Band { runs: 5, low: 0.2, median: 0.4, high: 0.6 }));
+    assert_eq!(
+        bands[0],
+        Some(Band {
+            runs: 5,
+            low: 0.2,
+            median: 0.4,
+            high: 0.6
+        })
+    );
     assert_eq!(bands[1], bands[0], "a step is as wide as its share");
-    assert_eq!(bands[3], Some(Band { runs: 5, low: 0.1, median: 0.2, high: 0.3 }));
+    assert_eq!(
+        bands[3],
+        Some(Band {
+            runs: 5,
+            low: 0.1,
+            median: 0.2,
+            high: 0.3
+        })
+    );
     assert_eq!(quartiles(vec![]), None);
-    assert_eq!(quartiles(vec![1.0, 0.0]).map(|band| (band.low, band.median)), Some((0.25, 0.5)));
+    assert_eq!(
+        quartiles(vec![1.0, 0.0]).map(|band| (band.low, band.median)),
+        Some((0.25, 0.5))
+    );
 }
 
 /// Python writes numbers that are none as bare words; outside of strings, which are every second part, they become null.
 fn without_bare_words(line: &str) -> String {
     let unescaped = line.replace(r"\\", "").replace(r#"\""#, "");
-    let parts = unescaped.split('"').enumerate().map(|(at, part)| match at % 2 {
-        0 => part.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null"),
-        _ => part.to_owned(),
-    });
+    let parts = unescaped
+        .split('"')
+        .enumerate()
+        .map(|(at, part)| match at % 2 {
+            0 => part
+                .replace("-Infinity", "null")
+                .replace("Infinity", "null")
+                .replace("NaN", "null"),
+            _ => part.to_owned(),
+        });
     parts.collect::<Vec<_>>().join("\"")
 }
 
@@ -203,16 +344,28 @@ fn steps_that_ask_for_the_same_lie_over_each_other() {
     let run = |calls: &[&str]| {
         let mut names = Names::default();
         let line = |call: &&str| {
-            format!(r#"{{"step_id": 0, "decision": {{"mode": "act", "actions": [{{"name": "{call}"}}]}}}}"#)
+            format!(
+                r#"{{"step_id": 0, "decision": {{"mode": "act", "actions": [{{"name": "{call}"}}]}}}}"#
+            )
         };
-        let steps = calls.iter().map(|call| crate::format::step_head(line(call).as_bytes(), &mut names).0).collect();
+        let steps = calls
+            .iter()
+            .map(|call| crate::format::step_head(line(call).as_bytes(), &mut names).0)
+            .collect();
         let mut index = Index::default();
-        index.apply(Delta { steps, names: names.since(0).to_vec(), ..Delta::default() });
+        index.apply(Delta {
+            steps,
+            names: names.since(0).to_vec(),
+            ..Delta::default()
+        });
         index
     };
     let a = run(&["x", "y", "z"]);
     assert_eq!(aligned(&a, &a), [0.0, 1.0, 2.0]);
-    assert_eq!(aligned(&a, &run(&["x", "n", "y", "z", "m", "o"])), [0.0, 0.5, 1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(
+        aligned(&a, &run(&["x", "n", "y", "z", "m", "o"])),
+        [0.0, 0.5, 1.0, 2.0, 3.0, 4.0]
+    );
     assert_eq!(aligned(&a, &run(&["x", "z"])), [0.0, 2.0]);
     assert_eq!(aligned(&run(&[]), &run(&["x", "y"])), [0.0, 1.0]);
 }
@@ -224,21 +377,39 @@ type Read = (usize, Option<f64>);
 fn read_plainly(dir: &Path) -> Vec<(String, Vec<Read>)> {
     let mut lanes: Vec<(String, Vec<Read>)> = Vec::new();
     let bytes = fs::read(dir.join("steps.jsonl")).unwrap_or_default();
-    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let lines = bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.trim_ascii().is_empty());
     for (n, line) in lines.enumerate() {
         let text = String::from_utf8_lossy(line);
         // What is no JSON at all counts as a step without critics.
         let step: Value = serde_json::from_str(&text)
             .or_else(|_| serde_json::from_str(&without_bare_words(&text)))
             .unwrap_or_default();
-        let outputs: Vec<&Value> = step["critic_outputs"].as_array().into_iter().flatten().collect();
+        let outputs: Vec<&Value> = step["critic_outputs"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .collect();
         let name_of = |output: &Value| {
-            let names = ["critic_name", "name", "critic"].iter().filter_map(|key| output.get(*key)?.as_str());
-            names.filter(|name| !name.is_empty()).map(str::to_owned).next()
+            let names = ["critic_name", "name", "critic"]
+                .iter()
+                .filter_map(|key| output.get(*key)?.as_str());
+            names
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .next()
         };
         for (at, output) in outputs.iter().enumerate() {
-            let Some(fields) = output.as_object() else { continue };
-            let like = |others: &[&Value]| others.iter().filter(|other| name_of(other) == name_of(output)).count();
+            let Some(fields) = output.as_object() else {
+                continue;
+            };
+            let like = |others: &[&Value]| {
+                others
+                    .iter()
+                    .filter(|other| name_of(other) == name_of(output))
+                    .count()
+            };
             let name = match name_of(output) {
                 None => format!("critic {}", at + 1),
                 Some(name) if like(&outputs) == 1 => name,
@@ -279,8 +450,17 @@ fn scores_are_the_files_own() {
     let mut compared = 0;
     for dir in dirs {
         let scores = Scores::of(&Files::open(&dir).index);
-        let points = |lane: &Lane| lane.points.iter().map(|point| (point.n, point.score)).collect();
-        let ours: Vec<(String, Vec<_>)> = scores.lanes.iter().map(|lane| (lane.name.clone(), points(lane))).collect();
+        let points = |lane: &Lane| {
+            lane.points
+                .iter()
+                .map(|point| (point.n, point.score))
+                .collect()
+        };
+        let ours: Vec<(String, Vec<_>)> = scores
+            .lanes
+            .iter()
+            .map(|lane| (lane.name.clone(), points(lane)))
+            .collect();
         let plain = read_plainly(&dir);
         compared += plain.iter().map(|(_, points)| points.len()).sum::<usize>();
         assert_eq!(ours, plain, "{}", dir.display());

@@ -16,8 +16,15 @@ impl Finder {
     /// `None` for an empty text.
     pub(super) fn new(text: &[u8]) -> Option<Self> {
         let text: Box<[u8]> = text.to_ascii_lowercase().into();
-        let (at, byte) = text.iter().copied().enumerate().min_by_key(|(_, byte)| commonness(*byte))?;
-        Some(Self { rare: (byte, byte.to_ascii_uppercase(), at), text })
+        let (at, byte) = text
+            .iter()
+            .copied()
+            .enumerate()
+            .min_by_key(|(_, byte)| commonness(*byte))?;
+        Some(Self {
+            rare: (byte, byte.to_ascii_uppercase(), at),
+            text,
+        })
     }
 
     /// How many bytes it has.
@@ -32,7 +39,10 @@ impl Finder {
         loop {
             rare += memchr::memchr2(lower, upper, bytes.get(rare..)?)?;
             let start = rare - at;
-            if bytes.get(start..start + self.text.len())?.eq_ignore_ascii_case(&self.text) {
+            if bytes
+                .get(start..start + self.text.len())?
+                .eq_ignore_ascii_case(&self.text)
+            {
                 return Some(start);
             }
             rare += 1;
@@ -66,7 +76,10 @@ impl Sift {
                 loop {
                     at += spelled.find(bytes.get(at..)?)?;
                     // Blank to tilde; control characters and letters with accents are spelled so everywhere.
-                    if bytes.get(at + 4).is_some_and(|digit| matches!(digit, b'2'..=b'7')) {
+                    if bytes
+                        .get(at + 4)
+                        .is_some_and(|digit| matches!(digit, b'2'..=b'7'))
+                    {
                         return Some(at);
                     }
                     at += 4;
@@ -83,6 +96,9 @@ fn commonness(byte: u8) -> usize {
     match byte {
         0xe0.. => 1,
         0x80.. => 0,
-        _ => COMMON.iter().position(|common| *common == byte).map_or(2, |place| place + 3),
+        _ => COMMON
+            .iter()
+            .position(|common| *common == byte)
+            .map_or(2, |place| place + 3),
     }
 }

@@ -82,13 +82,19 @@ impl Tally {
         self.kept += found.line.hits.len();
         match self.found_in.last_mut().filter(|run| *run.key == *key) {
             Some(run) => Arc::make_mut(&mut run.lines).push(found),
-            None => self.found_in.push(InRun { key: key.into(), lines: Arc::new(vec![found]) }),
+            None => self.found_in.push(InRun {
+                key: key.into(),
+                lines: Arc::new(vec![found]),
+            }),
         }
     }
 
     /// The hits that are kept, each with its run and its line.
     pub fn hits(&self) -> impl Iterator<Item = (&str, &LineMatch, &Hit)> {
-        let lines = self.found_in.iter().flat_map(|run| run.lines.iter().map(|found| (&*run.key, found)));
+        let lines = self
+            .found_in
+            .iter()
+            .flat_map(|run| run.lines.iter().map(|found| (&*run.key, found)));
         lines.flat_map(|(key, found)| found.line.hits.iter().map(move |hit| (key, found, hit)))
     }
 

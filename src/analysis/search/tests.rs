@@ -6,33 +6,56 @@ use super::*;
 fn found(needle: &str, block: &str) -> Vec<InLine> {
     let needle = Needle::new(needle).unwrap();
     let lines = needle.candidates(block.as_bytes());
-    lines.map(|range| needle.look(&block.as_bytes()[range])).filter(|line| line.found > 0).collect()
+    lines
+        .map(|range| needle.look(&block.as_bytes()[range]))
+        .filter(|line| line.found > 0)
+        .collect()
 }
 
 fn paths(needle: &str, block: &str) -> Vec<String> {
-    found(needle, block).into_iter().flat_map(|line| line.hits).map(|hit| hit.path).collect()
+    found(needle, block)
+        .into_iter()
+        .flat_map(|line| line.hits)
+        .map(|hit| hit.path)
+        .collect()
 }
 
 #[test]
 fn a_hit_names_its_field_and_shows_what_stands_around() {
-    let block =
-        "{\"a\": 1}\n{\"results\": [{\"out\": \"Caf\\u00e9 \\\"Nord\\\"\\nis open\"}, 0.25], \"odd key\": null}\n";
+    let block = "{\"a\": 1}\n{\"results\": [{\"out\": \"Caf\\u00e9 \\\"Nord\\\"\\nis open\"}, 0.25], \"odd key\": null}\n";
     let line = &found("NORD\"\nIS", block)[0];
     let hit = &line.hits[0];
-    assert_eq!((hit.path.as_str(), hit.in_key, line.as_text), ("results[0].out", false, false));
-    assert_eq!((hit.before.as_str(), hit.text.as_str(), hit.after.as_str()), ("Café \"", "Nord\"\nis", " open"));
+    assert_eq!(
+        (hit.path.as_str(), hit.in_key, line.as_text),
+        ("results[0].out", false, false)
+    );
+    assert_eq!(
+        (hit.before.as_str(), hit.text.as_str(), hit.after.as_str()),
+        ("Café \"", "Nord\"\nis", " open")
+    );
     assert_eq!(paths("0.25", block), ["results[1]"]);
     assert_eq!(paths("null", block), ["[\"odd key\"]"]);
     let key = &found("d k", block)[0].hits[0];
     assert_eq!((key.in_key, key.after.as_str()), (true, "ey: null"));
-    assert_eq!(paths("\": 1", block), [""; 0], "the signs between fields are not what the line says");
+    assert_eq!(
+        paths("\": 1", block),
+        [""; 0],
+        "the signs between fields are not what the line says"
+    );
 }
 
 #[test]
 fn what_is_shown_and_kept_is_bounded() {
-    let long = format!("{{\"x\": \"{}needle{}\"}}", "é".repeat(1_000), "é".repeat(1_000));
+    let long = format!(
+        "{{\"x\": \"{}needle{}\"}}",
+        "é".repeat(1_000),
+        "é".repeat(1_000)
+    );
     let hit = &found("needle", &long)[0].hits[0];
-    assert_eq!((hit.before.chars().count(), hit.after.chars().count()), (CHARS_BEFORE + 1, CHARS_AFTER + 1));
+    assert_eq!(
+        (hit.before.chars().count(), hit.after.chars().count()),
+        (CHARS_BEFORE + 1, CHARS_AFTER + 1)
+    );
     assert!(hit.before.starts_with('…') && hit.after.ends_with('…'));
     let many = format!("[{}]", vec!["\"needle\""; 500].join(","));
     let line = &found("needle", &many)[0];
@@ -42,15 +65,26 @@ fn what_is_shown_and_kept_is_bounded() {
 
 #[test]
 fn lines_that_are_no_json_are_searched_as_they_stand() {
-    let block =
-        "not json: \"needle\"\n{\"torn\": \"needle\n{\"ok\": \"needle\"}\n{\"nan\": NaN, \"x\": \"a\\nneedle\"}";
+    let block = "not json: \"needle\"\n{\"torn\": \"needle\n{\"ok\": \"needle\"}\n{\"nan\": NaN, \"x\": \"a\\nneedle\"}";
     let lines = found("needle", block);
-    assert_eq!(lines.iter().map(|line| line.as_text).collect::<Vec<_>>(), [true, true, false, false]);
-    assert_eq!(lines[3].hits[0].path, "x", "what the board repairs is read as repaired");
+    assert_eq!(
+        lines.iter().map(|line| line.as_text).collect::<Vec<_>>(),
+        [true, true, false, false]
+    );
+    assert_eq!(
+        lines[3].hits[0].path, "x",
+        "what the board repairs is read as repaired"
+    );
     assert_eq!(found("\"needle\"", block).len(), 1);
     let bytes = b"\xff\xfeneedle\xff";
     let needle = Needle::new("needle").unwrap();
-    assert_eq!(needle.candidates(bytes).map(|range| needle.look(&bytes[range]).found).collect::<Vec<_>>(), [1]);
+    assert_eq!(
+        needle
+            .candidates(bytes)
+            .map(|range| needle.look(&bytes[range]).found)
+            .collect::<Vec<_>>(),
+        [1]
+    );
 }
 
 #[test]
@@ -76,14 +110,26 @@ fn each_spelling_is_found() {
         ("1E5", r#"{"x": 1e5}"#),
     ];
     for (needle, line) in spellings {
-        assert_eq!(found(needle, &format!("{{}}\n{line}\n[]\n")).len(), 1, "{needle:?} in {line}");
+        assert_eq!(
+            found(needle, &format!("{{}}\n{line}\n[]\n")).len(),
+            1,
+            "{needle:?} in {line}"
+        );
     }
-    assert!(found("É", r#"{"x": "é"}"#).is_empty(), "only letters of ASCII match in either case");
+    assert!(
+        found("É", r#"{"x": "é"}"#).is_empty(),
+        "only letters of ASCII match in either case"
+    );
 }
 
 /// One character as some writer spells it.
 fn spell(c: char, style: u8) -> String {
-    let numbered = || c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
+    let numbered = || {
+        c.encode_utf16(&mut [0; 2])
+            .iter()
+            .map(|unit| format!("\\u{unit:04x}"))
+            .collect::<String>()
+    };
     match (c, style) {
         (_, 0) => numbered(),
         (_, 1) => numbered().to_uppercase().replace("\\U", "\\u"),
@@ -122,25 +168,48 @@ proptest! {
 #[test]
 fn hits_are_kept_run_by_run_up_to_a_number_and_all_are_counted() {
     let line = |hits: usize| {
-        let line = Needle::new("x").unwrap().look(format!("[{}\"x\"]", "\"x\",".repeat(hits - 1)).as_bytes());
-        LineMatch { file: TraceFile::Steps, place: LinePlace::default(), line }
+        let line = Needle::new("x")
+            .unwrap()
+            .look(format!("[{}\"x\"]", "\"x\",".repeat(hits - 1)).as_bytes());
+        LineMatch {
+            file: TraceFile::Steps,
+            place: LinePlace::default(),
+            line,
+        }
     };
     let mut tally = Tally::default();
     tally.keep(MAX_HITS, "a", line(2));
     tally.keep(MAX_HITS, "a", line(1));
     tally.keep(MAX_HITS, "b", line(MAX_HITS_IN_LINE + 5));
-    let runs: Vec<_> = tally.found_in.iter().map(|run| (&*run.key, run.lines.len())).collect();
+    let runs: Vec<_> = tally
+        .found_in
+        .iter()
+        .map(|run| (&*run.key, run.lines.len()))
+        .collect();
     assert_eq!(runs, [("a", 2), ("b", 1)]);
-    assert_eq!((tally.found, tally.kept), (8 + MAX_HITS_IN_LINE, 3 + MAX_HITS_IN_LINE));
+    assert_eq!(
+        (tally.found, tally.kept),
+        (8 + MAX_HITS_IN_LINE, 3 + MAX_HITS_IN_LINE)
+    );
     for _ in 0..=MAX_HITS / MAX_HITS_IN_LINE {
         tally.keep(MAX_HITS, "b", line(MAX_HITS_IN_LINE));
     }
     assert_eq!((tally.kept, tally.found > MAX_HITS), (MAX_HITS, true));
     let lines = tally.found_in.iter().flat_map(|run| run.lines.iter());
-    assert_eq!(lines.map(|found| found.line.hits.len()).sum::<usize>(), MAX_HITS);
+    assert_eq!(
+        lines.map(|found| found.line.hits.len()).sum::<usize>(),
+        MAX_HITS
+    );
 
     for n in 0..3 {
-        tally.leave_out(2, LeftOut { key: n.to_string(), file: TraceFile::Events, why: String::new() });
+        tally.leave_out(
+            2,
+            LeftOut {
+                key: n.to_string(),
+                file: TraceFile::Events,
+                why: String::new(),
+            },
+        );
     }
     assert_eq!((tally.left_out.len(), tally.left_out_count), (2, 3));
 }

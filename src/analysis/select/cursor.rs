@@ -18,12 +18,16 @@ pub(super) enum SortKey<'a> {
 /// What `run` is sorted by in column `by`; `None` where it is unknown.
 pub(super) fn place<'a>(run: &'a Summary, by: &Column) -> Option<SortKey<'a>> {
     match by.value(run)? {
-        Cell::Text(text) => Some(text).filter(|text| !text.is_empty()).map(SortKey::Text),
+        Cell::Text(text) => Some(text)
+            .filter(|text| !text.is_empty())
+            .map(SortKey::Text),
         Cell::Count(number) | Cell::Time(number) => Some(SortKey::Number(number as f64)),
-        Cell::Score(number) | Cell::Millis(number) => {
-            Some(number).filter(|number| !number.is_nan()).map(SortKey::Number)
-        }
-        Cell::Usd(cost) => Some(cost.usd()).filter(|usd| !usd.is_nan()).map(SortKey::Number),
+        Cell::Score(number) | Cell::Millis(number) => Some(number)
+            .filter(|number| !number.is_nan())
+            .map(SortKey::Number),
+        Cell::Usd(cost) => Some(cost.usd())
+            .filter(|usd| !usd.is_nan())
+            .map(SortKey::Number),
         Cell::List(_) | Cell::Flag(_) => None,
     }
 }
@@ -52,7 +56,10 @@ impl Cursor {
             _ if by.is_text() => Value::Text(value.replace("%3A", ":").replace("%25", "%")),
             _ => Value::Number(value.parse().ok().filter(|number: &f64| !number.is_nan())?),
         };
-        Some(Self { value, key: key.to_owned() })
+        Some(Self {
+            value,
+            key: key.to_owned(),
+        })
     }
 
     /// The value of the last row.
@@ -70,6 +77,8 @@ pub(super) fn write(place: Option<SortKey<'_>>, key: &str) -> String {
     match place {
         None => format!(":{key}"),
         Some(SortKey::Number(number)) => format!("{number}:{key}"),
-        Some(SortKey::Text(text)) => format!("{}:{key}", text.replace('%', "%25").replace(':', "%3A")),
+        Some(SortKey::Text(text)) => {
+            format!("{}:{key}", text.replace('%', "%25").replace(':', "%3A"))
+        }
     }
 }

@@ -7,7 +7,12 @@ use crate::model::{Index, Origin, Outcome, RunKey};
 
 /// A run that ended with `reason`, six steps of forty, one minute before second 1,000,000.
 pub(crate) fn run(key: &str, mark: RunStatus, reason: Option<&str>) -> Summary {
-    let mut run = summary(&RunKey::new(key), format!("./runs/{key}"), &Index::default(), Outside::default());
+    let mut run = summary(
+        &RunKey::new(key),
+        format!("./runs/{key}"),
+        &Index::default(),
+        Outside::default(),
+    );
     let liveness = match mark {
         RunStatus::Running => Liveness::Running,
         RunStatus::Quiet => Liveness::Quiet,
@@ -15,8 +20,22 @@ pub(crate) fn run(key: &str, mark: RunStatus, reason: Option<&str>) -> Summary {
         RunStatus::Died => Liveness::Died,
         _ => Liveness::Finished,
     };
-    run.life = Life { liveness, basis: Basis::End, silence: None, sign: None, gap: 0, silent: Silent::Died };
-    run.status = Some(if liveness == Liveness::Finished { "completed" } else { "running" }.to_owned());
+    run.life = Life {
+        liveness,
+        basis: Basis::End,
+        silence: None,
+        sign: None,
+        gap: 0,
+        silent: Silent::Died,
+    };
+    run.status = Some(
+        if liveness == Liveness::Finished {
+            "completed"
+        } else {
+            "running"
+        }
+        .to_owned(),
+    );
     run.verdict.mark = mark;
     run.verdict.answered = mark == RunStatus::Answered;
     run.verdict.outcome = match mark {
@@ -29,7 +48,10 @@ pub(crate) fn run(key: &str, mark: RunStatus, reason: Option<&str>) -> Summary {
     run.verdict.stop_reason = reason.map(str::to_owned);
     run.verdict.sentence = format!("{} for {}", mark.word(), reason.unwrap_or("no reason"));
     run.verdict.second = String::new();
-    run.verdict.limit = Some(StepLimit { steps: 40, from: LimitFrom::SetBy(Origin::Task) });
+    run.verdict.limit = Some(StepLimit {
+        steps: 40,
+        from: LimitFrom::SetBy(Origin::Task),
+    });
     (run.steps, run.steps_now, run.events) = (6, 6, 80);
     (run.errors_untold, run.events_untold) = (false, false);
     run.duration_ms = Some(90_500.0);
@@ -59,8 +81,9 @@ pub(crate) fn many(number: usize) -> Vec<Summary> {
             run.tokens = (n % 3 > 0).then_some(n as u64 * 17 % 50_000);
             run.last_score = (n % 4 > 0).then_some((n % 101) as f64 / 100.0);
             run.model = (n % 5 > 0).then(|| format!("model-{}", n % 11));
-            run.task =
-                Some(format!("Fix calc.py so that test_calc.py passes, attempt {n}, then say what you changed."));
+            run.task = Some(format!(
+                "Fix calc.py so that test_calc.py passes, attempt {n}, then say what you changed."
+            ));
             run
         })
         .collect()

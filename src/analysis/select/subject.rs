@@ -10,7 +10,10 @@ impl Subject for Summary {
         out(self.key.as_str());
         out(&self.verdict.sentence);
         out(&self.verdict.second);
-        [&self.run_id, &self.task, &self.model, &self.answer].into_iter().flatten().for_each(|text| out(text));
+        [&self.run_id, &self.task, &self.model, &self.answer]
+            .into_iter()
+            .flatten()
+            .for_each(|text| out(text));
         self.titles.iter().for_each(|text| out(text));
     }
 
@@ -27,7 +30,9 @@ impl Subject for Summary {
     }
 
     fn changed(&self, key: &str) -> bool {
-        self.changed.iter().any(|changed| changed.eq_ignore_ascii_case(key))
+        self.changed
+            .iter()
+            .any(|changed| changed.eq_ignore_ascii_case(key))
     }
 }
 

@@ -89,13 +89,19 @@ pub struct Medians {
 /// Looks at all runs with `query`.
 pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
     // A query without a term about the field is the same without it, and is not asked twice.
-    let without = |field| Some(query.without_field(field)).filter(|other| other.terms.len() < query.terms.len());
+    let without = |field| {
+        Some(query.without_field(field)).filter(|other| other.terms.len() < query.terms.len())
+    };
     let [status, stop, model] = [STATUS, STOP, MODEL].map(without);
-    let mut tally = Tally { open: Column::grouping().collect(), ..Tally::default() };
+    let mut tally = Tally {
+        open: Column::grouping().collect(),
+        ..Tally::default()
+    };
     for run in all.iter().map(AsRef::as_ref) {
         tally.see_groups(run);
         let full = query.matches(run);
-        let fits = |query: &Option<Query>| full || query.as_ref().is_some_and(|query| query.matches(run));
+        let fits =
+            |query: &Option<Query>| full || query.as_ref().is_some_and(|query| query.matches(run));
         if fits(&status) {
             if run.partial {
                 tally.indexing += 1;
@@ -179,7 +185,8 @@ fn ranked(counts: HashMap<&str, usize>) -> Vec<(String, usize)> {
 fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip) {
     let (mut marks, mut newest) = (BTreeMap::new(), None);
     let mut ends: BTreeMap<(RunStatus, Option<&str>), usize> = BTreeMap::new();
-    let (mut steps, mut durations, mut tokens, mut scores) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut steps, mut durations, mut tokens, mut scores) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut strip, mut tokens_inexact) = (Strip::default(), false);
     for run in matched {
         newest = newest.max(run.updated);
@@ -197,7 +204,11 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip)
         strip.ended += 1;
         strip.answered += usize::from(run.verdict.answered);
         strip.contradicted += usize::from(!run.verdict.contradictions.is_empty());
-        let reason = run.verdict.stop_reason.as_deref().filter(|reason| !reason.is_empty());
+        let reason = run
+            .verdict
+            .stop_reason
+            .as_deref()
+            .filter(|reason| !reason.is_empty());
         *ends.entry((run.verdict.mark, reason)).or_default() += 1;
         steps.extend(run.steps_known().map(|steps| steps as f64));
         durations.extend(run.duration_ms);
@@ -227,8 +238,16 @@ fn ways(ends: BTreeMap<(RunStatus, Option<&str>), usize>) -> Vec<End> {
         }
     }
     let of_mark = |(mark, (untold, reasons)): (RunStatus, (usize, HashMap<&str, usize>))| {
-        let without = (untold > 0).then_some(End { mark, reason: None, count: untold });
-        let with = ranked(reasons).into_iter().map(move |(reason, count)| End { mark, reason: Some(reason), count });
+        let without = (untold > 0).then_some(End {
+            mark,
+            reason: None,
+            count: untold,
+        });
+        let with = ranked(reasons).into_iter().map(move |(reason, count)| End {
+            mark,
+            reason: Some(reason),
+            count,
+        });
         let mut ends: Vec<End> = without.into_iter().chain(with).collect();
         ends.sort_by_key(|end| Reverse(end.count));
         ends
@@ -244,6 +263,10 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
         return None;
     }
     let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
-    let lower = below.iter().copied().max_by(f64::total_cmp).filter(|_| even);
+    let lower = below
+        .iter()
+        .copied()
+        .max_by(f64::total_cmp)
+        .filter(|_| even);
     Some(lower.map_or(*upper, |lower| lower.midpoint(*upper)))
 }

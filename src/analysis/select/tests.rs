@@ -11,7 +11,9 @@ use crate::analysis::verdict::RunStatus;
 use crate::model::index::FileState;
 use crate::model::manifest::ManifestState;
 use crate::model::stated::Source;
-use crate::model::{Delta, EventHead, EventKind, EventNote, Fact, Index, Manifest, Names, RunKey, Statement};
+use crate::model::{
+    Delta, EventHead, EventKind, EventNote, Fact, Index, Manifest, Names, RunKey, Statement,
+};
 
 fn shared(runs: Vec<Summary>) -> Vec<Arc<Summary>> {
     runs.into_iter().map(Arc::new).collect()
@@ -24,7 +26,10 @@ fn keys(rows: &[&Arc<Summary>]) -> Vec<String> {
 fn found(all: &[Summary], query: &str) -> Vec<String> {
     let query = Query::parse(query);
     assert_eq!(query.ignored, []);
-    all.iter().filter(|run| query.matches(*run)).map(|run| run.key.to_string()).collect()
+    all.iter()
+        .filter(|run| query.matches(*run))
+        .map(|run| run.key.to_string())
+        .collect()
 }
 
 fn five() -> Vec<Summary> {
@@ -82,13 +87,20 @@ fn a_query_sees_a_run() {
         ("issues>0", "c"),
         ("problems:1 run:rule", "c"),
         ("partial:true", ""),
-        ("certainty:recorded,inferred,unknown updated:1970-01-12", "a b c d e"),
+        (
+            "certainty:recorded,inferred,unknown updated:1970-01-12",
+            "a b c d e",
+        ),
         ("max_steps:40 -parent:x", "a b c d e"),
         ("\"files changed\"", "a"),
         ("no reason", "d e"),
         ("-died -now", "a b c"),
     ] {
-        let first = found(&all, query).iter().map(|key| key[..1].to_owned()).collect::<Vec<_>>().join(" ");
+        let first = found(&all, query)
+            .iter()
+            .map(|key| key[..1].to_owned())
+            .collect::<Vec<_>>()
+            .join(" ");
         assert_eq!(first, keys, "{query}");
     }
 }
@@ -121,11 +133,18 @@ fn windows_follow_each_other_in_every_order() {
         for reversed in [false, true] {
             let sort = Sort { by, reversed };
             let whole = select(&all, &Query::default(), sort, usize::MAX, None);
-            assert_eq!((whole.matched, whole.rows.len(), whole.next), (237, 237, None));
+            assert_eq!(
+                (whole.matched, whole.rows.len(), whole.next),
+                (237, 237, None)
+            );
             let (mut pieces, mut after) = (Vec::new(), None);
             loop {
                 let window = select(&all, &Query::default(), sort, 50, after.as_deref());
-                assert_eq!((window.before, window.after_ignored), (pieces.len(), false), "{sort}");
+                assert_eq!(
+                    (window.before, window.after_ignored),
+                    (pieces.len(), false),
+                    "{sort}"
+                );
                 pieces.extend(keys(&window.rows));
                 after = window.next;
                 if after.is_none() {
@@ -140,20 +159,65 @@ fn windows_follow_each_other_in_every_order() {
 #[test]
 fn a_window_goes_on_where_the_one_before_ended_whatever_happened_meanwhile() {
     let mut runs = many(100);
-    let first = keys(&select(&shared(runs.clone()), &Query::default(), Sort::default(), 40, None).rows);
-    let next = select(&shared(runs.clone()), &Query::default(), Sort::default(), 40, None).next.unwrap();
-    let rest = keys(&select(&shared(runs.clone()), &Query::default(), Sort::default(), 99, Some(&next)).rows);
+    let first = keys(
+        &select(
+            &shared(runs.clone()),
+            &Query::default(),
+            Sort::default(),
+            40,
+            None,
+        )
+        .rows,
+    );
+    let next = select(
+        &shared(runs.clone()),
+        &Query::default(),
+        Sort::default(),
+        40,
+        None,
+    )
+    .next
+    .unwrap();
+    let rest = keys(
+        &select(
+            &shared(runs.clone()),
+            &Query::default(),
+            Sort::default(),
+            99,
+            Some(&next),
+        )
+        .rows,
+    );
     // The last row shown goes away, the first grows, a new one comes.
     runs.retain(|run| run.key.as_str() != first[39]);
-    runs.iter_mut().find(|run| run.key.as_str() == first[20]).unwrap().updated = Some(i64::MAX / 4);
-    runs.push(Summary { updated: Some(i64::MAX / 4), ..run("new", RunStatus::Running, None) });
-    let later = select(&shared(runs), &Query::default(), Sort::default(), 99, Some(&next)).rows.len();
+    runs.iter_mut()
+        .find(|run| run.key.as_str() == first[20])
+        .unwrap()
+        .updated = Some(i64::MAX / 4);
+    runs.push(Summary {
+        updated: Some(i64::MAX / 4),
+        ..run("new", RunStatus::Running, None)
+    });
+    let later = select(
+        &shared(runs),
+        &Query::default(),
+        Sort::default(),
+        99,
+        Some(&next),
+    )
+    .rows
+    .len();
     assert_eq!((rest.len(), later), (60, 60));
 }
 
 #[test]
 fn cursors_carry_any_text_and_refuse_what_they_are_not() {
-    for (model, key) in [("llama3:8b", "a:b"), ("100%3A", "%"), ("", ""), ("ä:%25", "\u{202e}x")] {
+    for (model, key) in [
+        ("llama3:8b", "a:b"),
+        ("100%3A", "%"),
+        ("", ""),
+        ("ä:%25", "\u{202e}x"),
+    ] {
         let mut first = run(key, RunStatus::Answered, None);
         first.model = Some(model.into());
         let mut second = run(&format!("{key}~"), RunStatus::Answered, None);
@@ -162,20 +226,34 @@ fn cursors_carry_any_text_and_refuse_what_they_are_not() {
         let sort = "model".parse().unwrap();
         let window = select(&all, &Query::default(), sort, 1, None);
         let next = select(&all, &Query::default(), sort, 1, window.next.as_deref());
-        assert_eq!((window.rows.len(), next.rows.len(), next.next), (1, 1, None));
+        assert_eq!(
+            (window.rows.len(), next.rows.len(), next.next),
+            (1, 1, None)
+        );
         assert_ne!(window.rows, next.rows, "{model}");
     }
     let all = shared(many(5));
     for junk in ["", "x", "x:y", "NaN:y"] {
         let window = select(&all, &Query::default(), Sort::default(), 3, Some(junk));
-        assert!(window.after_ignored && window.before == 0 && window.rows.len() == 3, "{junk}");
+        assert!(
+            window.after_ignored && window.before == 0 && window.rows.len() == 3,
+            "{junk}"
+        );
     }
-    assert_eq!(select(&all, &Query::default(), Sort::default(), 0, None).rows.len(), 1, "a window is never empty");
+    assert_eq!(
+        select(&all, &Query::default(), Sort::default(), 0, None)
+            .rows
+            .len(),
+        1,
+        "a window is never empty"
+    );
 }
 
 #[test]
 fn unknown_values_come_last_and_ties_go_by_key() {
-    let mut runs: Vec<_> = ["c", "a", "d", "b"].map(|key| run(key, RunStatus::Answered, None)).into();
+    let mut runs: Vec<_> = ["c", "a", "d", "b"]
+        .map(|key| run(key, RunStatus::Answered, None))
+        .into();
     runs[0].last_score = Some(0.5);
     runs[1].last_score = Some(0.5);
     runs[2].last_score = Some(f64::NAN);
@@ -189,16 +267,41 @@ fn unknown_values_come_last_and_ties_go_by_key() {
 #[test]
 fn a_filter_counts_what_it_would_show() {
     let all = shared(many(700));
-    for text in ["", "status:died", "stop:final,none steps>20", "model=model-3 -status:limit calc", "nothing"] {
+    for text in [
+        "",
+        "status:died",
+        "stop:final,none steps>20",
+        "model=model-3 -status:limit calc",
+        "nothing",
+    ] {
         let query = Query::parse(text);
         let survey = survey(&all, &query);
-        assert_eq!(survey.matched, select(&all, &query, Sort::default(), 1, None).matched);
-        let marks = survey.facets.marks.iter().map(|(mark, count)| (STATUS, mark.word().to_owned(), *count));
-        let stops = survey.facets.stops.iter().map(|(word, count)| (STOP, word.clone(), *count));
-        let models = survey.facets.models.iter().map(|(word, count)| (MODEL, word.clone(), *count));
+        assert_eq!(
+            survey.matched,
+            select(&all, &query, Sort::default(), 1, None).matched
+        );
+        let marks = survey
+            .facets
+            .marks
+            .iter()
+            .map(|(mark, count)| (STATUS, mark.word().to_owned(), *count));
+        let stops = survey
+            .facets
+            .stops
+            .iter()
+            .map(|(word, count)| (STOP, word.clone(), *count));
+        let models = survey
+            .facets
+            .models
+            .iter()
+            .map(|(word, count)| (MODEL, word.clone(), *count));
         for (field, word, count) in marks.chain(stops).chain(models) {
             let shown = Query::parse(&query.without_field(field).toggled(field, &word));
-            assert_eq!(select(&all, &shown, Sort::default(), 1, None).matched, count, "{text}: {word}");
+            assert_eq!(
+                select(&all, &shown, Sort::default(), 1, None).matched,
+                count,
+                "{text}: {word}"
+            );
         }
     }
 }
@@ -209,7 +312,13 @@ fn spellings_that_a_query_takes_for_one_are_counted_as_one() {
     runs[1].model = Some("QWEN/qwen3-8b".into());
     runs[2].model = Some("Qwen/Qwen3-8B".into());
     let models = survey(&shared(runs), &Query::default()).facets.models;
-    assert_eq!(models, [("Qwen/Qwen3-8B".to_owned(), 3), ("not recorded".to_owned(), 2)]);
+    assert_eq!(
+        models,
+        [
+            ("Qwen/Qwen3-8B".to_owned(), 3),
+            ("not recorded".to_owned(), 2)
+        ]
+    );
 }
 
 #[test]
@@ -224,7 +333,11 @@ fn the_strip_leaves_live_runs_out() {
     let survey = survey(&shared(runs), &Query::default());
     let strip = survey.strip;
     assert_eq!((strip.ended, strip.answered, strip.contradicted), (5, 2, 1));
-    let end = |mark, reason: Option<&str>, count| End { mark, reason: reason.map(str::to_owned), count };
+    let end = |mark, reason: Option<&str>, count| End {
+        mark,
+        reason: reason.map(str::to_owned),
+        count,
+    };
     let expected = [
         end(RunStatus::Answered, Some("final"), 2),
         end(RunStatus::Limit, Some("budget_steps"), 1),
@@ -250,8 +363,14 @@ fn a_median_between_two_is_their_mean() {
     for (run, steps) in runs.iter_mut().zip([9, 1, 4, 3]) {
         run.steps = steps;
     }
-    assert_eq!(survey(&shared(runs), &Query::default()).strip.medians.steps, Some(3.5));
-    assert_eq!(survey::<Arc<Summary>>(&[], &Query::default()), Survey::default());
+    assert_eq!(
+        survey(&shared(runs), &Query::default()).strip.medians.steps,
+        Some(3.5)
+    );
+    assert_eq!(
+        survey::<Arc<Summary>>(&[], &Query::default()),
+        Survey::default()
+    );
 }
 
 #[test]
@@ -260,13 +379,25 @@ fn a_contradiction_is_counted_that_the_verdict_lists() {
         status: Some("completed".into()),
         stop_reason: Some("final".into()),
         success: Some(false),
-        statements: vec![Statement::text(Fact::End, "final", Source::manifest("/summary/stop_reason"))],
+        statements: vec![Statement::text(
+            Fact::End,
+            "final",
+            Source::manifest("/summary/stop_reason"),
+        )],
         ..Manifest::default()
     };
     let mut index = Index::default();
-    index.apply(Delta { manifest: Some(ManifestState::Read(Box::new(manifest))), ..Delta::default() });
+    index.apply(Delta {
+        manifest: Some(ManifestState::Read(Box::new(manifest))),
+        ..Delta::default()
+    });
     let run = summary(&RunKey::new("x"), "x", &index, Outside::default());
-    assert_eq!(survey(&[Arc::new(run)], &Query::default()).strip.contradicted, 1);
+    assert_eq!(
+        survey(&[Arc::new(run)], &Query::default())
+            .strip
+            .contradicted,
+        1
+    );
 }
 
 /// Two steps with events: the first reads a file and is criticised, the second fails.
@@ -280,7 +411,9 @@ fn index() -> Index {
         r#"{"step_id": 1, "decision": {"mode": "final", "final_answer": "done"}, "action_results": [{"status": "error", "error": "no such file"}]}"#,
     ];
     for line in lines {
-        delta.steps.push(crate::format::step_head(line.as_bytes(), &mut names).0);
+        delta
+            .steps
+            .push(crate::format::step_head(line.as_bytes(), &mut names).0);
     }
     for (step, second) in [(0, 0), (0, 3), (1, 4), (1, 100)] {
         let phase = names.intern("DECIDE");
@@ -292,10 +425,16 @@ fn index() -> Index {
             ok: true,
             ..EventHead::default()
         };
-        delta.events.push((head, (second == 100).then(|| EventNote::Error("disk full".into()))));
+        delta.events.push((
+            head,
+            (second == 100).then(|| EventNote::Error("disk full".into())),
+        ));
     }
     delta.names = names.since(0).to_vec();
-    delta.steps_file = FileState { exists: true, ..FileState::default() };
+    delta.steps_file = FileState {
+        exists: true,
+        ..FileState::default()
+    };
     let mut index = Index::default();
     index.apply(delta);
     index
@@ -332,7 +471,9 @@ fn a_query_sees_a_step() {
         ("stop:final", ""),
     ] {
         let query = Query::parse(query);
-        let found: Vec<_> = matching_steps(&index, &query).map(|ordinal| ordinal.to_string()).collect();
+        let found: Vec<_> = matching_steps(&index, &query)
+            .map(|ordinal| ordinal.to_string())
+            .collect();
         assert_eq!(found.join(" "), steps, "{query}");
     }
     assert!(StepSubject::new(&index, 2).is_none());

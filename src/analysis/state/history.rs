@@ -43,7 +43,12 @@ pub struct History {
 ///
 /// # Errors
 /// The state never had such a key; what is returned are the keys that it has after the step.
-pub fn history(index: &Index, lines: &dyn Lines, n: usize, text: &str) -> Result<History, Vec<String>> {
+pub fn history(
+    index: &Index,
+    lines: &dyn Lines,
+    n: usize,
+    text: &str,
+) -> Result<History, Vec<String>> {
     let state = state_at(index, lines, n).unwrap_or_default();
     let path = path_of(text, |key| state.get(key).is_some());
     let lap = lap(index, n);
@@ -52,23 +57,44 @@ pub fn history(index: &Index, lines: &dyn Lines, n: usize, text: &str) -> Result
         return Err(state.keys.into_iter().map(|known| known.key).collect());
     }
     let until = steps.into_iter().filter(|step| *step <= n);
-    let changes = until.filter_map(|step| change_of(index, lines, &path, step)).collect();
-    let value = state.get(&path.key).and_then(|known| path.find(known.value.as_deref()?));
-    Ok(History { path, changes, value })
+    let changes = until
+        .filter_map(|step| change_of(index, lines, &path, step))
+        .collect();
+    let value = state
+        .get(&path.key)
+        .and_then(|known| path.find(known.value.as_deref()?));
+    Ok(History {
+        path,
+        changes,
+        value,
+    })
 }
 
 /// Reads the path of a value: a key of the state as it is (`known` tells which there are), a JSON pointer
 /// (`/plan/0/status`), or names and places joined by dots and brackets (`plan[0].status`).
 pub fn path_of(text: &str, known: impl Fn(&str) -> bool) -> KeyPath {
     if known(text) {
-        return KeyPath { key: text.to_owned(), below: Vec::new() };
+        return KeyPath {
+            key: text.to_owned(),
+            below: Vec::new(),
+        };
     }
     let mut parts: Vec<String> = match text.strip_prefix('/') {
-        Some(pointer) => pointer.split('/').map(|part| part.replace("~1", "/").replace("~0", "~")).collect(),
-        None => text.split(['.', '[', ']']).filter(|part| !part.is_empty()).map(str::to_owned).collect(),
+        Some(pointer) => pointer
+            .split('/')
+            .map(|part| part.replace("~1", "/").replace("~0", "~"))
+            .collect(),
+        None => text
+            .split(['.', '[', ']'])
+            .filter(|part| !part.is_empty())
+            .map(str::to_owned)
+            .collect(),
     };
     if parts.is_empty() {
-        return KeyPath { key: text.to_owned(), below: Vec::new() };
+        return KeyPath {
+            key: text.to_owned(),
+            below: Vec::new(),
+        };
     }
     let key = parts.remove(0);
     KeyPath { key, below: parts }
@@ -81,7 +107,10 @@ impl KeyPath {
             return Some(text.to_owned());
         }
         let whole = Json::parse(text)?;
-        self.below.iter().try_fold(&whole, |value, name| member(value, name)).map(Json::to_string)
+        self.below
+            .iter()
+            .try_fold(&whole, |value, name| member(value, name))
+            .map(Json::to_string)
     }
 }
 
@@ -94,11 +123,17 @@ fn member<'v, 'j>(value: &'v Json<'j>, name: &str) -> Option<&'v Json<'j>> {
 
 /// The steps of `range` that changed the key; ordinals in order. Nothing of the values is read.
 pub fn changes_of(index: &Index, lines: &dyn Lines, key: &str, range: Range<usize>) -> Vec<usize> {
-    range.filter(|step| keys_of(index, lines, *step).iter().any(|name| name == key)).collect()
+    range
+        .filter(|step| keys_of(index, lines, *step).iter().any(|name| name == key))
+        .collect()
 }
 
 /// The same for every key at once.
-pub fn changed_by(index: &Index, lines: &dyn Lines, range: Range<usize>) -> HashMap<String, Vec<usize>> {
+pub fn changed_by(
+    index: &Index,
+    lines: &dyn Lines,
+    range: Range<usize>,
+) -> HashMap<String, Vec<usize>> {
     let mut steps: HashMap<String, Vec<usize>> = HashMap::new();
     for step in range {
         for key in keys_of(index, lines, step) {
@@ -118,16 +153,26 @@ pub fn changed_by(index: &Index, lines: &dyn Lines, range: Range<usize>) -> Hash
 /// What step `n` made of the value; `None` where it did not change it or its line cannot be read.
 pub fn change_of(index: &Index, lines: &dyn Lines, path: &KeyPath, n: usize) -> Option<KeyChange> {
     let (before, after) = sides(lines, index.steps().get(n)?.span, &path.key)?;
-    let (before, after) = (before.and_then(|value| path.find(&value)), after.and_then(|value| path.find(&value)));
+    let (before, after) = (
+        before.and_then(|value| path.find(&value)),
+        after.and_then(|value| path.find(&value)),
+    );
     let same = match (&before, &after) {
         (Some(before), Some(after)) => equal(before, after),
         (before, after) => before.is_none() && after.is_none(),
     };
     // Below its key, a value may be what it was.
-    (!same || path.below.is_empty()).then_some(KeyChange { step: n, before, after })
+    (!same || path.below.is_empty()).then_some(KeyChange {
+        step: n,
+        before,
+        after,
+    })
 }
 
 /// Whether two JSON texts hold the same value.
 pub fn equal(a: &str, b: &str) -> bool {
-    a == b || Json::parse(a).zip(Json::parse(b)).is_some_and(|(a, b)| same(&a, &b))
+    a == b
+        || Json::parse(a)
+            .zip(Json::parse(b))
+            .is_some_and(|(a, b)| same(&a, &b))
 }

@@ -15,14 +15,27 @@ const CUT_NAME: usize = 250;
 
 /// The keys that step `n` is recorded to have changed. The index knows them; the line is read where it left some out.
 pub(super) fn keys_of<'i>(index: &'i Index, lines: &dyn Lines, n: usize) -> Vec<Cow<'i, str>> {
-    let Some(head) = index.steps().get(n) else { return Vec::new() };
-    let names: Vec<Cow<'_, str>> = head.changed.iter().map(|key| index.name(*key).into()).collect();
-    if names.len() < MAX_CHANGED && names.iter().all(|name| name.len() < CUT_NAME && name != OVERFLOW) {
+    let Some(head) = index.steps().get(n) else {
+        return Vec::new();
+    };
+    let names: Vec<Cow<'_, str>> = head
+        .changed
+        .iter()
+        .map(|key| index.name(*key).into())
+        .collect();
+    if names.len() < MAX_CHANGED
+        && names
+            .iter()
+            .all(|name| name.len() < CUT_NAME && name != OVERFLOW)
+    {
         return names;
     }
     let record = lines.record(TraceFile::Steps, head.span).ok();
     let step = record.as_ref().and_then(format::step);
-    step.iter().flat_map(changes).map(|change| change.key.into_owned().into()).collect()
+    step.iter()
+        .flat_map(changes)
+        .map(|change| change.key.into_owned().into())
+        .collect()
 }
 
 fn changes<'a>(step: &Step<'a>) -> impl Iterator<Item = Change<'a>> + use<'a> {
@@ -32,7 +45,12 @@ fn changes<'a>(step: &Step<'a>) -> impl Iterator<Item = Change<'a>> + use<'a> {
 /// The keys and values of a whole state, as JSON text.
 fn members(state: Value<'_>) -> Vec<(String, String)> {
     let state = state.json();
-    state.as_object().unwrap_or_default().iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    state
+        .as_object()
+        .unwrap_or_default()
+        .iter()
+        .map(|(key, value)| (key.to_string(), value.to_string()))
+        .collect()
 }
 
 /// The whole state that a step observed before its reduce.
@@ -58,11 +76,20 @@ pub(super) fn afters(lines: &dyn Lines, step: Span) -> HashMap<String, String> {
 }
 
 /// What a step found and left under `key`; `None` where it cannot be read.
-pub(super) fn sides(lines: &dyn Lines, step: Span, key: &str) -> Option<(Option<String>, Option<String>)> {
+pub(super) fn sides(
+    lines: &dyn Lines,
+    step: Span,
+    key: &str,
+) -> Option<(Option<String>, Option<String>)> {
     let record = lines.record(TraceFile::Steps, step).ok()?;
     let step = format::step(&record)?;
     let change = changes(&step).filter(|change| change.key == key).last();
-    Some(change.map_or((None, None), |change| (text(&change, change.before()), text(&change, change.after()))))
+    Some(change.map_or((None, None), |change| {
+        (
+            text(&change, change.before()),
+            text(&change, change.after()),
+        )
+    }))
 }
 
 fn text(change: &Change<'_>, side: Option<&str>) -> Option<String> {

@@ -31,7 +31,10 @@ pub fn walk(index: &Index, lines: &dyn Lines, each: &mut dyn FnMut(usize, &[KeyA
         }
         let mut afters = afters(lines, head.span);
         for key in keys_of(index, lines, n) {
-            let changes = state.writers.get(key.as_ref()).map_or(0, |(_, changes)| *changes);
+            let changes = state
+                .writers
+                .get(key.as_ref())
+                .map_or(0, |(_, changes)| *changes);
             state.writers.insert(key.to_string(), (n, changes + 1));
             state.outside.remove(key.as_ref());
             let value = afters.remove(key.as_ref());
@@ -71,8 +74,19 @@ impl State {
     }
 
     fn set(&mut self, key: String, value: Option<String>, in_change: bool) {
-        let (written, changes) = self.writers.get(&key).map_or((None, 0), |(step, count)| (Some(*step), *count));
+        let (written, changes) = self
+            .writers
+            .get(&key)
+            .map_or((None, 0), |(step, count)| (Some(*step), *count));
         let outside = self.outside.get(&key).copied();
-        self.keys.set(KeyAt { key, value, written, in_change, changes, outside, doubt: "" });
+        self.keys.set(KeyAt {
+            key,
+            value,
+            written,
+            in_change,
+            changes,
+            outside,
+            doubt: "",
+        });
     }
 }

@@ -21,9 +21,19 @@ fn event(id: i64, phase: &str, stage: &str, at: &str) -> String {
 
 fn index(steps: &[String], events: &[String], manifest: &str) -> Index {
     let mut names = Names::default();
-    let exists = FileState { exists: true, ..FileState::default() };
-    let mut delta = Delta { steps_file: exists, events_file: exists, ..Delta::default() };
-    delta.steps = steps.iter().map(|line| crate::format::step_head(line.as_bytes(), &mut names).0).collect();
+    let exists = FileState {
+        exists: true,
+        ..FileState::default()
+    };
+    let mut delta = Delta {
+        steps_file: exists,
+        events_file: exists,
+        ..Delta::default()
+    };
+    delta.steps = steps
+        .iter()
+        .map(|line| crate::format::step_head(line.as_bytes(), &mut names).0)
+        .collect();
     for line in events {
         let (head, note, _) = crate::format::event_head(line.as_bytes(), &mut names);
         delta.events.push((head, note));
@@ -43,8 +53,9 @@ fn told(index: &Index) -> Summary {
 
 /// Three steps; in the second the clock is put back by an hour.
 fn put_back() -> Index {
-    let steps: Vec<String> =
-        (0..3).map(|id| format!(r#"{{"step_id": {id}, "decision": {{"mode": "wait"}}}}"#)).collect();
+    let steps: Vec<String> = (0..3)
+        .map(|id| format!(r#"{{"step_id": {id}, "decision": {{"mode": "wait"}}}}"#))
+        .collect();
     let events = [
         event(0, "INIT", "", "10:00:00"),
         event(0, "DECIDE", "state_ready", "10:00:01"),
@@ -62,57 +73,145 @@ fn put_back() -> Index {
 #[test]
 fn a_run_was_updated_when_its_newest_event_was() {
     let run = told(&put_back());
-    let time = |at: &str| crate::model::time::parse_ts(&format!("2026-03-01T{at}+00:00")).map(|stamp| stamp.micros);
-    assert_eq!((run.started, run.updated), (time("10:00:00"), time("10:00:03")));
+    let time = |at: &str| {
+        crate::model::time::parse_ts(&format!("2026-03-01T{at}+00:00")).map(|stamp| stamp.micros)
+    };
+    assert_eq!(
+        (run.started, run.updated),
+        (time("10:00:00"), time("10:00:03"))
+    );
 }
 
 #[test]
 fn where_no_step_says_its_tokens_none_of_them_does() {
-    let steps: Vec<String> =
-        (0..3).map(|id| format!(r#"{{"step_id": {id}, "decision": {{"mode": "wait"}}}}"#)).collect();
-    let run = told(&index(&steps, &[], r#"{"run_id": "r", "status": "completed"}"#));
+    let steps: Vec<String> = (0..3)
+        .map(|id| format!(r#"{{"step_id": {id}, "decision": {{"mode": "wait"}}}}"#))
+        .collect();
+    let run = told(&index(
+        &steps,
+        &[],
+        r#"{"run_id": "r", "status": "completed"}"#,
+    ));
     assert_eq!((run.tokens, run.tokens_untold), (None, 3));
-    let whole = told(&index(&steps, &[], r#"{"run_id": "r", "status": "completed", "token_usage": 12}"#));
-    assert_eq!((whole.tokens, whole.tokens_untold), (Some(12), 0), "the run says what all of them took");
-    assert_eq!((run.steps_without_tokens, whole.steps_without_tokens), (3, 3));
+    let whole = told(&index(
+        &steps,
+        &[],
+        r#"{"run_id": "r", "status": "completed", "token_usage": 12}"#,
+    ));
+    assert_eq!(
+        (whole.tokens, whole.tokens_untold),
+        (Some(12), 0),
+        "the run says what all of them took"
+    );
+    assert_eq!(
+        (run.steps_without_tokens, whole.steps_without_tokens),
+        (3, 3)
+    );
     let facts = r#"{"step_id": 0, "facts": {"t_start_ms": 0, "t_decided_ms": 1, "t_end_ms": 2}}"#;
     let ours = told(&index(&[facts.to_owned()], &[], ""));
-    assert_eq!(ours.steps_without_tokens, 0, "a step of our own engine that asked no model took none");
+    assert_eq!(
+        ours.steps_without_tokens, 0,
+        "a step of our own engine that asked no model took none"
+    );
 }
 
 #[test]
 fn where_the_clock_goes_back_a_duration_is_unknown_and_an_issue_says_so() {
     let index = put_back();
     let of = |n: usize| index.round_of(n).unwrap();
-    let times: Vec<_> = (0..3).map(|n| (took(of(n)), began(&index, of(n)).is_some())).collect();
-    assert_eq!(times, [(Some(1_000_000), true), (None, true), (Some(2_000_000), false)]);
-    let phases: Vec<_> = stretches(&index, of(1)).iter().map(|stretch| stretch.micros).collect();
-    assert_eq!(phases, [None, Some(2_000_000), Some(0)], "the phases after it are on one clock again");
+    let times: Vec<_> = (0..3)
+        .map(|n| (took(of(n)), began(&index, of(n)).is_some()))
+        .collect();
+    assert_eq!(
+        times,
+        [
+            (Some(1_000_000), true),
+            (None, true),
+            (Some(2_000_000), false)
+        ]
+    );
+    let phases: Vec<_> = stretches(&index, of(1))
+        .iter()
+        .map(|stretch| stretch.micros)
+        .collect();
+    assert_eq!(
+        phases,
+        [None, Some(2_000_000), Some(0)],
+        "the phases after it are on one clock again"
+    );
     let summary = told(&index);
-    assert_eq!((summary.duration_ms, index.back_steps(), index.slowest_gap()), (None, 1, 1_000_000));
-    assert_eq!(summary.took_words().as_deref(), Some("at least 6.0 s"), "what the clock ran since it was put back");
-    assert_eq!(summary.started, index.events().get(0).unwrap().ts, "a run begins with its first event");
+    assert_eq!(
+        (summary.duration_ms, index.back_steps(), index.slowest_gap()),
+        (None, 1, 1_000_000)
+    );
+    assert_eq!(
+        summary.took_words().as_deref(),
+        Some("at least 6.0 s"),
+        "what the clock ran since it was put back"
+    );
+    assert_eq!(
+        summary.started,
+        index.events().get(0).unwrap().ts,
+        "a run begins with its first event"
+    );
     let issues = health::issues(&index);
-    assert!(issues.iter().any(|issue| issue.reason == "time goes backwards here"), "{issues:?}");
+    assert!(
+        issues
+            .iter()
+            .any(|issue| issue.reason == "time goes backwards here"),
+        "{issues:?}"
+    );
     // Since then nobody knows how long the run had been going on.
     let facts = record(&index, &Gone, Depth::Heads).facts;
-    let known: Vec<_> = facts.iter().map(|facts| (facts.t_start_ms, facts.t_end_ms)).collect();
-    assert_eq!(known, [(Some(1000), Some(2000)), (Some(3000), None), (None, None)]);
+    let known: Vec<_> = facts
+        .iter()
+        .map(|facts| (facts.t_start_ms, facts.t_end_ms))
+        .collect();
+    assert_eq!(
+        known,
+        [(Some(1000), Some(2000)), (Some(3000), None), (None, None)]
+    );
 }
 
 #[test]
 fn where_one_time_goes_back_the_span_from_first_to_last_is_a_lower_bound() {
-    let events = [("10:00:00", "INIT"), ("10:00:10", "DECIDE"), ("09:59:50", "ACT"), ("10:09:37", "END")];
+    let events = [
+        ("10:00:00", "INIT"),
+        ("10:00:10", "DECIDE"),
+        ("09:59:50", "ACT"),
+        ("10:09:37", "END"),
+    ];
     let events = events.map(|(at, phase)| event(0, phase, "", at));
-    let run = told(&index(&[r#"{"step_id": 0, "decision": {"mode": "wait"}}"#.to_owned()], &events, ""));
-    assert_eq!((run.duration_ms, run.duration_at_least_ms), (None, Some(577_000.0)));
+    let run = told(&index(
+        &[r#"{"step_id": 0, "decision": {"mode": "wait"}}"#.to_owned()],
+        &events,
+        "",
+    ));
+    assert_eq!(
+        (run.duration_ms, run.duration_at_least_ms),
+        (None, Some(577_000.0))
+    );
     let column = crate::analysis::columns::Column::find("duration").unwrap();
-    let words = column.shown(&run).and_then(|value| value.words(0, &jiff::tz::TimeZone::UTC)).unwrap();
+    let words = column
+        .shown(&run)
+        .and_then(|value| value.words(0, &jiff::tz::TimeZone::UTC))
+        .unwrap();
     assert_eq!(column.bound(&run, &words), "≥9 min 37 s");
     assert!(column.value(&run).is_none(), "as JSON it is unknown");
-    let in_order = [("10:00:00", "INIT"), ("10:00:10", "DECIDE"), ("10:09:37", "END")];
-    let run = told(&index(&[], &in_order.map(|(at, phase)| event(0, phase, "", at)), ""));
-    assert_eq!((run.duration_ms, run.duration_at_least_ms), (Some(577_000.0), None));
+    let in_order = [
+        ("10:00:00", "INIT"),
+        ("10:00:10", "DECIDE"),
+        ("10:09:37", "END"),
+    ];
+    let run = told(&index(
+        &[],
+        &in_order.map(|(at, phase)| event(0, phase, "", at)),
+        "",
+    ));
+    assert_eq!(
+        (run.duration_ms, run.duration_at_least_ms),
+        (Some(577_000.0), None)
+    );
 }
 
 /// Two runs of two steps in one directory, the second a minute after the first.
@@ -135,36 +234,85 @@ fn used_twice(manifest: &str) -> Index {
         (vec![step(0), step(1)], events)
     };
     let (first, second) = (run(0, "old", 0.25), run(1, "new", 0.75));
-    index(&[first.0, second.0].concat(), &[first.1, second.1].concat(), manifest)
+    index(
+        &[first.0, second.0].concat(),
+        &[first.1, second.1].concat(),
+        manifest,
+    )
 }
 
 #[test]
 fn the_numbers_of_a_directory_used_twice_are_the_newest_runs() {
     let index = used_twice("");
     let summary = told(&index);
-    assert_eq!((summary.segments, summary.steps, summary.steps_now, summary.events), (2, 2, 2, 4));
-    assert_eq!((summary.duration_ms, summary.tokens), (Some(3000.0), Some(400)), "no pause, no older tokens");
-    assert_eq!((summary.spark.clone(), summary.tools.clone()), (thin_vec![0.75, 0.75], thin_vec!["new".to_owned()]));
+    assert_eq!(
+        (
+            summary.segments,
+            summary.steps,
+            summary.steps_now,
+            summary.events
+        ),
+        (2, 2, 2, 4)
+    );
+    assert_eq!(
+        (summary.duration_ms, summary.tokens),
+        (Some(3000.0), Some(400)),
+        "no pause, no older tokens"
+    );
+    assert_eq!(
+        (summary.spark.clone(), summary.tools.clone()),
+        (thin_vec![0.75, 0.75], thin_vec!["new".to_owned()])
+    );
     assert_eq!(summary.started, index.events().get(4).unwrap().ts);
     let sums = Scores::of(&index).lanes[0].sums();
     assert_eq!((sums.scored, sums.mean), (2, Some(0.75)));
-    let measure = |id: &str| measures(&summary, &index).into_iter().find(|measure| measure.id == id).unwrap().value;
-    assert_eq!((measure("steps"), measure("tool_calls"), measure("mean_score")), (Some(2.0), Some(2.0), Some(0.75)));
-    let column = |name: &str| COLUMNS.iter().find(|column| column.name == name).unwrap().value(&summary);
-    assert_eq!(format!("{:?} {:?}", column("steps"), column("segments")), "Some(Count(2)) Some(Count(2))");
+    let measure = |id: &str| {
+        measures(&summary, &index)
+            .into_iter()
+            .find(|measure| measure.id == id)
+            .unwrap()
+            .value
+    };
+    assert_eq!(
+        (
+            measure("steps"),
+            measure("tool_calls"),
+            measure("mean_score")
+        ),
+        (Some(2.0), Some(2.0), Some(0.75))
+    );
+    let column = |name: &str| {
+        COLUMNS
+            .iter()
+            .find(|column| column.name == name)
+            .unwrap()
+            .value(&summary)
+    };
+    assert_eq!(
+        format!("{:?} {:?}", column("steps"), column("segments")),
+        "Some(Count(2)) Some(Count(2))"
+    );
     // The writer's own figure counts where it is of the run that ended last.
-    let latency = r#"{"status": "completed", "summary": {"latency_seconds": 2.5}, "latency_seconds": 2.5}"#;
+    let latency =
+        r#"{"status": "completed", "summary": {"latency_seconds": 2.5}, "latency_seconds": 2.5}"#;
     assert_eq!(told(&used_twice(latency)).duration_ms, Some(2500.0));
 }
 
 #[test]
 fn a_recorded_directory_used_twice_has_the_numbers_of_its_manifest() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060/q060_rerun_same_id");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/corpus/q060/q060_rerun_same_id");
     let files = Files::open(&path);
     let summary = told(&files.index);
     let manifest = files.index.manifest().get().unwrap();
-    assert_eq!((Some(summary.steps as i64), Some(summary.events as i64)), (manifest.step_count, manifest.event_count));
-    assert_eq!(summary.duration_ms, manifest.latency_s.map(|seconds| seconds * 1e3));
+    assert_eq!(
+        (Some(summary.steps as i64), Some(summary.events as i64)),
+        (manifest.step_count, manifest.event_count)
+    );
+    assert_eq!(
+        summary.duration_ms,
+        manifest.latency_s.map(|seconds| seconds * 1e3)
+    );
 }
 
 #[test]
@@ -179,7 +327,11 @@ fn a_run_that_goes_on_under_rising_ids_is_one() {
     let index = index(&[step(0), step(1)], &events, "");
     let summary = told(&index);
     assert_eq!((summary.segments, summary.steps, summary.events), (2, 2, 4));
-    assert_eq!(summary.duration_ms, Some(3000.0), "the pause between its sessions is no part of it");
+    assert_eq!(
+        summary.duration_ms,
+        Some(3000.0),
+        "the pause between its sessions is no part of it"
+    );
 }
 
 #[test]
@@ -206,10 +358,14 @@ fn how_long_a_run_took_is_one_number() {
 
 #[test]
 fn lines_that_are_no_json_are_no_steps() {
-    let heads: Vec<StepHead> =
-        ["{}", "garbage", "7"].map(|line| crate::format::step_head(line.as_bytes(), &mut Names::default()).0).to_vec();
+    let heads: Vec<StepHead> = ["{}", "garbage", "7"]
+        .map(|line| crate::format::step_head(line.as_bytes(), &mut Names::default()).0)
+        .to_vec();
     let mut index = Index::default();
-    index.apply(Delta { steps: heads, ..Delta::default() });
+    index.apply(Delta {
+        steps: heads,
+        ..Delta::default()
+    });
     assert_eq!((told(&index).steps, told(&index).steps_now), (2, 3));
 }
 
@@ -218,41 +374,89 @@ fn step(id: i64, fields: &str) -> String {
 }
 
 fn prices(table: &[(&str, f64)]) -> Arc<Prices> {
-    let price = |input: f64| crate::model::price::Price { input, cached: Some(input / 10.0), output: input * 2.0 };
-    let table = table.iter().map(|(name, input)| ((*name).to_owned(), price(*input))).collect();
+    let price = |input: f64| crate::model::price::Price {
+        input,
+        cached: Some(input / 10.0),
+        output: input * 2.0,
+    };
+    let table = table
+        .iter()
+        .map(|(name, input)| ((*name).to_owned(), price(*input)))
+        .collect();
     Arc::new(Prices::new(table, "prices.toml".to_owned()).unwrap())
 }
 
 #[test]
 fn a_cost_that_is_not_recorded_is_estimated_by_the_tokens_of_each_model() {
-    let tokens = r#", "context": {"input_tokens_total": 1000, "cached_tokens": 500, "output_tokens": 100}"#;
+    let tokens =
+        r#", "context": {"input_tokens_total": 1000, "cached_tokens": 500, "output_tokens": 100}"#;
     let named = format!(r#"{tokens}, "model": "small""#);
     let manifest = r#"{"status": "completed", "model_id": "large"}"#;
     let told = |steps: &[String], manifest: &str| told(&index(steps, &[], manifest));
-    let run = told(&[step(0, tokens), step(1, &named), step(2, &named)], manifest);
+    let run = told(
+        &[step(0, tokens), step(1, &named), step(2, &named)],
+        manifest,
+    );
     assert_eq!(run.model.as_deref(), Some("large"));
     // 500 in, 500 from the cache and 100 out are 750 times the price of input.
     let estimate = |run: &Summary, table: &[(&str, f64)]| run.clone().priced(&prices(table)).cost();
     let both = [("small", 1.0), ("lar*", 10.0)];
     assert_eq!(estimate(&run, &both), Some(Cost::Estimated(0.009)));
     let priced = run.clone().priced(&prices(&both));
-    assert_eq!((priced.cost_usd, priced.cost_words().as_deref()), (None, Some("~$0.0090, estimated from prices.toml")));
+    assert_eq!(
+        (priced.cost_usd, priced.cost_words().as_deref()),
+        (None, Some("~$0.0090, estimated from prices.toml"))
+    );
     assert_eq!((run.cost(), estimate(&run, &[])), (None, None));
-    assert_eq!(estimate(&run, &[("large", 10.0)]), None, "one model has no price");
+    assert_eq!(
+        estimate(&run, &[("large", 10.0)]),
+        None,
+        "one model has no price"
+    );
 
     let mut unnamed = index(&[step(0, tokens)], &[], manifest);
     let mut other = unnamed.manifest().get().cloned().unwrap();
     other.model_changed = true;
-    unnamed.apply(Delta { manifest: Some(ManifestState::Read(Box::new(other))), ..Delta::default() });
-    assert_eq!(estimate(&super::tests::told(&unnamed), &both), None, "the step may have asked the model before");
+    unnamed.apply(Delta {
+        manifest: Some(ManifestState::Read(Box::new(other))),
+        ..Delta::default()
+    });
+    assert_eq!(
+        estimate(&super::tests::told(&unnamed), &both),
+        None,
+        "the step may have asked the model before"
+    );
     let untold = told(&[step(0, tokens), step(1, "")], manifest);
-    assert_eq!(estimate(&untold, &both), None, "a step does not say what it took");
-    let more = format!(r#"{}, "tokens_total": 5000}}"#, tokens.trim_end_matches('}'));
+    assert_eq!(
+        estimate(&untold, &both),
+        None,
+        "a step does not say what it took"
+    );
+    let more = format!(
+        r#"{}, "tokens_total": 5000}}"#,
+        tokens.trim_end_matches('}')
+    );
     let more = told(&[step(0, &more)], manifest);
-    assert_eq!((more.tokens, estimate(&more, &both)), (Some(5000), None), "the total tells of more requests");
-    let paid = told(&[step(0, &format!(r#"{tokens}, "cost_usd": 0.5"#)), step(1, &named)], manifest);
-    assert_eq!(estimate(&paid, &[("small", 1.0)]), Some(Cost::Estimated(0.50075)));
-    let recorded = told(&[step(0, tokens)], r#"{"status": "completed", "model_id": "large", "cost": 0.25}"#);
+    assert_eq!(
+        (more.tokens, estimate(&more, &both)),
+        (Some(5000), None),
+        "the total tells of more requests"
+    );
+    let paid = told(
+        &[
+            step(0, &format!(r#"{tokens}, "cost_usd": 0.5"#)),
+            step(1, &named),
+        ],
+        manifest,
+    );
+    assert_eq!(
+        estimate(&paid, &[("small", 1.0)]),
+        Some(Cost::Estimated(0.50075))
+    );
+    let recorded = told(
+        &[step(0, tokens)],
+        r#"{"status": "completed", "model_id": "large", "cost": 0.25}"#,
+    );
     assert_eq!(estimate(&recorded, &both), Some(Cost::Recorded(0.25)));
     assert_eq!(recorded.priced(&prices(&both)).cost_estimated_usd(), None);
 }
@@ -268,7 +472,12 @@ fn a_cost_limit_over_an_estimate_says_so() {
         let question = Question::new(vec!["max_cost=0.15".parse().unwrap()]).unwrap();
         let answers = answers(&question, summary, &index, &Gone);
         let first = answers.rules[0].result.clone();
-        (first.found, first.step, first.detail, answers.inferred.iter().any(|fact| fact.contains("prices")))
+        (
+            first.found,
+            first.step,
+            first.detail,
+            answers.inferred.iter().any(|fact| fact.contains("prices")),
+        )
     };
     assert_eq!(ask(&told(&index)).0, StopTiming::Unknown);
     let (found, step, detail, said) = ask(&told(&index).priced(&prices(&[("m", 1.0)])));
@@ -279,7 +488,8 @@ fn a_cost_limit_over_an_estimate_says_so() {
 #[test]
 fn what_the_reply_of_the_last_step_took_counts_in_a_run_that_was_killed_in_it() {
     let reply = |usage: &str| {
-        event(1, "DECIDE", "model_output", "10:00:03").replace(r#""stage""#, &format!(r#"{usage}, "stage""#))
+        event(1, "DECIDE", "model_output", "10:00:03")
+            .replace(r#""stage""#, &format!(r#"{usage}, "stage""#))
     };
     let context = r#"{"input_tokens_total": 100, "output_tokens": 20, "tokens_total": 120}"#;
     let step = format!(r#"{{"step_id": 0, "context": {context}, "decision": {{"mode": "wait"}}}}"#);
@@ -289,29 +499,51 @@ fn what_the_reply_of_the_last_step_took_counts_in_a_run_that_was_killed_in_it() 
         told(&index(std::slice::from_ref(&step), &events, ""))
     };
     let own = killed(r#""usage": {"input": 500, "output": 43, "estimated": true}"#);
-    assert_eq!((own.tokens, own.tokens_estimated, own.tokens_bound()), (Some(663), true, "at least about "));
+    assert_eq!(
+        (own.tokens, own.tokens_estimated, own.tokens_bound()),
+        (Some(663), true, "at least about ")
+    );
     assert_eq!((own.usage.input, own.usage.output), (Some(600), Some(63)));
     let of_qitos = killed(r#""context": {"input_tokens_total": 500, "output_tokens": 43}"#);
-    assert_eq!((of_qitos.tokens, of_qitos.tokens_bound()), (Some(663), "at least "));
+    assert_eq!(
+        (of_qitos.tokens, of_qitos.tokens_bound()),
+        (Some(663), "at least ")
+    );
     let unsaid = killed(r#""raw_output": "x""#);
-    assert_eq!((unsaid.tokens, unsaid.tokens_bound()), (Some(120), "at least "), "a reply that records nothing");
+    assert_eq!(
+        (unsaid.tokens, unsaid.tokens_bound()),
+        (Some(120), "at least "),
+        "a reply that records nothing"
+    );
 }
 
 /// A run of six steps that each ask a model.
 fn six_steps() -> (Vec<String>, Vec<String>) {
     let step = |id: i64| {
-        let context = format!(r#"{{"input_tokens_total": 9, "output_tokens": 1, "tokens_total": {}}}"#, 10 * (id + 1));
+        let context = format!(
+            r#"{{"input_tokens_total": 9, "output_tokens": 1, "tokens_total": {}}}"#,
+            10 * (id + 1)
+        );
         format!(
             r#"{{"step_id": {id}, "decision": {{"mode": "act", "actions": [{{"name": "a"}}]}}, "context": {context}}}"#
         )
     };
     let at = |id: i64, second: i64| format!("10:0{id}:0{second}");
     let round = |id: i64| {
-        ["state_ready", "model_output"]
-            .map(|stage| event(id, "DECIDE", stage, &at(id, i64::from(stage == "model_output"))))
+        ["state_ready", "model_output"].map(|stage| {
+            event(
+                id,
+                "DECIDE",
+                stage,
+                &at(id, i64::from(stage == "model_output")),
+            )
+        })
     };
     let rounds = (0..6).flat_map(round);
-    let events = [event(0, "INIT", "", "09:00:00")].into_iter().chain(rounds).chain([event(5, "END", "", "10:09:00")]);
+    let events = [event(0, "INIT", "", "09:00:00")]
+        .into_iter()
+        .chain(rounds)
+        .chain([event(5, "END", "", "10:09:00")]);
     ((0..6).map(step).collect(), events.collect())
 }
 
@@ -319,18 +551,33 @@ fn six_steps() -> (Vec<String>, Vec<String>) {
 fn a_step_line_that_cannot_be_read_makes_what_is_counted_unknown() {
     let (mut steps, events) = six_steps();
     let whole = told(&index(&steps, &events, "{}"));
-    assert_eq!((whole.steps_known(), whole.tool_calls, whole.errors_known()), (Some(6), Some(6), Some(0)));
+    assert_eq!(
+        (whole.steps_known(), whole.tool_calls, whole.errors_known()),
+        (Some(6), Some(6), Some(0))
+    );
     assert_eq!(whole.tokens, Some(60));
     for torn in [r#"{"step_id": 2, "decis"#, "null", "garbage"] {
         steps[2] = torn.to_owned();
         let index = index(&steps, &events, "{}");
         let run = told(&index);
         // The events tell of six rounds.
-        assert_eq!((run.steps_known(), run.tool_calls, run.errors_known()), (Some(6), None, None), "{torn}");
+        assert_eq!(
+            (run.steps_known(), run.tool_calls, run.errors_known()),
+            (Some(6), None, None),
+            "{torn}"
+        );
         let alone = self::index(&steps, &[], "{}");
-        assert_eq!((told(&alone).steps_known(), told(&alone).tool_calls), (None, None), "{torn}");
+        assert_eq!(
+            (told(&alone).steps_known(), told(&alone).tool_calls),
+            (None, None),
+            "{torn}"
+        );
         let lost = record(&alone, &Gone, Depth::Heads).lost;
-        assert_eq!(lost.map(|lost| (lost.count, lost.from)), Some((1, 2)), "{torn}");
+        assert_eq!(
+            lost.map(|lost| (lost.count, lost.from)),
+            Some((1, 2)),
+            "{torn}"
+        );
     }
 }
 
@@ -338,49 +585,95 @@ fn a_step_line_that_cannot_be_read_makes_what_is_counted_unknown() {
 fn errors_and_events_are_unknown_where_what_tells_of_them_is_missing() {
     let (steps, mut events) = six_steps();
     let mut without = index(&steps, &[], "{}");
-    without.apply(Delta { steps_file: FileState { exists: true, ..FileState::default() }, ..Delta::default() });
+    without.apply(Delta {
+        steps_file: FileState {
+            exists: true,
+            ..FileState::default()
+        },
+        ..Delta::default()
+    });
     let run = told(&without);
-    assert_eq!((run.events_known(), run.errors_known(), run.segments_known()), (None, None, None));
+    assert_eq!(
+        (run.events_known(), run.errors_known(), run.segments_known()),
+        (None, None, None)
+    );
     events[4] = "garbage".to_owned();
     let run = told(&index(&steps, &events, "{}"));
     let readable = Some(events.len() - 1);
-    assert_eq!((run.events_known(), run.errors_known(), run.segments_known()), (readable, None, Some(1)));
+    assert_eq!(
+        (run.events_known(), run.errors_known(), run.segments_known()),
+        (readable, None, Some(1))
+    );
     // An error in the round in which the run died counts, though its step has no line.
     let failed = r#"{"step_id": 5, "phase": "ACT_ERROR", "ok": false, "error": "no", "ts": "2026-03-01T10:05:02+00:00", "payload": {}}"#;
     let (steps, mut events) = six_steps();
     events.pop();
     events.push(failed.to_owned());
     events.push(event(0, "toolset_teardown_start", "", "10:05:03"));
-    assert_eq!(told(&index(&steps[..5], &events, "{}")).errors_known(), Some(1));
+    assert_eq!(
+        told(&index(&steps[..5], &events, "{}")).errors_known(),
+        Some(1)
+    );
 }
 
 #[test]
 fn a_sum_that_lacks_the_last_step_is_no_total() {
     let (mut steps, events) = six_steps();
-    steps[5] = r#"{"step_id": 5, "decision": {"mode": "final", "final_answer": "x"}, "context": {}}"#.to_owned();
+    steps[5] =
+        r#"{"step_id": 5, "decision": {"mode": "final", "final_answer": "x"}, "context": {}}"#
+            .to_owned();
     let killed = told(&index(&steps, &events[..events.len() - 1], "{}"));
     assert_eq!((killed.tokens, killed.usage.input), (None, None));
-    let manifest = r#"{"status": "completed", "token_usage": 70, "summary": {"stop_reason": "final"}}"#;
+    let manifest =
+        r#"{"status": "completed", "token_usage": 70, "summary": {"stop_reason": "final"}}"#;
     let whole = told(&index(&steps, &events, manifest));
     assert_eq!(whole.tokens, Some(70));
-    assert!(whole.verdict.contradictions.iter().all(|said| !said.contains("tokens")), "{:?}", whole.verdict);
+    assert!(
+        whole
+            .verdict
+            .contradictions
+            .iter()
+            .all(|said| !said.contains("tokens")),
+        "{:?}",
+        whole.verdict
+    );
 }
 
 #[test]
 fn what_depends_on_the_order_of_steps_is_unknown_where_they_are_out_of_order() {
     let (mut steps, events) = six_steps();
     steps.reverse();
-    let manifest = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
+    let manifest =
+        r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
     let index = index(&steps, &events, manifest);
     let run = told(&index);
-    assert_eq!(run.verdict.certainty, crate::model::Certainty::Inferred, "{:?}", run.verdict);
-    assert_eq!((run.verdict.step, run.steps_known()), (Some(0), Some(6)), "the step with the last id");
-    assert!(run.verdict.sentence.contains("step 5"), "{}", run.verdict.sentence);
+    assert_eq!(
+        run.verdict.certainty,
+        crate::model::Certainty::Inferred,
+        "{:?}",
+        run.verdict
+    );
+    assert_eq!(
+        (run.verdict.step, run.steps_known()),
+        (Some(0), Some(6)),
+        "the step with the last id"
+    );
+    assert!(
+        run.verdict.sentence.contains("step 5"),
+        "{}",
+        run.verdict.sentence
+    );
     assert!(record(&index, &Gone, Depth::Heads).disordered);
     // A repeated id begins no second run where events tell of one.
     let (mut steps, events) = six_steps();
     steps.insert(4, steps[3].replace("\"a\"", "\"b\""));
     let twice = told(&self::index(&steps, &events, "{}"));
     assert_eq!((twice.steps_known(), twice.verdict.step), (None, None));
-    assert!(twice.verdict.contradictions.iter().any(|said| said.contains("Step 3 occurs twice")));
+    assert!(
+        twice
+            .verdict
+            .contradictions
+            .iter()
+            .any(|said| said.contains("Step 3 occurs twice"))
+    );
 }

@@ -28,7 +28,9 @@ impl PartialEq for Dial {
 
 /// The rules that have a number to vary, by name, with what the number counts.
 pub fn dials() -> impl Iterator<Item = (&'static str, &'static str)> {
-    RULES.iter().filter_map(|row| Some((row.name, row.scale.as_ref()?.counts)))
+    RULES
+        .iter()
+        .filter_map(|row| Some((row.name, row.scale.as_ref()?.counts)))
 }
 
 impl Dial {
@@ -37,24 +39,46 @@ impl Dial {
     /// # Errors
     /// No such rule has a number to vary, or the critic is missing.
     pub fn parse(name: &str, critic: &str, streak: &str) -> Result<Self, SpecError> {
-        let Some((row, scale)) = stop::row(name).and_then(|row| Some((row, row.scale.as_ref()?))) else {
+        let Some((row, scale)) = stop::row(name).and_then(|row| Some((row, row.scale.as_ref()?)))
+        else {
             let names: Vec<_> = dials().map(|(name, _)| name).collect();
             let names = names.join(", ");
-            return Err(SpecError::new(format!("no number of {name:?} can be varied; it can of {names}")));
+            return Err(SpecError::new(format!(
+                "no number of {name:?} can be varied; it can of {names}"
+            )));
         };
         if !scale.per_critic {
-            return Ok(Self { row, scale, critic: Critic::default() });
+            return Ok(Self {
+                row,
+                scale,
+                critic: Critic::default(),
+            });
         }
         if critic.is_empty() {
-            return Err(SpecError::new(format!("{name} needs the name of a critic, as in critic=tests")));
+            return Err(SpecError::new(format!(
+                "{name} needs the name of a critic, as in critic=tests"
+            )));
         }
         let steps = match streak {
             "" => 1,
-            text => text.parse().ok().filter(|steps| *steps > 0).ok_or_else(|| {
-                SpecError::new(format!("streak counts scores in a row, as in streak=2, not {text:?}"))
-            })?,
+            text => text
+                .parse()
+                .ok()
+                .filter(|steps| *steps > 0)
+                .ok_or_else(|| {
+                    SpecError::new(format!(
+                        "streak counts scores in a row, as in streak=2, not {text:?}"
+                    ))
+                })?,
         };
-        Ok(Self { row, scale, critic: Critic { name: critic.to_owned(), steps } })
+        Ok(Self {
+            row,
+            scale,
+            critic: Critic {
+                name: critic.to_owned(),
+                steps,
+            },
+        })
     }
 
     /// The rule's name.
@@ -83,20 +107,32 @@ impl Dial {
     /// What cannot be read, or more limits than [`MAX_VALUES`].
     pub fn values(&self, text: &str) -> Result<Vec<f64>, SpecError> {
         let mut values = Vec::new();
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        for part in text
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+        {
             let Some((from, rest)) = part.split_once("..") else {
                 values.push(self.number(part)?);
                 continue;
             };
-            let (to, points) = rest.split_once('/').map_or((rest, None), |(to, points)| (to, Some(points)));
+            let (to, points) = rest
+                .split_once('/')
+                .map_or((rest, None), |(to, points)| (to, Some(points)));
             let (from, to) = (self.number(from)?, self.number(to)?);
             if from > to {
-                return Err(self.wrong(&format!("the range {part} goes from its smaller to its larger end")));
+                return Err(self.wrong(&format!(
+                    "the range {part} goes from its smaller to its larger end"
+                )));
             }
             let points = match points.map(|points| points.trim().parse::<usize>()) {
                 None => self.points_between(from, to),
                 Some(Ok(points)) if (2..=MAX_VALUES).contains(&points) => points,
-                Some(_) => return Err(self.wrong(&format!("{part} asks for points: 2 to {MAX_VALUES} of them"))),
+                Some(_) => {
+                    return Err(self.wrong(&format!(
+                        "{part} asks for points: 2 to {MAX_VALUES} of them"
+                    )));
+                }
             };
             values.extend(self.spread(from, to, points));
         }
@@ -104,32 +140,48 @@ impl Dial {
         match values.len() {
             0 => Err(self.wrong("there is no limit to try")),
             1..=MAX_VALUES => Ok(values),
-            more => Err(self.wrong(&format!("{more} limits are too many; {MAX_VALUES} can be tried at once"))),
+            more => Err(self.wrong(&format!(
+                "{more} limits are too many; {MAX_VALUES} can be tried at once"
+            ))),
         }
     }
 
     fn number(&self, text: &str) -> Result<f64, SpecError> {
-        let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite());
+        let number = text
+            .trim()
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite());
         let least = self.scale.least;
         let fits = |number: &f64| {
             let whole = !self.is_whole() || (number.fract() == 0.0 && *number <= MAX_WHOLE);
             whole && least.is_none_or(|least| *number >= least)
         };
-        number.filter(fits).ok_or_else(|| match (least, self.is_whole()) {
-            (None, _) => self.wrong(&format!("{text:?} is no score")),
-            (Some(least), true) => self.wrong(&format!("{text:?} is no whole number from {least} on")),
-            (Some(least), false) => self.wrong(&format!("{text:?} is no number from {least} on")),
-        })
+        number
+            .filter(fits)
+            .ok_or_else(|| match (least, self.is_whole()) {
+                (None, _) => self.wrong(&format!("{text:?} is no score")),
+                (Some(least), true) => {
+                    self.wrong(&format!("{text:?} is no whole number from {least} on"))
+                }
+                (Some(least), false) => {
+                    self.wrong(&format!("{text:?} is no number from {least} on"))
+                }
+            })
     }
 
     fn wrong(&self, what: &str) -> SpecError {
         let (name, right) = (self.name(), self.scale.example);
-        SpecError::new(format!("{name} cannot be tried at these limits: {what}. Right ones: values={right}"))
+        SpecError::new(format!(
+            "{name} cannot be tried at these limits: {what}. Right ones: values={right}"
+        ))
     }
 
     /// How many limits a range stands for that does not say: every whole number, every twentieth of a score.
     fn points_between(&self, from: f64, to: f64) -> usize {
-        (((to - from) / self.scale.grain).round() as usize).saturating_add(1).min(MAX_VALUES)
+        (((to - from) / self.scale.grain).round() as usize)
+            .saturating_add(1)
+            .min(MAX_VALUES)
     }
 
     /// `points` numbers from `from` to `to`, evenly.
@@ -138,7 +190,11 @@ impl Dial {
         let last = points.saturating_sub(1).max(1) as f64;
         (0..points).map(move |point| {
             let value = from + (to - from) * point as f64 / last;
-            if whole { value.round() } else { without_noise(value) }
+            if whole {
+                value.round()
+            } else {
+                without_noise(value)
+            }
         })
     }
 
@@ -151,14 +207,26 @@ impl Dial {
         };
         let took: Vec<f64> = match self.row.counts {
             Counts::Steps => runs.map(|run| run.steps_now as f64).collect(),
-            Counts::Tokens => runs.filter_map(|run| run.tokens).map(|tokens| tokens as f64).collect(),
-            Counts::Time => runs.filter_map(|run| run.duration_ms).map(|ms| (ms / 1000.0).ceil()).collect(),
-            Counts::Cost => runs.filter_map(|run| run.cost()).map(|cost| (cost.usd() / grain).ceil()).collect(),
+            Counts::Tokens => runs
+                .filter_map(|run| run.tokens)
+                .map(|tokens| tokens as f64)
+                .collect(),
+            Counts::Time => runs
+                .filter_map(|run| run.duration_ms)
+                .map(|ms| (ms / 1000.0).ceil())
+                .collect(),
+            Counts::Cost => runs
+                .filter_map(|run| run.cost())
+                .map(|cost| (cost.usd() / grain).ceil())
+                .collect(),
             Counts::Other => return usual(),
         };
         match quantiles(took) {
             Some(values) if self.is_whole() => values,
-            Some(grains) => grains.into_iter().map(|value| without_noise(value * grain)).collect(),
+            Some(grains) => grains
+                .into_iter()
+                .map(|value| without_noise(value * grain))
+                .collect(),
             None if self.is_whole() => vec![1.0],
             None => usual(),
         }
@@ -169,7 +237,11 @@ impl Dial {
 impl fmt::Display for Dial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
-        if self.scale.per_critic { write!(f, "={}:_:{}", self.critic.name, self.critic.steps) } else { Ok(()) }
+        if self.scale.per_critic {
+            write!(f, "={}:_:{}", self.critic.name, self.critic.steps)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -182,7 +254,10 @@ fn quantiles(mut took: Vec<f64>) -> Option<Vec<f64>> {
     if largest <= CHOSEN as f64 {
         return Some((1..=largest as u64).map(|value| value as f64).collect());
     }
-    let mut values: Vec<f64> = took.iter().map(|value| two_digits(value.min(MAX_WHOLE))).collect();
+    let mut values: Vec<f64> = took
+        .iter()
+        .map(|value| two_digits(value.min(MAX_WHOLE)))
+        .collect();
     tidy(&mut values);
     if values.len() > CHOSEN {
         let at = |point: usize| took.get(point * (took.len() - 1) / (CHOSEN - 1)).copied();

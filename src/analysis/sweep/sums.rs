@@ -124,12 +124,25 @@ struct Lost<'a> {
 }
 
 /// The runs that lack each fact, most first.
-fn reasons_with_runs<S: Serializer>(needs: &BTreeMap<String, u64>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(by_frequency(needs).into_iter().map(|(needs, runs)| Unknown { needs, runs }))
+fn reasons_with_runs<S: Serializer>(
+    needs: &BTreeMap<String, u64>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(
+        by_frequency(needs)
+            .into_iter()
+            .map(|(needs, runs)| Unknown { needs, runs }),
+    )
 }
 
-fn keys_with_steps<S: Serializer>(runs: &BTreeMap<RunKey, Option<u64>>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(runs.iter().map(|(key, step)| Lost { key: key.as_str(), step: *step }))
+fn keys_with_steps<S: Serializer>(
+    runs: &BTreeMap<RunKey, Option<u64>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(runs.iter().map(|(key, step)| Lost {
+        key: key.as_str(),
+        step: *step,
+    }))
 }
 
 /// A sum of no run is not known.
@@ -176,9 +189,20 @@ impl Sum {
 impl Effect {
     /// What was recorded of the same runs, with so many answers: nothing is cut.
     pub fn as_recorded(&self, answers: u64) -> Self {
-        let whole = |sum: &Sum| Sum { spent: sum.recorded(), saved: 0, kept: sum.answers, ..*sum };
+        let whole = |sum: &Sum| Sum {
+            spent: sum.recorded(),
+            saved: 0,
+            kept: sum.answers,
+            ..*sum
+        };
         let (steps, tokens, ms) = (whole(&self.steps), whole(&self.tokens), whole(&self.ms));
-        Self { kept: answers, steps, tokens, ms, ..Self::default() }
+        Self {
+            kept: answers,
+            steps,
+            tokens,
+            ms,
+            ..Self::default()
+        }
     }
 
     fn lose(&mut self, key: RunKey, step: Option<u64>) {
@@ -216,12 +240,23 @@ impl Effect {
             self.lost += 1;
             self.lose(answer.key.clone(), result.step);
         } else if answer.answered {
-            let answers = if result.found == StopTiming::Unknown { &mut self.unknown_answers } else { &mut self.kept };
+            let answers = if result.found == StopTiming::Unknown {
+                &mut self.unknown_answers
+            } else {
+                &mut self.kept
+            };
             *answers += 1;
         }
     }
 
-    fn add_sum(&mut self, measure: Measure, answer: &Answer, result: &SweepResult, whole: u64, saved: u64) {
+    fn add_sum(
+        &mut self,
+        measure: Measure,
+        answer: &Answer,
+        result: &SweepResult,
+        whole: u64,
+        saved: u64,
+    ) {
         self.sum_mut(measure).merge(&Sum {
             runs: 1,
             spenders: u64::from(whole > 0),
@@ -299,23 +334,35 @@ impl Sweep {
             effect.add(answer, result);
         }
         let whole = answer.whole;
-        for (measure, whole) in
-            [(Measure::Steps, Some(whole.ran)), (Measure::Tokens, whole.tokens), (Measure::Ms, whole.ms)]
-        {
+        for (measure, whole) in [
+            (Measure::Steps, Some(whole.ran)),
+            (Measure::Tokens, whole.tokens),
+            (Measure::Ms, whole.ms),
+        ] {
             let Some(whole) = whole else { continue };
             // Limits are compared with each other, so a run counts at all of them or at none.
             let of_limits = answer.results.get(..self.limits).unwrap_or_default();
-            let all_known = of_limits.iter().all(|result| saved(result, measure).is_some());
-            for (place, (effect, result)) in self.effects.iter_mut().zip(&answer.results).enumerate() {
+            let all_known = of_limits
+                .iter()
+                .all(|result| saved(result, measure).is_some());
+            for (place, (effect, result)) in
+                self.effects.iter_mut().zip(&answer.results).enumerate()
+            {
                 let saved = saved(result, measure).filter(|_| place >= self.limits || all_known);
                 if let Some(saved) = saved {
                     effect.add_sum(measure, answer, result, whole, saved);
                 }
             }
         }
-        let needs: BTreeSet<&str> =
-            answer.results.iter().filter_map(|result| result.needs.as_deref()).map(anywhere).collect();
-        needs.iter().for_each(|reason| count(&mut self.needs, reason, 1));
+        let needs: BTreeSet<&str> = answer
+            .results
+            .iter()
+            .filter_map(|result| result.needs.as_deref())
+            .map(anywhere)
+            .collect();
+        needs
+            .iter()
+            .for_each(|reason| count(&mut self.needs, reason, 1));
     }
 
     /// Adds what was summed up elsewhere for the same question.
@@ -330,25 +377,38 @@ impl Sweep {
         for (effect, more) in self.effects.iter_mut().zip(other.effects) {
             effect.merge(more);
         }
-        other.needs.iter().for_each(|(reason, runs)| count(&mut self.needs, reason, *runs));
+        other
+            .needs
+            .iter()
+            .for_each(|(reason, runs)| count(&mut self.needs, reason, *runs));
     }
 
     /// What limits are judged by: tokens where most runs spent some, else steps, which every run has.
     pub fn measure(&self) -> Measure {
-        self.limits().first().map_or(Measure::Steps, |effect| self.measure_of(effect))
+        self.limits()
+            .first()
+            .map_or(Measure::Steps, |effect| self.measure_of(effect))
     }
 
     /// What one rule is judged by.
     pub fn measure_of(&self, effect: &Effect) -> Measure {
         let spenders = effect.tokens.spenders;
-        if spenders > 0 && spenders * 2 >= self.runs { Measure::Tokens } else { Measure::Steps }
+        if spenders > 0 && spenders * 2 >= self.runs {
+            Measure::Tokens
+        } else {
+            Measure::Steps
+        }
     }
 
     /// The limit that spares most without losing an answer; `None` where there is no answer to lose, where each that
     /// spares anything loses one, and where several do equally well.
     pub fn best(&self) -> Option<usize> {
         match self.choice() {
-            Choice::One(place) => self.limits().get(place).filter(|effect| effect.lost == 0).map(|_| place),
+            Choice::One(place) => self
+                .limits()
+                .get(place)
+                .filter(|effect| effect.lost == 0)
+                .map(|_| place),
             _ => None,
         }
     }
@@ -358,13 +418,28 @@ impl Sweep {
         let measure = self.measure();
         let worth = |effect: &Effect| (Reverse(effect.lost), effect.sum(measure).saved);
         let sparing = |effect: &Effect| effect.cut > 0 && effect.sum(measure).saved > 0;
-        let sparing: Vec<_> = self.limits().iter().enumerate().filter(|(_, effect)| sparing(effect)).collect();
-        let Some(most) = sparing.iter().map(|(_, effect)| worth(effect)).max() else { return Choice::Nothing };
-        if sparing.iter().all(|(_, effect)| self.answers == effect.unknown_answers) {
+        let sparing: Vec<_> = self
+            .limits()
+            .iter()
+            .enumerate()
+            .filter(|(_, effect)| sparing(effect))
+            .collect();
+        let Some(most) = sparing.iter().map(|(_, effect)| worth(effect)).max() else {
+            return Choice::Nothing;
+        };
+        if sparing
+            .iter()
+            .all(|(_, effect)| self.answers == effect.unknown_answers)
+        {
             return Choice::NoAnswers;
         }
-        let mut equal = sparing.iter().filter(|(_, effect)| worth(effect) == most).map(|(place, _)| *place);
-        let alike = sparing.len() > 1 && most.0.0 > 0 && sparing.iter().all(|(_, effect)| effect.lost == most.0.0);
+        let mut equal = sparing
+            .iter()
+            .filter(|(_, effect)| worth(effect) == most)
+            .map(|(place, _)| *place);
+        let alike = sparing.len() > 1
+            && most.0.0 > 0
+            && sparing.iter().all(|(_, effect)| effect.lost == most.0.0);
         match (equal.next(), equal.next_back()) {
             (Some(place), None) if !alike => Choice::One(place),
             (Some(place), _) => Choice::Tie(place),

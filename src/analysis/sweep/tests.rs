@@ -9,17 +9,30 @@ use crate::analysis::summary::summary;
 use crate::stop::{Gate, StepFacts, Usage};
 
 fn asking(sweep: &str, values: &str, rules: &[&str]) -> Result<Asking, String> {
-    let typed = Typed { sweep, values, rules: rules.to_vec(), ..Typed::default() };
+    let typed = Typed {
+        sweep,
+        values,
+        rules: rules.to_vec(),
+        ..Typed::default()
+    };
     Asking::parse(&typed).map_err(|wrong| wrong.to_string())
 }
 
 fn inquiry(sweep: &str, values: &str, rules: &[&str]) -> Inquiry {
-    asking(sweep, values, rules).unwrap().ready(std::iter::empty()).unwrap()
+    asking(sweep, values, rules)
+        .unwrap()
+        .ready(std::iter::empty())
+        .unwrap()
 }
 
 /// A summary of a run that is about nothing; tests set what they need.
 fn blank(name: &str) -> Summary {
-    summary(&RunKey::new(name), name.to_owned(), &crate::model::Index::default(), Outside::default())
+    summary(
+        &RunKey::new(name),
+        name.to_owned(),
+        &crate::model::Index::default(),
+        Outside::default(),
+    )
 }
 
 /// A run of `steps` steps of a second and 10 tokens each, the last with an answer where `answered`.
@@ -34,7 +47,10 @@ fn run(name: &str, steps: u64, answered: bool, tokens: bool) -> (Summary, Record
         final_answer: (answered && n + 1 == steps).then(|| "forty two".to_owned()),
         ..StepFacts::begin(n, n * 1000)
     };
-    let record = Record { facts: (0..steps).map(step).collect(), ..Record::default() };
+    let record = Record {
+        facts: (0..steps).map(step).collect(),
+        ..Record::default()
+    };
     let mut summary = blank(name);
     summary.verdict.answered = answered;
     (summary, record)
@@ -42,7 +58,8 @@ fn run(name: &str, steps: u64, answered: bool, tokens: bool) -> (Summary, Record
 
 fn sums(inquiry: &Inquiry, runs: &[(Summary, Record)]) -> Sweep {
     let mut sweep = inquiry.begin();
-    runs.iter().for_each(|(summary, record)| sweep.add(&inquiry.ask(summary, record)));
+    runs.iter()
+        .for_each(|(summary, record)| sweep.add(&inquiry.ask(summary, record)));
     sweep
 }
 
@@ -53,19 +70,50 @@ fn dial(name: &str) -> Dial {
 #[test]
 fn each_limit_says_what_it_cuts_loses_spends_and_saves() {
     let inquiry = inquiry("max_steps", "2..6", &[]);
-    let sweep = sums(&inquiry, &[run("short", 3, true, true), run("long", 6, false, true), run("late", 5, true, true)]);
+    let sweep = sums(
+        &inquiry,
+        &[
+            run("short", 3, true, true),
+            run("long", 6, false, true),
+            run("late", 5, true, true),
+        ],
+    );
     assert_eq!((sweep.runs, sweep.answers), (3, 2));
     let rows: Vec<_> = sweep
         .limits()
         .iter()
-        .map(|effect| (effect.cut, effect.same, effect.lost, effect.kept, effect.steps.spent, effect.tokens.saved))
+        .map(|effect| {
+            (
+                effect.cut,
+                effect.same,
+                effect.lost,
+                effect.kept,
+                effect.steps.spent,
+                effect.tokens.saved,
+            )
+        })
         .collect();
     assert_eq!(
         rows,
-        [(3, 0, 2, 0, 6, 80), (2, 1, 1, 1, 9, 50), (2, 0, 1, 1, 11, 30), (1, 1, 0, 2, 13, 10), (0, 1, 0, 2, 14, 0)]
+        [
+            (3, 0, 2, 0, 6, 80),
+            (2, 1, 1, 1, 9, 50),
+            (2, 0, 1, 1, 11, 30),
+            (1, 1, 0, 2, 13, 10),
+            (0, 1, 0, 2, 14, 0)
+        ]
     );
-    assert!(sweep.limits().iter().all(|effect| effect.tokens.recorded() == 140 && effect.ms.recorded() == 14_000));
-    let lost: Vec<_> = sweep.limits()[1].lost_in.iter().map(|(key, step)| (key.as_str(), *step)).collect();
+    assert!(
+        sweep
+            .limits()
+            .iter()
+            .all(|effect| effect.tokens.recorded() == 140 && effect.ms.recorded() == 14_000)
+    );
+    let lost: Vec<_> = sweep.limits()[1]
+        .lost_in
+        .iter()
+        .map(|(key, step)| (key.as_str(), *step))
+        .collect();
     assert_eq!(lost, [("late", Some(2))]);
     let best = sweep.best().unwrap();
     assert_eq!(inquiry.names().nth(best).unwrap(), "max_steps=5");
@@ -78,37 +126,100 @@ fn a_stop_within_the_last_step_cuts_the_run_and_may_lose_its_answer() {
     // The answer is what the last step's actions put into the state.
     short.1.facts.last_mut().unwrap().candidate = false;
     let sweep = sums(&inquiry, &[short]);
-    let row = |effect: &Effect| (effect.cut, effect.same, effect.lost, effect.kept, effect.ms.saved);
-    assert_eq!(row(&sweep.limits()[0]), (1, 0, 1, 0, 400), "before its actions");
+    let row = |effect: &Effect| {
+        (
+            effect.cut,
+            effect.same,
+            effect.lost,
+            effect.kept,
+            effect.ms.saved,
+        )
+    };
+    assert_eq!(
+        row(&sweep.limits()[0]),
+        (1, 0, 1, 0, 400),
+        "before its actions"
+    );
     assert_eq!(row(&sweep.rules()[0]), (0, 1, 0, 1, 0), "behind them");
 }
 
 #[test]
 fn what_is_unknown_is_counted_and_in_no_sum() {
     let inquiry = inquiry("token_budget", "15,25", &[]);
-    let sweep = sums(&inquiry, &[run("told", 4, true, true), run("silent", 4, true, false)]);
-    let [first, _] = sweep.limits() else { panic!("two limits") };
-    assert_eq!((first.cut, first.unknown, first.lost, first.kept, first.unknown_answers), (1, 1, 1, 0, 1));
+    let sweep = sums(
+        &inquiry,
+        &[run("told", 4, true, true), run("silent", 4, true, false)],
+    );
+    let [first, _] = sweep.limits() else {
+        panic!("two limits")
+    };
+    assert_eq!(
+        (
+            first.cut,
+            first.unknown,
+            first.lost,
+            first.kept,
+            first.unknown_answers
+        ),
+        (1, 1, 1, 0, 1)
+    );
     assert_eq!(
         first.steps,
-        Sum { runs: 1, spenders: 1, answers: 1, kept: 0, spent: 2, saved: 2 },
+        Sum {
+            runs: 1,
+            spenders: 1,
+            answers: 1,
+            kept: 0,
+            spent: 2,
+            saved: 2
+        },
         "only the run that can be told"
     );
-    assert_eq!(first.tokens, Sum { runs: 1, spenders: 1, answers: 1, kept: 0, spent: 20, saved: 20 });
-    assert_eq!(reasons(&sweep), [("the token usage of every step is not recorded", 1)]);
+    assert_eq!(
+        first.tokens,
+        Sum {
+            runs: 1,
+            spenders: 1,
+            answers: 1,
+            kept: 0,
+            spent: 20,
+            saved: 20
+        }
+    );
+    assert_eq!(
+        reasons(&sweep),
+        [("the token usage of every step is not recorded", 1)]
+    );
     // A rule that can be told of a run without tokens counts its steps and leaves its tokens out.
-    let steps = sums(&super::tests::inquiry("max_steps", "2", &[]), &[run("silent", 4, true, false)]);
-    assert_eq!((steps.limits()[0].steps.runs, steps.limits()[0].tokens.runs), (1, 0));
+    let steps = sums(
+        &super::tests::inquiry("max_steps", "2", &[]),
+        &[run("silent", 4, true, false)],
+    );
+    assert_eq!(
+        (steps.limits()[0].steps.runs, steps.limits()[0].tokens.runs),
+        (1, 0)
+    );
     assert_eq!(steps.measure(), Measure::Steps);
     // Scripted runs are known to have spent nothing; by their tokens no limit is better than another.
     let scripted = |name: &str| {
         let mut run = run(name, 4, true, true);
-        run.1.facts.iter_mut().for_each(|facts| facts.usage = Some(Usage::default()));
+        run.1
+            .facts
+            .iter_mut()
+            .for_each(|facts| facts.usage = Some(Usage::default()));
         run
     };
-    let mixed =
-        sums(&super::tests::inquiry("max_steps", "2", &[]), &[scripted("a"), scripted("b"), run("c", 4, true, true)]);
-    assert_eq!((mixed.limits()[0].tokens.runs, mixed.limits()[0].tokens.spenders), (3, 1));
+    let mixed = sums(
+        &super::tests::inquiry("max_steps", "2", &[]),
+        &[scripted("a"), scripted("b"), run("c", 4, true, true)],
+    );
+    assert_eq!(
+        (
+            mixed.limits()[0].tokens.runs,
+            mixed.limits()[0].tokens.spenders
+        ),
+        (3, 1)
+    );
     assert_eq!(mixed.measure(), Measure::Steps);
 }
 
@@ -118,18 +229,37 @@ fn a_run_counts_at_all_limits_or_at_none() {
     gap.1.facts[4].usage = None;
     let inquiry = inquiry("token_budget", "15,45", &[]);
     let sweep = sums(&inquiry, &[gap, run("whole", 6, true, true)]);
-    let cut: Vec<_> = sweep.limits().iter().map(|effect| (effect.cut, effect.unknown)).collect();
+    let cut: Vec<_> = sweep
+        .limits()
+        .iter()
+        .map(|effect| (effect.cut, effect.unknown))
+        .collect();
     assert_eq!(cut, [(2, 0), (1, 1)], "before the gap it can be told");
-    assert!(sweep.limits().iter().all(|effect| effect.tokens.runs == 1 && effect.tokens.recorded() == 60));
+    assert!(
+        sweep
+            .limits()
+            .iter()
+            .all(|effect| effect.tokens.runs == 1 && effect.tokens.recorded() == 60)
+    );
 }
 
 #[test]
 fn rules_beside_the_varied_one_are_asked_each_and_together() {
     let inquiry = inquiry("max_steps", "4", &["max_rounds=3", "token_budget=15"]);
     assert!(inquiry.asks_together());
-    assert_eq!(inquiry.names().collect::<Vec<_>>(), ["max_steps=4", "max_rounds=3", "token_budget=15"]);
-    let sweep = sums(&inquiry, &[run("told", 5, true, true), run("silent", 5, true, false)]);
-    let rows: Vec<_> = sweep.rules().iter().map(|effect| (effect.cut, effect.unknown, effect.tokens.saved)).collect();
+    assert_eq!(
+        inquiry.names().collect::<Vec<_>>(),
+        ["max_steps=4", "max_rounds=3", "token_budget=15"]
+    );
+    let sweep = sums(
+        &inquiry,
+        &[run("told", 5, true, true), run("silent", 5, true, false)],
+    );
+    let rows: Vec<_> = sweep
+        .rules()
+        .iter()
+        .map(|effect| (effect.cut, effect.unknown, effect.tokens.saved))
+        .collect();
     // The silent run may be over the budget before its third round.
     assert_eq!(rows, [(2, 0, 20), (1, 1, 30), (1, 1, 30)]);
 }
@@ -141,8 +271,16 @@ fn a_limit_is_recommended_where_it_stands_out_and_answers_could_be_lost() {
         (sweep.choice(), sweep.best())
     };
     let answered = [run("a", 2, true, true), run("b", 4, true, true)];
-    assert_eq!(chosen("1,2,3", &answered), (Choice::One(1), None), "each loses answers, 2 and 3 the fewest");
-    assert_eq!(chosen("2,3", &answered), (Choice::Tie(0), None), "each loses the same number");
+    assert_eq!(
+        chosen("1,2,3", &answered),
+        (Choice::One(1), None),
+        "each loses answers, 2 and 3 the fewest"
+    );
+    assert_eq!(
+        chosen("2,3", &answered),
+        (Choice::Tie(0), None),
+        "each loses the same number"
+    );
     assert_eq!(chosen("9", &answered), (Choice::Nothing, None));
     let unanswered = [run("a", 5, false, true), run("b", 4, false, true)];
     assert_eq!(chosen("1,2", &unanswered), (Choice::NoAnswers, None));
@@ -152,31 +290,66 @@ fn a_limit_is_recommended_where_it_stands_out_and_answers_could_be_lost() {
     let tied = sums(&inquiry("token_budget", "31,35", &[]), &mixed);
     assert_eq!((tied.choice(), tied.best()), (Choice::Tie(0), None));
     // Of scores, a smaller limit is the looser one.
-    assert!(Dial::parse("critic_below", "tests", "1").unwrap().stricter_upwards());
+    assert!(
+        Dial::parse("critic_below", "tests", "1")
+            .unwrap()
+            .stricter_upwards()
+    );
 }
 
 #[test]
 fn limits_are_numbers_ranges_and_points() {
     let values = |dial: &Dial, text: &str| dial.values(text).map_err(|wrong| wrong.to_string());
     let score = Dial::parse("critic_below", "tests", "1").unwrap();
-    assert_eq!(values(&dial("max_steps"), "5, 1..3,2").unwrap(), [1.0, 2.0, 3.0, 5.0]);
-    assert_eq!(values(&dial("token_budget"), "1000..20000/3").unwrap(), [1000.0, 10500.0, 20000.0]);
-    assert_eq!(values(&dial("token_budget"), "1000..20000").unwrap().len(), MAX_VALUES);
-    assert_eq!(values(&score, "0.1..0.3").unwrap(), [0.1, 0.15, 0.2, 0.25, 0.3]);
+    assert_eq!(
+        values(&dial("max_steps"), "5, 1..3,2").unwrap(),
+        [1.0, 2.0, 3.0, 5.0]
+    );
+    assert_eq!(
+        values(&dial("token_budget"), "1000..20000/3").unwrap(),
+        [1000.0, 10500.0, 20000.0]
+    );
+    assert_eq!(
+        values(&dial("token_budget"), "1000..20000").unwrap().len(),
+        MAX_VALUES
+    );
+    assert_eq!(
+        values(&score, "0.1..0.3").unwrap(),
+        [0.1, 0.15, 0.2, 0.25, 0.3]
+    );
     for (dial, text, words) in [
-        (&dial("max_steps"), "0", "\"0\" is no whole number from 1 on"),
-        (&dial("loop_detection"), "1", "\"1\" is no whole number from 2 on"),
+        (
+            &dial("max_steps"),
+            "0",
+            "\"0\" is no whole number from 1 on",
+        ),
+        (
+            &dial("loop_detection"),
+            "1",
+            "\"1\" is no whole number from 2 on",
+        ),
         (&dial("max_steps"), "-3", "\"-3\" is no whole number"),
         (&dial("max_steps"), "2.5", "\"2.5\" is no whole number"),
-        (&dial("max_steps"), "9..3", "goes from its smaller to its larger end"),
+        (
+            &dial("max_steps"),
+            "9..3",
+            "goes from its smaller to its larger end",
+        ),
         (&dial("max_steps"), "1..9/0", "2 to 50 of them"),
-        (&dial("max_steps"), "1..40,100..140", "81 limits are too many"),
+        (
+            &dial("max_steps"),
+            "1..40,100..140",
+            "81 limits are too many",
+        ),
         (&dial("max_steps"), ",", "there is no limit to try"),
         (&score, "low", "\"low\" is no score"),
         (&score, "NaN", "\"NaN\" is no score"),
     ] {
         let wrong = values(dial, text).unwrap_err();
-        assert!(wrong.contains(words) && wrong.contains("Right ones: values="), "{text}: {wrong}");
+        assert!(
+            wrong.contains(words) && wrong.contains("Right ones: values="),
+            "{text}: {wrong}"
+        );
     }
 }
 
@@ -185,39 +358,83 @@ fn limits_are_chosen_from_what_the_runs_took() {
     let took = |dial: Dial, tokens: &[u64]| {
         let runs: Vec<Summary> = tokens
             .iter()
-            .map(|tokens| Summary { tokens: Some(*tokens), steps_now: *tokens as usize, ..blank("x") })
+            .map(|tokens| Summary {
+                tokens: Some(*tokens),
+                steps_now: *tokens as usize,
+                ..blank("x")
+            })
             .collect();
         dial.choose(runs.iter())
     };
     assert_eq!(took(dial("max_steps"), &[3, 5]), [1.0, 2.0, 3.0, 4.0, 5.0]);
     let few = took(dial("token_budget"), &[12_483, 900]);
-    assert!(few.contains(&13_000.0) && few.contains(&900.0) && few.len() > 5, "{few:?}");
+    assert!(
+        few.contains(&13_000.0) && few.contains(&900.0) && few.len() > 5,
+        "{few:?}"
+    );
     let many: Vec<u64> = (1..2000).map(|n| n * 37).collect();
     let many = took(dial("token_budget"), &many);
-    assert!((20..=MAX_VALUES).contains(&many.len()) && many.last() == Some(&74_000.0), "{many:?}");
+    assert!(
+        (20..=MAX_VALUES).contains(&many.len()) && many.last() == Some(&74_000.0),
+        "{many:?}"
+    );
     // Nothing recorded: one limit, of which nothing can be told.
     assert_eq!(took(dial("timeout"), &[4]), [1.0]);
-    let paid = |cost_usd| Summary { cost_usd, ..blank("x") };
+    let paid = |cost_usd| Summary {
+        cost_usd,
+        ..blank("x")
+    };
     let cents = dial("max_cost").choose([paid(Some(0.041)), paid(None)].iter());
-    assert_eq!(cents, [0.01, 0.02, 0.03, 0.04, 0.05], "at least what the run cost");
-    assert!(dial("max_cost").choose([paid(None)].iter()).len() > 10, "nothing recorded: what is usual");
+    assert_eq!(
+        cents,
+        [0.01, 0.02, 0.03, 0.04, 0.05],
+        "at least what the run cost"
+    );
+    assert!(
+        dial("max_cost").choose([paid(None)].iter()).len() > 10,
+        "nothing recorded: what is usual"
+    );
 }
 
 #[test]
 fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
     for (sweep, rules, words) in [
-        ("", vec!["max_step=3"], "no rule is called \"max_step\"; there are max_steps, max_rounds"),
+        (
+            "",
+            vec!["max_step=3"],
+            "no rule is called \"max_step\"; there are max_steps, max_rounds",
+        ),
         ("", vec!["max_steps=-3"], "A right one: max_steps=8"),
-        ("", vec!["content_match=("], "A right one: content_match=(?i)done"),
-        ("keyword", vec![], "no number of \"keyword\" can be varied; it can of max_steps"),
-        ("critic_below", vec![], "critic_below needs the name of a critic, as in critic=tests"),
+        (
+            "",
+            vec!["content_match=("],
+            "A right one: content_match=(?i)done",
+        ),
+        (
+            "keyword",
+            vec![],
+            "no number of \"keyword\" can be varied; it can of max_steps",
+        ),
+        (
+            "critic_below",
+            vec![],
+            "critic_below needs the name of a critic, as in critic=tests",
+        ),
     ] {
         let wrong = asking(sweep, "", &rules).unwrap_err();
         assert!(wrong.contains(words), "{wrong}");
     }
     let asked = asking("", "", &["", " "]).unwrap();
-    assert_eq!(asked.to_string(), "max_steps auto", "nothing typed varies the steps");
-    assert_eq!(asking("max_steps", "2, 1", &[]), asking("max_steps", "1..2", &[]), "one question, two spellings");
+    assert_eq!(
+        asked.to_string(),
+        "max_steps auto",
+        "nothing typed varies the steps"
+    );
+    assert_eq!(
+        asking("max_steps", "2, 1", &[]),
+        asking("max_steps", "1..2", &[]),
+        "one question, two spellings"
+    );
 }
 
 #[test]
@@ -227,15 +444,32 @@ fn the_runs_in_this_repository_are_swept() {
     for path in runs_below("sample_runs") {
         let files = Files::open(&path);
         let name = path.file_name().unwrap().to_string_lossy();
-        let summary = summary(&RunKey::new(&name), name.to_string(), &files.index, Outside::default());
+        let summary = summary(
+            &RunKey::new(&name),
+            name.to_string(),
+            &files.index,
+            Outside::default(),
+        );
         sweep.add(&inquiry.ask(&summary, &files.record(inquiry.depth())));
     }
     let told = |effect: &Effect| effect.cut + effect.same + effect.not_reached + effect.unknown;
     assert!(sweep.runs > 20 && sweep.answers > 10);
-    assert!(sweep.limits().iter().all(|effect| told(effect) == sweep.runs && effect.unknown == 0));
+    assert!(
+        sweep
+            .limits()
+            .iter()
+            .all(|effect| told(effect) == sweep.runs && effect.unknown == 0)
+    );
     let cuts: Vec<u64> = sweep.limits().iter().map(|effect| effect.cut).collect();
-    assert!(cuts.is_sorted_by(|a, b| a >= b), "a looser limit cuts no more: {cuts:?}");
-    let spent: Vec<u64> = sweep.limits().iter().map(|effect| effect.tokens.spent).collect();
+    assert!(
+        cuts.is_sorted_by(|a, b| a >= b),
+        "a looser limit cuts no more: {cuts:?}"
+    );
+    let spent: Vec<u64> = sweep
+        .limits()
+        .iter()
+        .map(|effect| effect.tokens.spent)
+        .collect();
     assert!(spent.is_sorted(), "and spends no less: {spent:?}");
 }
 
@@ -247,8 +481,14 @@ fn any_told() -> impl Strategy<Value = SweepResult> {
         Just(StopTiming::Unknown)
     ];
     let number = || proptest::option::of(0_u64..50);
-    (found, number(), (number(), number(), number()), any::<bool>(), any::<bool>()).prop_map(
-        |(found, step, (steps, tokens, ms), within, lost)| {
+    (
+        found,
+        number(),
+        (number(), number(), number()),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(found, step, (steps, tokens, ms), within, lost)| {
             let cuts = found == StopTiming::Earlier || (within && found == StopTiming::Same);
             SweepResult {
                 found,
@@ -256,21 +496,38 @@ fn any_told() -> impl Strategy<Value = SweepResult> {
                 saved: Saved { steps, tokens, ms },
                 cuts,
                 answer_lost: lost && cuts,
-                needs: (found == StopTiming::Unknown).then(|| "3 steps have no line in steps.jsonl".to_owned()),
+                needs: (found == StopTiming::Unknown)
+                    .then(|| "3 steps have no line in steps.jsonl".to_owned()),
             }
-        },
-    )
+        })
 }
 
 fn any_answer() -> impl Strategy<Value = Answer> {
-    let whole = (50_u64..90, proptest::option::of(50_u64..90), proptest::option::of(50_u64..90));
-    ("[a-z]{1,8}", any::<bool>(), any::<bool>(), whole, proptest::collection::vec(any_told(), 3)).prop_map(
-        |(key, well, going, (ran, tokens, ms), told)| {
+    let whole = (
+        50_u64..90,
+        proptest::option::of(50_u64..90),
+        proptest::option::of(50_u64..90),
+    );
+    (
+        "[a-z]{1,8}",
+        any::<bool>(),
+        any::<bool>(),
+        whole,
+        proptest::collection::vec(any_told(), 3),
+    )
+        .prop_map(|(key, well, going, (ran, tokens, ms), told)| {
             let answered = well || told.iter().any(|told| told.answer_lost);
             let whole = Tally { ran, tokens, ms };
-            Answer { key: RunKey::new(&key), answered, going, whole, estimated: well, inferred: going, results: told }
-        },
-    )
+            Answer {
+                key: RunKey::new(&key),
+                answered,
+                going,
+                whole,
+                estimated: well,
+                inferred: going,
+                results: told,
+            }
+        })
 }
 
 proptest! {

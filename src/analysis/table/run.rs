@@ -44,7 +44,14 @@ impl Run {
     pub fn new(summary: Summary, index: Index, record: Record, place: RunSource) -> Self {
         let course = course(record.start(), &record.facts);
         let ended_by = why::ended_by(&summary, &index);
-        Self { summary, index, place, record, course, ended_by }
+        Self {
+            summary,
+            index,
+            place,
+            record,
+            course,
+            ended_by,
+        }
     }
 
     /// When it began; microseconds since the epoch.
@@ -54,7 +61,10 @@ impl Run {
 
     /// What ended it, in one of few words that are the same for all formats.
     fn kind(&self) -> Option<&'static str> {
-        if let Some(kind) = self.told_kind().filter(|_| self.summary.verdict.mark != RunStatus::Limit) {
+        if let Some(kind) = self
+            .told_kind()
+            .filter(|_| self.summary.verdict.mark != RunStatus::Limit)
+        {
             return Some(kind.as_str());
         }
         Some(match self.summary.verdict.mark {
@@ -73,7 +83,9 @@ impl Run {
     /// The sort of end that the trace of another tool tells.
     fn told_kind(&self) -> Option<EndKind> {
         let ended = self.index.manifest().get()?.ended.as_deref()?;
-        ended.kind().filter(|_| self.summary.verdict.outcome == ended.outcome)
+        ended
+            .kind()
+            .filter(|_| self.summary.verdict.outcome == ended.outcome)
     }
 
     /// Which sort of limit ended it.
@@ -81,8 +93,17 @@ impl Run {
         if let Some(kind) = self.told_kind() {
             return kind.as_str();
         }
-        let unit = self.ended_by.as_ref().map(|reading| &*reading.unit).unwrap_or_default();
-        let word = self.summary.verdict.stop_reason.as_deref().unwrap_or_default();
+        let unit = self
+            .ended_by
+            .as_ref()
+            .map(|reading| &*reading.unit)
+            .unwrap_or_default();
+        let word = self
+            .summary
+            .verdict
+            .stop_reason
+            .as_deref()
+            .unwrap_or_default();
         let code = self.index.stop().map_or(word, |stop| stop.code.as_str());
         match (unit, StopReason::parse(word), counts(code)) {
             (_, StopReason::Stagnation, _) => "loop",
@@ -99,7 +120,11 @@ impl Run {
     fn success(&self) -> Option<bool> {
         let verdict = &self.summary.verdict;
         let is_disputed = verdict.answer_known().is_none() && !verdict.contradictions.is_empty();
-        self.index.manifest().get()?.success.filter(|_| !is_disputed)
+        self.index
+            .manifest()
+            .get()?
+            .success
+            .filter(|_| !is_disputed)
     }
 
     fn trial(&self) -> Option<&Trial> {
@@ -118,7 +143,11 @@ impl Run {
             if step.is_left || step.calls.len() < step.actions as usize {
                 return None;
             }
-            let answered = step.calls.iter().filter(|call| call.end != CallEnd::Open).count();
+            let answered = step
+                .calls
+                .iter()
+                .filter(|call| call.end != CallEnd::Open)
+                .count();
             count += 1 + answered as u64;
         }
         whole(count)
@@ -130,24 +159,45 @@ impl Run {
             return None;
         }
         let manifest = self.index.manifest().get();
-        let told = manifest.and_then(|manifest| manifest.ended.as_deref()).map(|ended| &*ended.detail);
-        let fatal = || manifest.and_then(|manifest| manifest.fatal()).map(|failure| &*failure.message);
+        let told = manifest
+            .and_then(|manifest| manifest.ended.as_deref())
+            .map(|ended| &*ended.detail);
+        let fatal = || {
+            manifest
+                .and_then(|manifest| manifest.fatal())
+                .map(|failure| &*failure.message)
+        };
         let stop = || self.index.stop().map(|stop| &*stop.reading.detail);
-        let event = || self.index.segment()?.error.as_ref().map(|(_, text)| &**text);
+        let event = || {
+            self.index
+                .segment()?
+                .error
+                .as_ref()
+                .map(|(_, text)| &**text)
+        };
         let filled = |text: &&str| !text.is_empty();
-        let text = told.filter(filled).or_else(|| fatal().filter(filled)).or_else(|| stop().filter(filled));
+        let text = told
+            .filter(filled)
+            .or_else(|| fatal().filter(filled))
+            .or_else(|| stop().filter(filled));
         text.or_else(event).map(Cow::Borrowed)
     }
 
     /// Why the newest of those critics that score the run or its steps said what they said.
     fn explanation(&self) -> Option<Cow<'_, str>> {
-        let scored = newest_run(&self.index).rev().find(|(_, step)| step.lowest_score().is_some());
-        scored.and_then(|(_, step)| step.critic_reason.as_deref()).map(Cow::Borrowed)
+        let scored = newest_run(&self.index)
+            .rev()
+            .find(|(_, step)| step.lowest_score().is_some());
+        scored
+            .and_then(|(_, step)| step.critic_reason.as_deref())
+            .map(Cow::Borrowed)
     }
 
     /// How many steps have no line, where that is known.
     fn steps_missing(&self) -> Option<i64> {
-        self.record.lost.map_or((!self.record.untold).then_some(0), |lost| whole(lost.count))
+        self.record
+            .lost
+            .map_or((!self.record.untold).then_some(0), |lost| whole(lost.count))
     }
 
     /// What its steps add up to; `None` where one does not say, or has no line.
@@ -166,23 +216,55 @@ pub static RUNS: &[Field<Run>] = &[
     shared("transcript_id", columns::RUN),
     shared("source_type", named("format")),
     shared("source_id", named("run_id")),
-    field("source_uri", Text(|run| Some(run.place.address.as_str().into()))),
-    field("date", Text(|run| day(run.summary.started?).map(Cow::Owned))),
-    field("task_set", Text(|run| run.trial()?.task_set.as_deref().map(Cow::Borrowed))),
-    field("task_id", Text(|run| run.trial()?.task_id.as_deref().map(Cow::Borrowed))),
+    field(
+        "source_uri",
+        Text(|run| Some(run.place.address.as_str().into())),
+    ),
+    field(
+        "date",
+        Text(|run| day(run.summary.started?).map(Cow::Owned)),
+    ),
+    field(
+        "task_set",
+        Text(|run| run.trial()?.task_set.as_deref().map(Cow::Borrowed)),
+    ),
+    field(
+        "task_id",
+        Text(|run| run.trial()?.task_id.as_deref().map(Cow::Borrowed)),
+    ),
     field("task_repeat", Whole(|run| run.trial()?.repeat)),
-    field("agent", Text(|run| run.summary.agents.first().map(|agent| agent.as_str().into()))),
-    field("agent_args", Text(|run| run.trial()?.agent_args.as_deref().map(Cow::Borrowed))),
+    field(
+        "agent",
+        Text(|run| {
+            run.summary
+                .agents
+                .first()
+                .map(|agent| agent.as_str().into())
+        }),
+    ),
+    field(
+        "agent_args",
+        Text(|run| run.trial()?.agent_args.as_deref().map(Cow::Borrowed)),
+    ),
     shared("model", columns::MODEL),
-    field("model_options", Text(|run| run.trial()?.model_options.as_deref().map(Cow::Borrowed))),
+    field(
+        "model_options",
+        Text(|run| run.trial()?.model_options.as_deref().map(Cow::Borrowed)),
+    ),
     shared("score", named("score")),
     field("score_explanation", Text(Run::explanation)),
     field("success", Flag(Run::success)),
     field("message_count", Whole(Run::messages)),
-    field("total_time", Number(|run| Some(run.summary.duration_ms? / 1e3))),
+    field(
+        "total_time",
+        Number(|run| Some(run.summary.duration_ms? / 1e3)),
+    ),
     shared("total_tokens", named("tokens")),
     field("error", Text(Run::error)),
-    field("limit", Text(|run| (run.summary.verdict.mark == RunStatus::Limit).then(|| run.limit().into()))),
+    field(
+        "limit",
+        Text(|run| (run.summary.verdict.mark == RunStatus::Limit).then(|| run.limit().into())),
+    ),
     shared("format", named("format")),
     shared("format_version", named("writer")),
     shared("outcome", named("outcome")),
@@ -199,8 +281,14 @@ pub static RUNS: &[Field<Run>] = &[
         }),
     ),
     field("stop_limit", Number(|run| run.ended_by.as_ref()?.limit())),
-    field("stop_measured", Number(|run| run.ended_by.as_ref()?.measured())),
-    field("first_trouble_step", Whole(|run| whole(why::first_trouble(&run.index)?.step?))),
+    field(
+        "stop_measured",
+        Number(|run| run.ended_by.as_ref()?.measured()),
+    ),
+    field(
+        "first_trouble_step",
+        Whole(|run| whole(why::first_trouble(&run.index)?.step?)),
+    ),
     shared("steps", named("steps")),
     shared("tool_calls", named("calls")),
     shared("tool_errors", named("tool_errors")),
@@ -209,7 +297,14 @@ pub static RUNS: &[Field<Run>] = &[
     shared("tokens_out", named("output")),
     shared("cost_usd", named("cost_recorded")),
     shared("started_at", named("started")),
-    field("ended_at", Time(|run| run.summary.updated.filter(|_| run.summary.life.liveness.is_over()))),
+    field(
+        "ended_at",
+        Time(|run| {
+            run.summary
+                .updated
+                .filter(|_| run.summary.life.liveness.is_over())
+        }),
+    ),
     shared("parent_id", columns::PARENT),
     field("root", Text(|run| Some(run.place.root.as_str().into()))),
     shared("path", named("path")),
@@ -223,7 +318,10 @@ pub static RUNS: &[Field<Run>] = &[
     field("answered", Flag(|run| run.summary.verdict.answer_known())),
     // Steps that were over and have no line; and the one that has none because it is under way, or the run died in it.
     field("steps_missing", Whole(Run::steps_missing)),
-    field("steps_begun", Whole(|run| Some(i64::from(run.record.begun)))),
+    field(
+        "steps_begun",
+        Whole(|run| Some(i64::from(run.record.begun))),
+    ),
     field("tokens_of_steps", Whole(Run::tokens_of_steps)),
     shared("tokens_estimated", named("tokens_estimated")),
     shared("children", named("children")),

@@ -30,27 +30,48 @@ pub struct Step {
 /// The rows of the steps of a run, in order.
 pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
     let untold = run.record.untold.then_some(0);
-    let first = [run.record.lost.map(|lost| lost.from), run.record.foreign, untold].into_iter().flatten().min();
+    let first = [
+        run.record.lost.map(|lost| lost.from),
+        run.record.foreign,
+        untold,
+    ]
+    .into_iter()
+    .flatten()
+    .min();
     let lost = first.unwrap_or(u64::MAX);
     // Copied steps have their rows in the run that they are copied from.
     let own = run.index.newest_start() + run.summary.copied_steps();
     // So have those of sub-agents that have rows of their own.
-    let apart = run.summary.relation.apart.as_ref().map(|apart| apart.steps(&run.index)).unwrap_or_default();
-    newest_run(&run.index).filter(move |(n, _)| *n >= own && !apart.contains(n)).map(move |(n, head)| {
-        let usage = head.usage_alone(run.index.tokens_before(n));
-        // What the limits of a run had counted is not changed by a reply of a sub-agent.
-        let upto = run.course.partition_point(|counted| counted.step <= n as u64);
-        let counted = upto.checked_sub(1).and_then(|last| run.course.get(last)).copied();
-        Step {
-            run: Arc::clone(run),
-            n,
-            round: run.index.group_of(n),
-            // After a step that is missing nobody can count.
-            counted: counted.filter(|at| (at.step == n as u64 || head.is_nested) && (n as u64) < lost),
-            usage,
-            address: format!("{}?step={n}", run.place.address),
-        }
-    })
+    let apart = run
+        .summary
+        .relation
+        .apart
+        .as_ref()
+        .map(|apart| apart.steps(&run.index))
+        .unwrap_or_default();
+    newest_run(&run.index)
+        .filter(move |(n, _)| *n >= own && !apart.contains(n))
+        .map(move |(n, head)| {
+            let usage = head.usage_alone(run.index.tokens_before(n));
+            // What the limits of a run had counted is not changed by a reply of a sub-agent.
+            let upto = run
+                .course
+                .partition_point(|counted| counted.step <= n as u64);
+            let counted = upto
+                .checked_sub(1)
+                .and_then(|last| run.course.get(last))
+                .copied();
+            Step {
+                run: Arc::clone(run),
+                n,
+                round: run.index.group_of(n),
+                // After a step that is missing nobody can count.
+                counted: counted
+                    .filter(|at| (at.step == n as u64 || head.is_nested) && (n as u64) < lost),
+                usage,
+                address: format!("{}?step={n}", run.place.address),
+            }
+        })
 }
 
 impl Step {
@@ -69,13 +90,28 @@ impl Step {
 
     /// What stop rules looked at.
     fn facts(&self) -> Option<&StepFacts> {
-        let at = self.run.record.facts.binary_search_by_key(&(self.n as u64), |facts| facts.step);
-        let nested = || self.run.record.nested.iter().map(|(_, facts)| facts).find(|facts| facts.step == self.n as u64);
-        at.ok().and_then(|at| self.run.record.facts.get(at)).or_else(nested)
+        let at = self
+            .run
+            .record
+            .facts
+            .binary_search_by_key(&(self.n as u64), |facts| facts.step);
+        let nested = || {
+            self.run
+                .record
+                .nested
+                .iter()
+                .map(|(_, facts)| facts)
+                .find(|facts| facts.step == self.n as u64)
+        };
+        at.ok()
+            .and_then(|at| self.run.record.facts.get(at))
+            .or_else(nested)
     }
 
     fn name(&self, symbol: Symbol) -> Option<Cow<'_, str>> {
-        Some(self.run.index.name(symbol)).filter(|name| !name.is_empty()).map(Cow::Borrowed)
+        Some(self.run.index.name(symbol))
+            .filter(|name| !name.is_empty())
+            .map(Cow::Borrowed)
     }
 
     fn names(&self, symbols: impl Iterator<Item = Symbol>) -> Vec<&str> {
@@ -89,18 +125,31 @@ impl Step {
     /// The critic that gave the lowest score, else the one that decides.
     fn critic(&self) -> Option<&CriticMark> {
         let head = self.head()?;
-        head.lowest_critic().or_else(|| head.critics.get(head.deciding()?)).or(head.critics.first())
+        head.lowest_critic()
+            .or_else(|| head.critics.get(head.deciding()?))
+            .or(head.critics.first())
     }
 
     fn model(&self) -> Option<Cow<'_, str>> {
-        let of_run = || self.run.index.manifest().get()?.model_of_steps().map(Cow::Borrowed);
+        let of_run = || {
+            self.run
+                .index
+                .manifest()
+                .get()?
+                .model_of_steps()
+                .map(Cow::Borrowed)
+        };
         self.name(self.head()?.model).or_else(of_run)
     }
 
     fn cost(&self, estimated: bool) -> Option<f64> {
         let facts = self.facts()?;
         // What a sub-agent's reply cost stands in its own row.
-        let cost = if self.run.index.format().is_one_file() { facts.cost_usd } else { facts.cost() };
+        let cost = if self.run.index.format().is_one_file() {
+            facts.cost_usd
+        } else {
+            facts.cost()
+        };
         cost.filter(|_| says_cost(facts) && facts.cost_estimated == estimated)
     }
 }
@@ -112,23 +161,44 @@ fn says_cost(facts: &StepFacts) -> bool {
 
 /// The columns of the table of steps.
 pub static STEPS: &[Field<Step>] = &[
-    field("transcript_id", Text(|step| Some(step.run.summary.key.as_str().into()))),
+    field(
+        "transcript_id",
+        Text(|step| Some(step.run.summary.key.as_str().into())),
+    ),
     field("step", Whole(|step| whole(step.n))),
-    field("source_uri", Text(|step| Some(step.address.as_str().into()))),
-    field("date", Text(|step| day(step.run.summary.started?).map(Cow::Owned))),
+    field(
+        "source_uri",
+        Text(|step| Some(step.address.as_str().into())),
+    ),
+    field(
+        "date",
+        Text(|step| day(step.run.summary.started?).map(Cow::Owned)),
+    ),
     field("at", Time(Step::began)),
     field("agent", Text(|step| step.name(step.head()?.agent))),
     field("model", Text(Step::model)),
-    field("tools", Texts(|step| Some(step.names(step.readable()?.tools())))),
-    field("tool_errors", Whole(|step| whole(step.head()?.tool_errors()?))),
+    field(
+        "tools",
+        Texts(|step| Some(step.names(step.readable()?.tools()))),
+    ),
+    field(
+        "tool_errors",
+        Whole(|step| whole(step.head()?.tool_errors()?)),
+    ),
     field("tokens_in", Whole(|step| whole(step.usage.input?))),
     field("tokens_out", Whole(|step| whole(step.usage.output?))),
     field("cost_usd", Number(|step| step.cost(false))),
-    field("duration_ms", Number(|step| Some(took(step.round()?)? as f64 / 1e3))),
+    field(
+        "duration_ms",
+        Number(|step| Some(took(step.round()?)? as f64 / 1e3)),
+    ),
     field("finish_reason", Text(|step| step.name(step.head()?.finish))),
     field("critic", Text(|step| step.name(step.critic()?.name))),
     field("score", Number(|step| step.head()?.lowest_score())),
-    field("changed_keys", Texts(|step| Some(step.names(step.readable()?.changed.iter().copied())))),
+    field(
+        "changed_keys",
+        Texts(|step| Some(step.names(step.readable()?.changed.iter().copied()))),
+    ),
     // A line that cannot be read asks for nothing that is known.
     field(
         "fingerprint",
@@ -138,20 +208,47 @@ pub static STEPS: &[Field<Step>] = &[
             known.then(|| format!("{:016x}", head.asked_hash).into())
         }),
     ),
-    field("call", Text(|step| Some(&*step.head()?.call).filter(|call| !call.is_empty()).map(Cow::Borrowed))),
+    field(
+        "call",
+        Text(|step| {
+            Some(&*step.head()?.call)
+                .filter(|call| !call.is_empty())
+                .map(Cow::Borrowed)
+        }),
+    ),
     field("mode", Text(|step| step.name(step.head()?.mode))),
-    field("error", Text(|step| step.run.index.failure_of(step.n).map(Cow::Borrowed))),
+    field(
+        "error",
+        Text(|step| step.run.index.failure_of(step.n).map(Cow::Borrowed)),
+    ),
     field("cost_estimated", Number(|step| step.cost(true))),
-    field("tokens", Whole(|step| whole(step.run.index.tokens_of(step.n)?))),
+    field(
+        "tokens",
+        Whole(|step| whole(step.run.index.tokens_of(step.n)?)),
+    ),
     // What limits had counted: a rule stops the run at the first step at which these come to its limit.
     field("steps_so_far", Whole(|step| whole(step.counted?.steps))),
     field("tokens_so_far", Whole(|step| whole(step.counted?.tokens?))),
     field("cost_so_far", Number(|step| step.counted?.cost_usd)),
-    field("tokens_asked", Whole(|step| whole(step.counted?.tokens_asked?))),
-    field("asked_before_end", Flag(|step| step.counted.map(|at| at.completed && at.tokens_gate < Gate::AfterStep))),
+    field(
+        "tokens_asked",
+        Whole(|step| whole(step.counted?.tokens_asked?)),
+    ),
+    field(
+        "asked_before_end",
+        Flag(|step| {
+            step.counted
+                .map(|at| at.completed && at.tokens_gate < Gate::AfterStep)
+        }),
+    ),
     field(
         "tokens_estimated",
-        Flag(|step| step.run.index.tokens_of(step.n).map(|_| step.run.index.tokens_estimated(step.n))),
+        Flag(|step| {
+            step.run
+                .index
+                .tokens_of(step.n)
+                .map(|_| step.run.index.tokens_estimated(step.n))
+        }),
     ),
 ];
 

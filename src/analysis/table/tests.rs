@@ -32,14 +32,26 @@ fn holds(cell: &Cell<'_>) -> Holds {
 
 fn keeps_to<T>(fields: &[Field<T>], row: &T) {
     for field in fields {
-        assert!(field.cell(row).is_none_or(|cell| holds(&cell) == field.holds), "{field:?}");
+        assert!(
+            field
+                .cell(row)
+                .is_none_or(|cell| holds(&cell) == field.holds),
+            "{field:?}"
+        );
     }
 }
 
 #[test]
 fn names_are_those_of_the_documents() {
     let runs: Vec<&str> = RUNS.iter().map(|field| field.name).collect();
-    assert_eq!(runs.iter().take(RUN_NAMES.split(' ').count()).copied().collect::<Vec<_>>().join(" "), RUN_NAMES);
+    assert_eq!(
+        runs.iter()
+            .take(RUN_NAMES.split(' ').count())
+            .copied()
+            .collect::<Vec<_>>()
+            .join(" "),
+        RUN_NAMES
+    );
     assert_eq!(runs.iter().collect::<HashSet<_>>().len(), runs.len());
     let steps: Vec<&str> = STEPS.iter().map(|field| field.name).collect();
     assert!(STEP_NAMES.split(' ').all(|name| steps.contains(&name)));
@@ -48,16 +60,36 @@ fn names_are_those_of_the_documents() {
 
 #[test]
 fn a_cost_that_no_step_records_is_no_0() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060/q060_minimal");
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/q060/q060_minimal");
     let files = Files::open(&path);
-    let summary = summary(&RunKey::new("a"), String::new(), &files.index, Outside::default());
+    let summary = summary(
+        &RunKey::new("a"),
+        String::new(),
+        &files.index,
+        Outside::default(),
+    );
     let record = record(&files.index, &files, Depth::Heads);
-    assert!(record.facts.iter().all(|facts| facts.cost().is_none()), "it may have asked a model");
-    let place = RunSource { root: "r".to_owned(), size: 1, address: "/runs/a".to_owned() };
+    assert!(
+        record.facts.iter().all(|facts| facts.cost().is_none()),
+        "it may have asked a model"
+    );
+    let place = RunSource {
+        root: "r".to_owned(),
+        size: 1,
+        address: "/runs/a".to_owned(),
+    };
     let run = Arc::new(Run::new(summary, files.index, record, place));
     let mut rows = 0;
     for step in steps(&run) {
-        for name in ["cost_usd", "cost_estimated", "cost_so_far", "tokens", "tokens_so_far", "tokens_asked"] {
+        for name in [
+            "cost_usd",
+            "cost_estimated",
+            "cost_so_far",
+            "tokens",
+            "tokens_so_far",
+            "tokens_asked",
+        ] {
             let field = STEPS.iter().find(|field| field.name == name).unwrap();
             assert_eq!(field.cell(&step), None, "{name}");
         }
@@ -68,23 +100,38 @@ fn a_cost_that_no_step_records_is_no_0() {
 
 #[test]
 fn steps_of_our_own_engine_that_asked_no_model_used_no_tokens() {
-    let files = Files::open(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/final"));
-    let summary = summary(&RunKey::new("a"), String::new(), &files.index, Outside::default());
+    let files =
+        Files::open(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/final"));
+    let summary = summary(
+        &RunKey::new("a"),
+        String::new(),
+        &files.index,
+        Outside::default(),
+    );
     assert_eq!(summary.tokens, Some(0));
     let record = record(&files.index, &files, Depth::Heads);
     let run = Arc::new(Run::new(summary, files.index, record, RunSource::default()));
     for name in ["tokens", "tokens_so_far", "tokens_asked"] {
         let field = STEPS.iter().find(|field| field.name == name).unwrap();
-        assert!(steps(&run).all(|step| field.cell(&step) == Some(Cell::Whole(0))), "{name}");
+        assert!(
+            steps(&run).all(|step| field.cell(&step) == Some(Cell::Whole(0))),
+            "{name}"
+        );
     }
-    let field = RUNS.iter().find(|field| field.name == "tokens_of_steps").unwrap();
+    let field = RUNS
+        .iter()
+        .find(|field| field.name == "tokens_of_steps")
+        .unwrap();
     assert_eq!(field.cell(&*run), Some(Cell::Whole(0)));
 }
 
 #[test]
 fn a_line_that_stands_there_twice_counts_once() {
     let mut found = 0;
-    for path in runs_below("sample_runs").into_iter().chain(runs_below("sample_runs/qitos")) {
+    for path in runs_below("sample_runs")
+        .into_iter()
+        .chain(runs_below("sample_runs/qitos"))
+    {
         let whole = Files::open(&path);
         let text = std::fs::read_to_string(path.join("steps.jsonl")).unwrap_or_default();
         if whole.index.segments().len() != 1 || text.lines().count() < 3 {
@@ -96,26 +143,66 @@ fn a_line_that_stands_there_twice_counts_once() {
                 std::fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
             }
         }
-        let doubled = |(n, line): (usize, &str)| format!("{line}\n").repeat(if n == 1 { 2 } else { 1 });
-        std::fs::write(dir.path().join("steps.jsonl"), text.lines().enumerate().map(doubled).collect::<String>())
-            .unwrap();
+        let doubled =
+            |(n, line): (usize, &str)| format!("{line}\n").repeat(if n == 1 { 2 } else { 1 });
+        std::fs::write(
+            dir.path().join("steps.jsonl"),
+            text.lines().enumerate().map(doubled).collect::<String>(),
+        )
+        .unwrap();
         let twice = Files::open(dir.path());
         assert_eq!(twice.index.tally().repeats.count, 1, "{}", path.display());
         let numbers = |files: &Files| {
-            let summary = summary(&RunKey::new("a"), String::new(), &files.index, Outside::default());
+            let summary = summary(
+                &RunKey::new("a"),
+                String::new(),
+                &files.index,
+                Outside::default(),
+            );
             let record = record(&files.index, files, Depth::Heads);
-            let counts = (summary.steps, summary.steps_now, summary.errors, summary.tokens);
+            let counts = (
+                summary.steps,
+                summary.steps_now,
+                summary.errors,
+                summary.tokens,
+            );
             let (lost, tools) = (record.lost.map(|lost| lost.count), record.facts.len());
-            let place = RunSource { root: "r".to_owned(), size: 1, address: String::new() };
+            let place = RunSource {
+                root: "r".to_owned(),
+                size: 1,
+                address: String::new(),
+            };
             let run = Arc::new(Run::new(summary, files.index.clone(), record, place));
             let sum = |name: &str| {
                 let field = STEPS.iter().find(|field| field.name == name).unwrap();
-                steps(&run).map(|step| format!("{:?}", field.cell(&step))).collect::<Vec<_>>()
+                steps(&run)
+                    .map(|step| format!("{:?}", field.cell(&step)))
+                    .collect::<Vec<_>>()
             };
-            let of_run =
-                |name: &str| format!("{:?}", RUNS.iter().find(|field| field.name == name).unwrap().cell(&*run));
-            let columns = ["tokens", "steps_so_far", "tokens_so_far", "call", "duration_ms"].map(sum);
-            (counts, lost, tools, columns, ["steps", "tool_calls", "tool_errors", "tokens_of_steps"].map(of_run))
+            let of_run = |name: &str| {
+                format!(
+                    "{:?}",
+                    RUNS.iter()
+                        .find(|field| field.name == name)
+                        .unwrap()
+                        .cell(&*run)
+                )
+            };
+            let columns = [
+                "tokens",
+                "steps_so_far",
+                "tokens_so_far",
+                "call",
+                "duration_ms",
+            ]
+            .map(sum);
+            (
+                counts,
+                lost,
+                tools,
+                columns,
+                ["steps", "tool_calls", "tool_errors", "tokens_of_steps"].map(of_run),
+            )
         };
         assert_eq!(numbers(&twice), numbers(&whole), "{}", path.display());
         found += 1;
@@ -126,19 +213,39 @@ fn a_line_that_stands_there_twice_counts_once() {
 #[test]
 fn rows_say_what_pages_say() {
     let (mut numbers, mut rows) = (0, 0);
-    for path in runs_below("sample_runs").into_iter().chain(runs_below("sample_runs/qitos")) {
+    for path in runs_below("sample_runs")
+        .into_iter()
+        .chain(runs_below("sample_runs/qitos"))
+    {
         let files = Files::open(&path);
-        let summary = summary(&RunKey::new("a b"), String::new(), &files.index, Outside::default());
+        let summary = summary(
+            &RunKey::new("a b"),
+            String::new(),
+            &files.index,
+            Outside::default(),
+        );
         // The rule that ended it measured what the page's table of rules says.
         let why = why(&summary, &files.index, &files);
-        let fired = why.rules.iter().find(|rule| rule.result == Standing::Fired || rule.is_inferred);
+        let fired = why
+            .rules
+            .iter()
+            .find(|rule| rule.result == Standing::Fired || rule.is_inferred);
         let both = |reading: &crate::model::Reading| reading.measured().zip(reading.limit());
         let told = ended_by(&summary, &files.index).and_then(|reading| both(&reading));
-        assert_eq!(told, fired.and_then(|rule| both(&rule.reading)), "{}", path.display());
+        assert_eq!(
+            told,
+            fired.and_then(|rule| both(&rule.reading)),
+            "{}",
+            path.display()
+        );
         numbers += usize::from(told.is_some());
 
         let record = record(&files.index, &files, Depth::Heads);
-        let place = RunSource { root: "r".to_owned(), size: 1, address: "/runs/a%20b".to_owned() };
+        let place = RunSource {
+            root: "r".to_owned(),
+            size: 1,
+            address: "/runs/a%20b".to_owned(),
+        };
         let run = Arc::new(Run::new(summary, files.index, record, place));
         keeps_to(RUNS, &*run);
         let field = |name: &str| STEPS.iter().find(|field| field.name == name).unwrap();
@@ -146,15 +253,26 @@ fn rows_say_what_pages_say() {
         for (n, step) in steps(&run).enumerate() {
             keeps_to(STEPS, &step);
             let address = format!("/runs/a%20b?step={}", n + run.index.newest_start());
-            assert_eq!(field("source_uri").cell(&step), Some(Cell::Text(address.into())));
+            assert_eq!(
+                field("source_uri").cell(&step),
+                Some(Cell::Text(address.into()))
+            );
             counted = field("tokens_so_far").cell(&step).map(|cell| match cell {
                 Cell::Whole(sum) => Cell::Whole(sum),
                 other => panic!("{other:?}"),
             });
             rows += 1;
         }
-        let whole = RUNS.iter().find(|field| field.name == "tokens_of_steps").unwrap().cell(&*run);
-        assert!(whole.is_none() || whole == counted, "{}: {whole:?} {counted:?}", path.display());
+        let whole = RUNS
+            .iter()
+            .find(|field| field.name == "tokens_of_steps")
+            .unwrap()
+            .cell(&*run);
+        assert!(
+            whole.is_none() || whole == counted,
+            "{}: {whole:?} {counted:?}",
+            path.display()
+        );
     }
     assert!(numbers > 5 && rows > 300, "{numbers} {rows}");
 }
@@ -162,16 +280,30 @@ fn rows_say_what_pages_say() {
 #[test]
 fn of_a_step_whose_line_cannot_be_read_nothing_is_told() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("manifest.json"), r#"{"run_id": "r", "status": "running"}"#).unwrap();
-    std::fs::write(dir.path().join("steps.jsonl"), "{\"step_id\": 0, \"state_diff\": {}}\n{\"step_id\": 1, \"dec\n")
-        .unwrap();
+    std::fs::write(
+        dir.path().join("manifest.json"),
+        r#"{"run_id": "r", "status": "running"}"#,
+    )
+    .unwrap();
+    std::fs::write(
+        dir.path().join("steps.jsonl"),
+        "{\"step_id\": 0, \"state_diff\": {}}\n{\"step_id\": 1, \"dec\n",
+    )
+    .unwrap();
     let files = Files::open(dir.path());
-    let summary = summary(&RunKey::new("r"), String::new(), &files.index, Outside::default());
+    let summary = summary(
+        &RunKey::new("r"),
+        String::new(),
+        &files.index,
+        Outside::default(),
+    );
     let record = record(&files.index, &files, Depth::Heads);
     let run = Arc::new(Run::new(summary, files.index, record, RunSource::default()));
     let field = |name: &str| STEPS.iter().find(|field| field.name == name).unwrap();
     for name in ["tools", "tool_errors", "changed_keys"] {
-        let told: Vec<bool> = steps(&run).map(|step| field(name).cell(&step).is_some()).collect();
+        let told: Vec<bool> = steps(&run)
+            .map(|step| field(name).cell(&step).is_some())
+            .collect();
         assert_eq!(told, [true, false], "{name}");
     }
 }

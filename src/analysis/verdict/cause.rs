@@ -75,11 +75,22 @@ impl Criterion<'_> {
 fn compared(detail: &str) -> Option<(f64, Option<f64>, bool)> {
     let number = |side: &str| {
         let value = side.split_once('=')?.1.trim();
-        value.strip_suffix('s').unwrap_or(value).parse::<f64>().ok().filter(|value| value.is_finite())
+        value
+            .strip_suffix('s')
+            .unwrap_or(value)
+            .parse::<f64>()
+            .ok()
+            .filter(|value| value.is_finite())
     };
-    let sides = [" >= ", " > ", " reached "].into_iter().find_map(|op| detail.split_once(op));
+    let sides = [" >= ", " > ", " reached "]
+        .into_iter()
+        .find_map(|op| detail.split_once(op));
     match sides {
-        Some((measured, limit)) => Some((number(measured)?, Some(number(limit)?), measured.trim().ends_with('s'))),
+        Some((measured, limit)) => Some((
+            number(measured)?,
+            Some(number(limit)?),
+            measured.trim().ends_with('s'),
+        )),
         None => Some((number(detail)?, None, detail.trim().ends_with('s'))),
     }
 }
@@ -101,14 +112,19 @@ impl Own {
 /// What is behind `word`, with which the newest run ended.
 pub(in crate::analysis) fn cause<'a>(index: &'a Index, word: &str) -> Cause<'a> {
     let reason = StopReason::parse(word);
-    let limit = matches!(reason, StopReason::BudgetSteps | StopReason::BudgetTime | StopReason::BudgetTokens);
+    let limit = matches!(
+        reason,
+        StopReason::BudgetSteps | StopReason::BudgetTime | StopReason::BudgetTokens
+    );
     if let Some((_, criterion)) = criterion(index, word) {
         return Cause::Criterion(criterion);
     }
     let checked = checked(index, word);
     // An agent may have set the word itself, whatever then stopped the run: a final decision, its own condition, the
     // environment or a criterion without words.
-    if reason == StopReason::Stagnation || checked.is_some() && (limit || reason == StopReason::MaxSteps) {
+    if reason == StopReason::Stagnation
+        || checked.is_some() && (limit || reason == StopReason::MaxSteps)
+    {
         return Cause::NotRecorded;
     }
     if reason == StopReason::Final && last_mode(index).is_some_and(|mode| mode != "final") {
@@ -118,7 +134,10 @@ pub(in crate::analysis) fn cause<'a>(index: &'a Index, word: &str) -> Cause<'a> 
         return Cause::Named;
     }
     // The budget is asked before a step and ends the run as one that did not go well; a criterion's end is in order.
-    let ended_ok = index.segment().and_then(|segment| segment.end.as_ref()).map(|(.., ok)| *ok);
+    let ended_ok = index
+        .segment()
+        .and_then(|segment| segment.end.as_ref())
+        .map(|(.., ok)| *ok);
     match (Spent::of(index, reason).is_used_up(), ended_ok) {
         (Some(false), _) | (_, Some(true)) | (None, None) => Cause::NotRecorded,
         (Some(true), _) | (None, Some(false)) => Cause::Budget,
@@ -126,10 +145,22 @@ pub(in crate::analysis) fn cause<'a>(index: &'a Index, word: &str) -> Cause<'a> 
 }
 
 /// The criterion that ended the newest run with `word`, and its event. Only criteria put words into the stop check.
-pub(in crate::analysis) fn criterion<'a>(index: &'a Index, word: &str) -> Option<(usize, Criterion<'a>)> {
+pub(in crate::analysis) fn criterion<'a>(
+    index: &'a Index,
+    word: &str,
+) -> Option<(usize, Criterion<'a>)> {
     let (at, _) = index.segment()?.stop.as_ref()?;
-    let words = checked(index, word)?.detail.as_deref().filter(|words| !words.is_empty())?;
-    Some((*at, Criterion { own: Own::of(words), words }))
+    let words = checked(index, word)?
+        .detail
+        .as_deref()
+        .filter(|words| !words.is_empty())?;
+    Some((
+        *at,
+        Criterion {
+            own: Own::of(words),
+            words,
+        },
+    ))
 }
 
 /// What the stop check said that ended the newest run with `word`.
@@ -152,12 +183,24 @@ pub(in crate::analysis) struct Spent {
 impl Spent {
     /// The limit that `reason` names; without numbers for any other reason.
     pub(in crate::analysis) fn of(index: &Index, reason: StopReason) -> Self {
-        let of = |measured, op, unit| Self { measured, op, limit: index.limit(unit) };
+        let of = |measured, op, unit| Self {
+            measured,
+            op,
+            limit: index.limit(unit),
+        };
         match reason {
             StopReason::BudgetSteps => of(counted_steps(index), Op::AtLeast, "steps"),
             StopReason::BudgetTime => of(took_ms(index), Op::Above, "ms"),
-            StopReason::BudgetTokens => of(tokens(index).map(|tokens| tokens as f64), Op::AtLeast, "tokens"),
-            _ => Self { measured: None, op: Op::AtLeast, limit: Agreement::Unknown },
+            StopReason::BudgetTokens => of(
+                tokens(index).map(|tokens| tokens as f64),
+                Op::AtLeast,
+                "tokens",
+            ),
+            _ => Self {
+                measured: None,
+                op: Op::AtLeast,
+                limit: Agreement::Unknown,
+            },
         }
     }
 
@@ -166,18 +209,26 @@ impl Spent {
     pub(in crate::analysis) fn overrun(index: &Index, reason: StopReason) -> Option<f64> {
         let spent = Self::of(index, reason);
         let limit = *spent.limit.agreed()?;
-        let is_whole =
-            index.newest_segments().len() <= 1 && index.format().can.facts != Can::Yes && !index.is_partial();
+        let is_whole = index.newest_segments().len() <= 1
+            && index.format().can.facts != Can::Yes
+            && !index.is_partial();
         if !is_whole || index.format().is_one_file() || index.is_disordered() {
             return None;
         }
         let used = match reason {
-            StopReason::BudgetSteps => spent.measured.map(|steps| steps - 1.0).filter(|steps| *steps >= 0.0),
+            StopReason::BudgetSteps => spent
+                .measured
+                .map(|steps| steps - 1.0)
+                .filter(|steps| *steps >= 0.0),
             StopReason::BudgetTokens => {
                 let before = newest_run(index).rev().nth(after_the_end(index) + 1);
-                before.and_then(|(_, step)| step.tokens_total).map(|tokens| tokens as f64)
+                before
+                    .and_then(|(_, step)| step.tokens_total)
+                    .map(|tokens| tokens as f64)
             }
-            StopReason::BudgetTime => time_before_the_last(index).filter(|used| !is_same_total("ms", *used, limit)),
+            StopReason::BudgetTime => {
+                time_before_the_last(index).filter(|used| !is_same_total("ms", *used, limit))
+            }
             _ => None,
         };
         used.filter(|used| spent.op.holds(*used, limit))
@@ -202,24 +253,41 @@ impl Spent {
 
 /// How long the newest run had taken when its last step began, in milliseconds.
 fn time_before_the_last(index: &Index) -> Option<f64> {
-    let segment = index.segment().filter(|segment| segment.goes_back.is_none())?;
+    let segment = index
+        .segment()
+        .filter(|segment| segment.goes_back.is_none())?;
     let begun = index.events().get(segment.init.as_ref()?.0)?.ts?;
     let ended = segment.end.as_ref().map_or(usize::MAX, |(at, ..)| *at);
-    let last = index.groups().iter().rev().find(|group| group.first < ended)?;
+    let last = index
+        .groups()
+        .iter()
+        .rev()
+        .find(|group| group.first < ended)?;
     Some((last.started.filter(|_| last.first >= segment.first_event)? - begun) as f64 / 1e3)
 }
 
 /// How many steps ran, where each of them has its line.
 fn counted_steps(index: &Index) -> Option<f64> {
-    let (first, manifest, segment) = (index.newest_start(), index.manifest().get(), index.segment());
+    let (first, manifest, segment) = (
+        index.newest_start(),
+        index.manifest().get(),
+        index.segment(),
+    );
     // Steps without a line ran, and their number is not the file's; a round that an exception cut was none.
-    let ended =
-        segment.is_some_and(|segment| segment.end.is_some()) || manifest.is_some_and(|manifest| manifest.is_final());
+    let ended = segment.is_some_and(|segment| segment.end.is_some())
+        || manifest.is_some_and(|manifest| manifest.is_final());
     // The round in which a run died, or that is under way, is no step yet.
-    let begun = segment.map_or(0, |segment| index.groups().len().saturating_sub(segment.first_group + 1));
-    let whole = if ended { lost(index).is_none() } else { begun <= index.newest_len() };
+    let begun = segment.map_or(0, |segment| {
+        index.groups().len().saturating_sub(segment.first_group + 1)
+    });
+    let whole = if ended {
+        lost(index).is_none()
+    } else {
+        begun <= index.newest_len()
+    };
     // A line that no round belongs to was no step, or one that nobody can tell from it.
-    let odd = !index.is_disordered() && (first..index.steps().len()).any(|n| index.group_of(n).is_none());
+    let odd =
+        !index.is_disordered() && (first..index.steps().len()).any(|n| index.group_of(n).is_none());
     let odd = odd && segment.is_some_and(|segment| segment.first_group < index.groups().len());
     (whole && !odd).then(|| index.newest_len().saturating_sub(after_the_end(index)) as f64)
 }

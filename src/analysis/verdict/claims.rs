@@ -6,7 +6,9 @@ use super::cause::{Criterion, Own, Spent, criterion};
 use crate::analysis::facts::lost;
 use crate::analysis::format;
 use crate::analysis::newest::{is_answer_blank, label, newest_run};
-use crate::model::{Can, Code, CriticAction, EventHead, EventKind, Gate, Outcome, StepHead, StopReason};
+use crate::model::{
+    Can, Code, CriticAction, EventHead, EventKind, Gate, Outcome, StepHead, StopReason,
+};
 
 /// Adds the claims that other records deny.
 pub(super) fn claims(facts: &Facts<'_>, found: &mut Vec<String>) {
@@ -27,7 +29,10 @@ pub(super) fn claims(facts: &Facts<'_>, found: &mut Vec<String>) {
 /// Success follows from the stop reason, and in a run of our own engine from the verdict.
 fn of_the_success(facts: &Facts<'_>) -> Option<String> {
     let (word, success) = (facts.reason?, facts.manifest?.success?);
-    if let Some(stop) = facts.stop.filter(|stop| !matches!(stop.code, Code::Custom(_))) {
+    if let Some(stop) = facts
+        .stop
+        .filter(|stop| !matches!(stop.code, Code::Custom(_)))
+    {
         let is_completed = stop.code.outcome(&stop.source) == Outcome::Completed;
         // An answer that is not a success is named with the reason.
         let is_named = !success && StopReason::parse(word).says_answered();
@@ -50,9 +55,12 @@ fn of_the_success(facts: &Facts<'_>) -> Option<String> {
 
 /// QitOS accepts no empty answer.
 fn of_the_blank_answer(facts: &Facts<'_>) -> Option<String> {
-    let word = facts.reason.filter(|word| facts.stop.is_none() && StopReason::parse(word).says_answered())?;
-    is_answer_blank(facts.index)
-        .then(|| format!("The stop reason {word} says that the run answered, and its answer is empty"))
+    let word = facts
+        .reason
+        .filter(|word| facts.stop.is_none() && StopReason::parse(word).says_answered())?;
+    is_answer_blank(facts.index).then(|| {
+        format!("The stop reason {word} says that the run answered, and its answer is empty")
+    })
 }
 
 /// An end by a rule goes well; only budgets, errors and cancellations don't.
@@ -64,7 +72,9 @@ fn of_the_end_event(facts: &Facts<'_>) -> Option<String> {
         StopReason::parse(word),
         R::Success | R::Final | R::CriticStop | R::Stagnation | R::AgentCondition | R::EnvTerminal
     );
-    let by_verdict = facts.stop.is_none_or(|stop| stop.code.outcome(&stop.source) != Outcome::Failed);
+    let by_verdict = facts
+        .stop
+        .is_none_or(|stop| stop.code.outcome(&stop.source) != Outcome::Failed);
     let line = facts.index.events().get(*at).map_or(0, |event| event.line);
     (is_in_order && by_verdict).then(|| {
         format!("The END event (events.jsonl:{line}) says that something went wrong, and the stop reason is {word}")
@@ -74,17 +84,29 @@ fn of_the_end_event(facts: &Facts<'_>) -> Option<String> {
 /// If a rule of the stop check ended the run, the last stop check records the stop.
 fn of_the_last_check(facts: &Facts<'_>) -> Option<String> {
     let index = facts.index;
-    let (segment, word) = (facts.segment.filter(|_| !index.is_disordered())?, facts.reason?);
-    let last = index.groups().last().filter(|group| group.first >= segment.first_event)?;
+    let (segment, word) = (
+        facts.segment.filter(|_| !index.is_disordered())?,
+        facts.reason?,
+    );
+    let last = index
+        .groups()
+        .last()
+        .filter(|group| group.first >= segment.first_event)?;
     let events = index.events().range(last.first..last.end);
-    let is_check = |event: &&EventHead| matches!(event.kind, EventKind::Checked | EventKind::Stopped);
-    let check = events.rev().find(is_check).filter(|check| check.kind == EventKind::Checked)?;
+    let is_check =
+        |event: &&EventHead| matches!(event.kind, EventKind::Checked | EventKind::Stopped);
+    let check = events
+        .rev()
+        .find(is_check)
+        .filter(|check| check.kind == EventKind::Checked)?;
     use StopReason as R;
     let by_check = matches!(
         StopReason::parse(word),
         R::Success | R::Final | R::Stagnation | R::AgentCondition | R::EnvTerminal | R::MaxSteps
     );
-    let at_the_end = facts.stop.is_none_or(|stop| stop.gate == Some(Gate::AfterStep));
+    let at_the_end = facts
+        .stop
+        .is_none_or(|stop| stop.gate == Some(Gate::AfterStep));
     (by_check && at_the_end).then(|| {
         format!(
             "The last stop check (events.jsonl:{}) says that the run continues, and the stop reason is {word}",
@@ -118,9 +140,12 @@ fn of_the_failures(facts: &Facts<'_>) -> Option<String> {
             "The failure report counts {counted} and lists {listed} (manifest.json /summary/failure_report)"
         ));
     }
-    let segment = facts.segment.filter(|segment| segment.unreadable == 0 && segment.init.is_some())?;
-    let is_whole =
-        facts.index.segments().len() <= 1 && !facts.index.is_partial() && !facts.index.event_skips().is_cut();
+    let segment = facts
+        .segment
+        .filter(|segment| segment.unreadable == 0 && segment.init.is_some())?;
+    let is_whole = facts.index.segments().len() <= 1
+        && !facts.index.is_partial()
+        && !facts.index.event_skips().is_cut();
     let events = segment.recoveries;
     (is_whole && segment.end.is_some() && events > listed).then(|| {
         let events = format::counted(events, "RECOVER event");
@@ -131,18 +156,28 @@ fn of_the_failures(facts: &Facts<'_>) -> Option<String> {
 /// An error that ends a run is recorded with its words.
 fn of_an_error(facts: &Facts<'_>) -> Option<String> {
     let index = facts.index;
-    let word = facts.reason.filter(|word| StopReason::parse(word) == StopReason::UnrecoverableError)?;
-    let segment = facts.segment.filter(|segment| segment.unreadable == 0 && segment.end.is_some())?;
+    let word = facts
+        .reason
+        .filter(|word| StopReason::parse(word) == StopReason::UnrecoverableError)?;
+    let segment = facts
+        .segment
+        .filter(|segment| segment.unreadable == 0 && segment.end.is_some())?;
     let is_whole = !index.is_partial() && !index.event_skips().is_cut() && lost(index).is_none();
     let by_step = newest_run(index).any(|(_, step)| step.is_failed());
     let by_event = index
         .events()
         .range(segment.first_event..index.events().len())
         .any(|event| !event.ok && event.kind != EventKind::RunEnd);
-    let is_reported = facts.manifest.is_some_and(|manifest| manifest.failure_count == Some(0));
-    let is_silent = facts.stop.is_none() && is_reported && !facts.has_error() && !by_step && !by_event;
-    (is_whole && is_silent)
-        .then(|| format!("The stop reason {word} says that an error ended the run, and no file records an error"))
+    let is_reported = facts
+        .manifest
+        .is_some_and(|manifest| manifest.failure_count == Some(0));
+    let is_silent =
+        facts.stop.is_none() && is_reported && !facts.has_error() && !by_step && !by_event;
+    (is_whole && is_silent).then(|| {
+        format!(
+            "The stop reason {word} says that an error ended the run, and no file records an error"
+        )
+    })
 }
 
 /// A final decision that no critic refused and no error followed ends a run of QitOS.
@@ -163,7 +198,9 @@ fn of_an_earlier_answer(facts: &Facts<'_>) -> Option<String> {
             && round.is_some_and(|round| round.error.is_none() && !round.recovered)
     };
     let step = label(newest_run(index).find(ended)?);
-    Some(format!("In {step} the decision is final and no critic refused it, and the run continued"))
+    Some(format!(
+        "In {step} the decision is final and no critic refused it, and the run continued"
+    ))
 }
 
 /// The budget is asked before each step.

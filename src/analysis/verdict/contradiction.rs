@@ -19,8 +19,15 @@ pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -
     if life.liveness.may_grow() {
         return found;
     }
-    let altered = facts.manifest.into_iter().flat_map(|manifest| &manifest.altered);
-    found.extend(altered.map(|what| format!("The writer found at its end that somebody else had written: {what}")));
+    let altered = facts
+        .manifest
+        .into_iter()
+        .flat_map(|manifest| &manifest.altered);
+    found.extend(
+        altered.map(|what| {
+            format!("The writer found at its end that somebody else had written: {what}")
+        }),
+    );
     of_the_reason(facts, &mut found);
     of_the_limits(facts, &mut found);
     found.extend(of_the_numbers(facts));
@@ -33,7 +40,10 @@ pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -
     found.extend(of_the_usage(facts));
     found.extend(stated::running_total(facts.index));
     found.extend(rounds::contradictions(facts.index));
-    let conflicts = facts.manifest.into_iter().flat_map(|manifest| &manifest.conflicts);
+    let conflicts = facts
+        .manifest
+        .into_iter()
+        .flat_map(|manifest| &manifest.conflicts);
     found.extend(conflicts.map(|conflict| conflict.to_string()));
     found
 }
@@ -43,17 +53,25 @@ fn of_the_reason(facts: &Facts<'_>, found: &mut Vec<String>) {
     let Some(word) = facts.reason else { return };
     let reason = StopReason::parse(word);
     if reason.says_answered() && facts.is_unsuccessful() {
-        found.push(format!("The stop reason {word} says that the run answered, and success is recorded as false"));
+        found.push(format!(
+            "The stop reason {word} says that the run answered, and success is recorded as false"
+        ));
     }
     if reason.says_answered() && facts.has_no_answer() {
-        found.push(format!("The stop reason {word} says that the run answered, and no file has an answer"));
+        found.push(format!(
+            "The stop reason {word} says that the run answered, and no file has an answer"
+        ));
     }
     if reason.is_preflight() && facts.done > 0 {
         let done = steps(facts.done);
-        found.push(format!("The stop reason {word} says that the run did not start, and it has {done}"));
+        found.push(format!(
+            "The stop reason {word} says that the run did not start, and it has {done}"
+        ));
     }
     if reason == StopReason::CriticStop && facts.no_critic_stopped() {
-        found.push(format!("The stop reason {word} says that a critic stopped the run, and none asked for a stop"));
+        found.push(format!(
+            "The stop reason {word} says that a critic stopped the run, and none asked for a stop"
+        ));
     }
     let kept = facts.manifest.is_some() && kept_answer(facts.index).is_some();
     if reason == StopReason::CriticStop && kept {
@@ -64,7 +82,11 @@ fn of_the_reason(facts: &Facts<'_>, found: &mut Vec<String>) {
 /// What is said to have ended the run at a limit, against the numbers recorded with it. This is the one place where
 /// measured and limit are compared, whatever wrote the trace.
 fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
-    let ended = facts.index.manifest().get().and_then(|manifest| manifest.ended.as_deref());
+    let ended = facts
+        .index
+        .manifest()
+        .get()
+        .and_then(|manifest| manifest.ended.as_deref());
     if let Some(ended) = ended.filter(|ended| !ended.denied.is_empty()) {
         let used = ended::each_of(&ended.denied);
         return Some(format!(
@@ -79,20 +101,42 @@ fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
     let used = super::used_of(reading.measured()?, reading.limit()?, &reading.unit);
     let bound = ended.map_or("", |ended| ended.bound.words());
     let used = format!("{bound}{used}");
-    Some(format!("{who} says that a limit was reached, and the numbers are {used}"))
+    Some(format!(
+        "{who} says that a limit was reached, and the numbers are {used}"
+    ))
 }
 
 /// The limit that is said to have ended the run, with who says so.
 fn fired(facts: &Facts<'_>) -> Option<(String, Reading)> {
     let index = facts.index;
-    if let Some(ended) = index.manifest().get().and_then(|manifest| manifest.ended.as_deref()) {
-        let name = if ended.word.is_empty() { &ended.headline } else { &ended.word };
+    if let Some(ended) = index
+        .manifest()
+        .get()
+        .and_then(|manifest| manifest.ended.as_deref())
+    {
+        let name = if ended.word.is_empty() {
+            &ended.headline
+        } else {
+            &ended.word
+        };
         let limit = index.limit(ended.unit);
-        let agreed = limit.agreed().copied().and_then(serde_json::Number::from_f64);
-        return Some((format!("The recorded end {name}"), Reading { limit: agreed, ..ended.reading() }));
+        let agreed = limit
+            .agreed()
+            .copied()
+            .and_then(serde_json::Number::from_f64);
+        return Some((
+            format!("The recorded end {name}"),
+            Reading {
+                limit: agreed,
+                ..ended.reading()
+            },
+        ));
     }
     if let Some(stop) = facts.stop {
-        return Some((format!("The verdict of {}", stop.criterion), stop.reading.clone()));
+        return Some((
+            format!("The verdict of {}", stop.criterion),
+            stop.reading.clone(),
+        ));
     }
     let word = facts.reason?;
     if let Cause::Criterion(criterion) = cause(index, word) {
@@ -106,26 +150,48 @@ fn fired(facts: &Facts<'_>) -> Option<(String, Reading)> {
     };
     let number = |value: Option<f64>| value.and_then(serde_json::Number::from_f64);
     let reading = Reading::compare(spent.measured.unwrap_or(f64::NAN), spent.op, f64::NAN, unit);
-    Some((format!("The stop reason {word}"), Reading { limit: number(spent.limit.agreed().copied()), ..reading }))
+    Some((
+        format!("The stop reason {word}"),
+        Reading {
+            limit: number(spent.limit.agreed().copied()),
+            ..reading
+        },
+    ))
 }
 
 /// Limits on which records disagree: the one that ended the run, and those of the budget.
 fn of_the_limits(facts: &Facts<'_>, found: &mut Vec<String>) {
     let index = facts.index;
-    let mut units =
-        vec![("step limit", "steps"), ("token limit", "tokens"), ("time limit", "ms"), ("cost limit", "usd")];
-    let ended = index.manifest().get().and_then(|manifest| manifest.ended.as_deref());
+    let mut units = vec![
+        ("step limit", "steps"),
+        ("token limit", "tokens"),
+        ("time limit", "ms"),
+        ("cost limit", "usd"),
+    ];
+    let ended = index
+        .manifest()
+        .get()
+        .and_then(|manifest| manifest.ended.as_deref());
     units.extend(
-        ended.map(|ended| ("limit", ended.unit)).filter(|(_, unit)| units.iter().all(|(_, known)| known != unit)),
+        ended
+            .map(|ended| ("limit", ended.unit))
+            .filter(|(_, unit)| units.iter().all(|(_, known)| known != unit)),
     );
     let before = found.len();
     for (about, unit) in units {
         let limit = index.limit(unit);
-        found.extend(limit.disputed().map(|stated| stated::number_in_words(index, about, unit, stated)));
+        found.extend(
+            limit
+                .disputed()
+                .map(|stated| stated::number_in_words(index, about, unit, stated)),
+        );
     }
     let of_stop = limit_of_stop(index, facts.retraced());
     if let Some(stated) = of_stop.disputed().filter(|_| found.len() == before) {
-        let unit = index.recorded_stops().first().map_or_else(String::new, |(stop, _)| stop.reading.unit.to_string());
+        let unit = index
+            .recorded_stops()
+            .first()
+            .map_or_else(String::new, |(stop, _)| stop.reading.unit.to_string());
         found.push(stated::number_in_words(index, "limit", &unit, stated));
     }
 }
@@ -141,9 +207,10 @@ fn of_the_status(facts: &Facts<'_>, outcome: Outcome) -> Option<String> {
         ("stopped", outcome) => outcome == Outcome::Cancelled,
         // Our own engine writes `failed` and `stopped` for these.
         ("completed", Outcome::Failed | Outcome::Cancelled) if facts.stop.is_some() => false,
-        ("completed", _) => {
-            !matches!(StopReason::parse(word), StopReason::UnrecoverableError | StopReason::CancelledImmediate)
-        }
+        ("completed", _) => !matches!(
+            StopReason::parse(word),
+            StopReason::UnrecoverableError | StopReason::CancelledImmediate
+        ),
         _ => true,
     };
     let says = match outcome {
@@ -161,18 +228,26 @@ fn of_the_status(facts: &Facts<'_>, outcome: Outcome) -> Option<String> {
 fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
     found.extend(stated::end_in_words(facts.index));
     found.extend(stated::ignored_stops(facts.index));
-    let (Some(segment), manifest) = (facts.segment, facts.manifest) else { return };
+    let (Some(segment), manifest) = (facts.segment, facts.manifest) else {
+        return;
+    };
     let Some((_, end, _)) = &segment.end else {
         // A writer ends its events before it says so in the manifest.
         let said = manifest.filter(|manifest| manifest.is_final() && segment.init.is_some());
-        if let Some(status) = said.and_then(|manifest| manifest.status.as_deref()).filter(|_| !facts.index.is_partial())
+        if let Some(status) = said
+            .and_then(|manifest| manifest.status.as_deref())
+            .filter(|_| !facts.index.is_partial())
         {
-            found.push(format!("The manifest says {status}, and no END event of the newest run can be read"));
+            found.push(format!(
+                "The manifest says {status}, and no END event of the newest run can be read"
+            ));
         }
         return;
     };
-    if let (Some(told), Some(kept)) = (end.stop.as_deref(), manifest.and_then(|manifest| manifest.stop.as_deref()))
-        && told != kept
+    if let (Some(told), Some(kept)) = (
+        end.stop.as_deref(),
+        manifest.and_then(|manifest| manifest.stop.as_deref()),
+    ) && told != kept
         && !is_disputed(facts.index)
     {
         let said = |stop: &StopVerdict| match stop.step {
@@ -183,21 +258,39 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
         let is_disputed = facts.index.limit_of_stop().disputed().is_some();
         let unlike = unlike(kept, told, is_disputed);
         if kept_as != told_as {
-            found.push(format!("The manifest records {kept_as}, the END event {told_as}"));
+            found.push(format!(
+                "The manifest records {kept_as}, the END event {told_as}"
+            ));
         } else if !unlike.is_empty() {
-            found.push(format!("Manifest and END event record {kept_as}, but not alike: {unlike}"));
+            found.push(format!(
+                "Manifest and END event record {kept_as}, but not alike: {unlike}"
+            ));
         }
     }
     let status = manifest.and_then(|manifest| manifest.status.as_deref());
     // QitOS never updates the manifest of a run that it did not start.
-    let unstarted = facts.stop.is_none() && facts.reason.is_some_and(|word| StopReason::parse(word).is_preflight());
+    let unstarted = facts.stop.is_none()
+        && facts
+            .reason
+            .is_some_and(|word| StopReason::parse(word).is_preflight());
     if life.liveness == Liveness::Finished && status == Some("running") && !unstarted {
-        let reason = end.reason.as_deref().map_or_else(String::new, |reason| format!(" with {reason}"));
-        found.push(format!("The manifest still says running, and the END event says that the run ended{reason}"));
+        let reason = end
+            .reason
+            .as_deref()
+            .map_or_else(String::new, |reason| format!(" with {reason}"));
+        found.push(format!(
+            "The manifest still says running, and the END event says that the run ended{reason}"
+        ));
     }
-    if let (Some(line), true) = (newest_run(facts.index).next_back(), after_the_end(facts.index) > 0) {
+    if let (Some(line), true) = (
+        newest_run(facts.index).next_back(),
+        after_the_end(facts.index) > 0,
+    ) {
         let last = facts.last.map_or_else(|| "a step before".to_owned(), label);
-        found.push(format!("The END event comes after {last}, and steps.jsonl goes on to {}", label(line)));
+        found.push(format!(
+            "The END event comes after {last}, and steps.jsonl goes on to {}",
+            label(line)
+        ));
     }
 }
 
@@ -209,34 +302,62 @@ fn unlike(kept: &StopVerdict, told: &StopVerdict, without_limit: bool) -> String
     };
     let (kept, told) = (fields(kept), fields(told));
     let names: BTreeSet<&String> = kept.keys().chain(told.keys()).collect();
-    let words = |value: Option<&serde_json::Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
+    let words = |value: Option<&serde_json::Value>| {
+        value.map_or_else(|| "nothing".to_owned(), ToString::to_string)
+    };
     let is_named = |name: &String| without_limit && name == "limit";
-    let differs = names.into_iter().filter(|name| kept.get(*name) != told.get(*name) && !is_named(name));
-    let say = |name: &String| format!("{name} is {} and {}", words(kept.get(name)), words(told.get(name)));
+    let differs = names
+        .into_iter()
+        .filter(|name| kept.get(*name) != told.get(*name) && !is_named(name));
+    let say = |name: &String| {
+        format!(
+            "{name} is {} and {}",
+            words(kept.get(name)),
+            words(told.get(name))
+        )
+    };
     differs.map(say).collect::<Vec<_>>().join(", ")
 }
 
 /// What manifest, stop check and last step say of the answer, against each other.
 fn of_the_answer(facts: &Facts<'_>, found: &mut Vec<String>) {
     found.extend(stated::answer_in_words(facts.index));
-    let twice = newest_run(facts.index).filter(|(_, step)| step.answers_twice).map(label).next();
-    found.extend(twice.map(|step| format!("In {step} the decision and the state hold different answers")));
+    let twice = newest_run(facts.index)
+        .filter(|(_, step)| step.answers_twice)
+        .map(label)
+        .next();
+    found.extend(
+        twice.map(|step| format!("In {step} the decision and the state hold different answers")),
+    );
 }
 
 /// What the recorded verdict says, against the steps and against its own numbers.
 fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
-    let (Some(stop), index) = (facts.stop, facts.index) else { return };
-    found.extend(facts.retraced().into_iter().flat_map(|retraced| retraced.differences.iter().cloned()));
+    let (Some(stop), index) = (facts.stop, facts.index) else {
+        return;
+    };
+    found.extend(
+        facts
+            .retraced()
+            .into_iter()
+            .flat_map(|retraced| retraced.differences.iter().cloned()),
+    );
     if let Some(named) = stop.step_id() {
         let ran = newest_run(index).any(|(_, step)| step.step_id == Some(named))
-            || index.groups().iter().any(|group| group.step_id == Some(named));
+            || index
+                .groups()
+                .iter()
+                .any(|group| group.step_id == Some(named));
         if !ran && !index.is_partial() {
             found
                 .push(format!("The verdict names step {named} as the last that ran, and no file tells of such a step"));
         }
     }
     for (stop, source) in index.recorded_stops() {
-        let (outcome, reason) = (stop.code.outcome(&stop.source), stop.code.stop_reason(&stop.source));
+        let (outcome, reason) = (
+            stop.code.outcome(&stop.source),
+            stop.code.stop_reason(&stop.source),
+        );
         let is_own = matches!(stop.code, Code::Custom(_));
         if !is_own && stop.outcome != outcome {
             let (code, said) = (&stop.code, stop.outcome.as_str());
@@ -259,5 +380,7 @@ fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
 fn of_the_usage(facts: &Facts<'_>) -> Option<String> {
     let (n, of_facts, of_request) = facts::disputed_usage(facts.index).next()?;
     let (step, of_facts, of_request) = (facts.index.label(n), count(of_facts), count(of_request));
-    Some(format!("The facts of step {step} count {of_facts} tokens, its request {of_request} (steps.jsonl)"))
+    Some(format!(
+        "The facts of step {step} count {of_facts} tokens, its request {of_request} (steps.jsonl)"
+    ))
 }

@@ -8,23 +8,44 @@ use crate::model::{Bound, Certainty, Ended, Outcome, Reached};
 /// The mark and the sentence.
 pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, String) {
     let cut = facts.cut();
-    let sentence = if ended.is_sentence { ended.detail.to_string() } else { sentence(facts, ended, cut.is_some()) };
-    let mark = if ended.is_death() { RunStatus::Died } else { RunStatus::of(ended.outcome) };
-    (mark, sentence + &cut.map_or_else(String::new, |cut| format!(" · {cut}")))
+    let sentence = if ended.is_sentence {
+        ended.detail.to_string()
+    } else {
+        sentence(facts, ended, cut.is_some())
+    };
+    let mark = if ended.is_death() {
+        RunStatus::Died
+    } else {
+        RunStatus::of(ended.outcome)
+    };
+    (
+        mark,
+        sentence + &cut.map_or_else(String::new, |cut| format!(" · {cut}")),
+    )
 }
 
 fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     if let Some(sentence) = at_once(ended) {
         return sentence;
     }
-    let at = if ended.outcome == Outcome::Completed { "at" } else { "after" };
-    let step = if is_cut { String::new() } else { facts.step_after(at) };
+    let at = if ended.outcome == Outcome::Completed {
+        "at"
+    } else {
+        "after"
+    };
+    let step = if is_cut {
+        String::new()
+    } else {
+        facts.step_after(at)
+    };
     let mut sentence = format!("{}{step}", ended.headline);
     let limit = facts.index.limit(ended.unit);
     match (ended.measured, ended.limit) {
         _ if let Some(stated) = limit.disputed() => {
             let values = stated::values(stated, ended.unit);
-            let used = ended.measured.map_or_else(String::new, |used| format!(": {}", amount(used, ended.unit)));
+            let used = ended.measured.map_or_else(String::new, |used| {
+                format!(": {}", amount(used, ended.unit))
+            });
             sentence += &format!("{used} · the records disagree on the limit ({values})");
         }
         _ if !ended.denied.is_empty() => {
@@ -32,15 +53,28 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
         }
         (Some(measured), Some(limit)) if ended.reading().is_refuted() => {
             let used = super::used_of(measured, limit, ended.unit);
-            sentence += &format!(" · but the numbers recorded are {}{used}", ended.bound.words());
+            sentence += &format!(
+                " · but the numbers recorded are {}{used}",
+                ended.bound.words()
+            );
         }
         (Some(measured), Some(limit)) if ended.bound != Bound::Exact => {
             let bound = ended.bound.words();
-            sentence += &format!(": {bound}{}, limit {}", amount(measured, ended.unit), amount(limit, ended.unit));
+            sentence += &format!(
+                ": {bound}{}, limit {}",
+                amount(measured, ended.unit),
+                amount(limit, ended.unit)
+            );
         }
-        (Some(measured), Some(limit)) if measured == limit => sentence += &format!(": {}", amount(limit, ended.unit)),
+        (Some(measured), Some(limit)) if measured == limit => {
+            sentence += &format!(": {}", amount(limit, ended.unit))
+        }
         (Some(measured), Some(limit)) => {
-            sentence += &format!(": {}, limit {}", amount(measured, ended.unit), amount(limit, ended.unit));
+            sentence += &format!(
+                ": {}, limit {}",
+                amount(measured, ended.unit),
+                amount(limit, ended.unit)
+            );
         }
         (None, Some(limit)) => sentence += &format!(": limit {}", amount(limit, ended.unit)),
         (Some(measured), None) => sentence += &format!(": {}", amount(measured, ended.unit)),
@@ -53,7 +87,10 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     if ended.certainty == Certainty::Inferred {
         sentence += &format!(" · inferred from {}", ended.word);
     }
-    if let Some(invalidation) = facts.manifest.and_then(|manifest| manifest.invalidation.as_deref()) {
+    if let Some(invalidation) = facts
+        .manifest
+        .and_then(|manifest| manifest.invalidation.as_deref())
+    {
         sentence += &format!(" · {invalidation}");
     }
     if !ended.later.is_empty() {
@@ -64,25 +101,40 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
 
 /// All limits that were reached at once: "Step and cost limit reached: 1 of 1 step, $0.03 of $0.02".
 fn at_once(ended: &Ended) -> Option<String> {
-    let first = Reached { measured: ended.measured?, limit: ended.limit?, unit: ended.unit };
-    let all: Vec<Reached> = [first].into_iter().chain(ended.also.iter().copied()).collect();
+    let first = Reached {
+        measured: ended.measured?,
+        limit: ended.limit?,
+        unit: ended.unit,
+    };
+    let all: Vec<Reached> = [first]
+        .into_iter()
+        .chain(ended.also.iter().copied())
+        .collect();
     (all.len() > 1).then(|| format!("{}: {}", ended.headline, each_of(&all)))
 }
 
 /// "1 of 50 steps, $0.03 of $3.00".
 pub(super) fn each_of(limits: &[Reached]) -> String {
-    let each = limits.iter().map(|Reached { measured, limit, unit }| match *unit {
-        "usd" => format!("{} of {}", cents(*measured), cents(*limit)),
-        "ms" => format!("{} of {}", amount(*measured, unit), amount(*limit, unit)),
-        _ => format!("{} of {}", amount(*measured, ""), amount(*limit, unit)),
-    });
+    let each = limits.iter().map(
+        |Reached {
+             measured,
+             limit,
+             unit,
+         }| match *unit {
+            "usd" => format!("{} of {}", cents(*measured), cents(*limit)),
+            "ms" => format!("{} of {}", amount(*measured, unit), amount(*limit, unit)),
+            _ => format!("{} of {}", amount(*measured, ""), amount(*limit, unit)),
+        },
+    );
     each.collect::<Vec<_>>().join(", ")
 }
 
 /// An amount of money with no more decimals than it needs, and at least two.
 fn cents(value: f64) -> String {
     let words = amount(value, "usd");
-    let Some((whole, decimals)) = words.split_once('.') else { return words };
+    let Some((whole, decimals)) = words.split_once('.') else {
+        return words;
+    };
     format!("{whole}.{:0<2}", decimals.trim_end_matches('0'))
 }
 

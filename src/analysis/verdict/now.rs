@@ -10,7 +10,10 @@ impl Facts<'_> {
         let of = limit.map_or_else(String::new, |limit| format!(" of {}", limit.steps));
         let Some(group) = self.group else {
             return match (self.step(), self.index.events().is_empty()) {
-                (Some(step), _) => format!("{} done{of}, no events to say what it does now", capitalised(&step)),
+                (Some(step), _) => format!(
+                    "{} done{of}, no events to say what it does now",
+                    capitalised(&step)
+                ),
                 (None, true) => told::nothing_yet(self.index).to_owned(),
                 (None, false) => "Setting up".to_owned(),
             };
@@ -22,14 +25,23 @@ impl Facts<'_> {
                 (None, None) => "Waiting for the model's first reply".to_owned(),
             };
         }
-        let step = group.step_id.map_or_else(|| "the next step".to_owned(), |id| format!("step {id}"));
+        let step = group
+            .step_id
+            .map_or_else(|| "the next step".to_owned(), |id| format!("step {id}"));
         format!("{}{of}: {}", capitalised(&step), self.doing(group))
     }
 
     pub(super) fn doing(&self, group: &Group) -> String {
-        let newest = group.end.checked_sub(1).and_then(|at| self.index.events().get(at));
+        let newest = group
+            .end
+            .checked_sub(1)
+            .and_then(|at| self.index.events().get(at));
         let (phase, stage, kind) = newest.map_or_else(Default::default, |event| {
-            (self.index.name(event.phase), self.index.name(event.stage), event.kind)
+            (
+                self.index.name(event.phase),
+                self.index.name(event.stage),
+                event.kind,
+            )
         });
         match phase {
             "GATE" => match stage {
@@ -38,14 +50,16 @@ impl Facts<'_> {
                 "stop" => "ending the run".to_owned(),
                 _ => "asking whether it may act".to_owned(),
             },
-            _ if matches!(kind, EventKind::Decided | EventKind::Acting) => match group.decision.as_deref() {
-                // Without a call in it, a decision reads as its mode.
-                Some("final") => "giving its answer".to_owned(),
-                Some("wait") => "waiting".to_owned(),
-                Some("handoff") => "handing over to another agent".to_owned(),
-                Some(call) => format!("waiting for {}", call.split('(').next().unwrap_or(call)),
-                None => "waiting for a tool".to_owned(),
-            },
+            _ if matches!(kind, EventKind::Decided | EventKind::Acting) => {
+                match group.decision.as_deref() {
+                    // Without a call in it, a decision reads as its mode.
+                    Some("final") => "giving its answer".to_owned(),
+                    Some("wait") => "waiting".to_owned(),
+                    Some("handoff") => "handing over to another agent".to_owned(),
+                    Some(call) => format!("waiting for {}", call.split('(').next().unwrap_or(call)),
+                    None => "waiting for a tool".to_owned(),
+                }
+            }
             _ if kind == EventKind::Stopped => "ending the run".to_owned(),
             "HANDOFF_START" | "HANDOFF_END" => "handing over to another agent".to_owned(),
             "DECIDE" | "OBSERVE" => "thinking".to_owned(),
@@ -53,7 +67,9 @@ impl Facts<'_> {
             "CRITIC" => "asking critics".to_owned(),
             "CHECK_STOP" => "checking rules".to_owned(),
             "COMPACT" => "shortening the conversation".to_owned(),
-            "RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR" => "recovering from an error".to_owned(),
+            "RECOVER" | "DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR" => {
+                "recovering from an error".to_owned()
+            }
             phase => phase.to_lowercase().replace('_', " "),
         }
     }
@@ -61,11 +77,18 @@ impl Facts<'_> {
     /// A guard let a call pass, so it is being carried out. The index keeps the first call of a step alone; which one a
     /// later event of the guards is about it does not say.
     fn allowed(&self, group: &Group) -> String {
-        let mut before = self.index.events().range(group.first..group.end.saturating_sub(1));
+        let mut before = self
+            .index
+            .events()
+            .range(group.first..group.end.saturating_sub(1));
         let is_later = before.any(|event| {
-            self.index.name(event.phase) == "GATE" && matches!(self.index.name(event.stage), "allow" | "deny")
+            self.index.name(event.phase) == "GATE"
+                && matches!(self.index.name(event.stage), "allow" | "deny")
         });
-        let tool = group.decision.as_deref().and_then(|call| call.split('(').next());
+        let tool = group
+            .decision
+            .as_deref()
+            .and_then(|call| call.split('(').next());
         match tool.filter(|_| !is_later) {
             Some(tool) => format!("waiting for {tool}"),
             None => "waiting for a tool".to_owned(),

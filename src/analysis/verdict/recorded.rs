@@ -16,7 +16,11 @@ const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final
 pub fn reading(stop: &StopVerdict) -> Option<String> {
     let reading = &stop.reading;
     let (measured, limit) = (amount(reading.measured()?, &reading.unit), reading.limit()?);
-    let limit = if reading.unit == "ms" { amount(limit, "ms") } else { number(limit) };
+    let limit = if reading.unit == "ms" {
+        amount(limit, "ms")
+    } else {
+        number(limit)
+    };
     let by = match stop.limit_from {
         None => "",
         Some(Origin::Task) => ", set by the task",
@@ -28,7 +32,11 @@ pub fn reading(stop: &StopVerdict) -> Option<String> {
 }
 
 fn number(value: f64) -> String {
-    if value >= 0.0 && value.fract() == 0.0 && value < 9e15 { count(value as u64) } else { value.to_string() }
+    if value >= 0.0 && value.fract() == 0.0 && value < 9e15 {
+        count(value as u64)
+    } else {
+        value.to_string()
+    }
 }
 
 /// A measured number with its unit.
@@ -47,32 +55,50 @@ pub fn amount(value: f64, unit: &str) -> String {
 pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus, String) {
     let disputed = limit_of_stop(facts.index, facts.retraced());
     let (reading, what) = (&stop.reading, headline(stop).unwrap_or("Limit reached"));
-    let spent = (reading.measured(), reading.op.unwrap_or(Op::AtLeast), &*reading.unit);
+    let spent = (
+        reading.measured(),
+        reading.op.unwrap_or(Op::AtLeast),
+        &*reading.unit,
+    );
     let unit = match stop.code {
         Code::BudgetSteps => Some("steps"),
         Code::BudgetTokens => Some("tokens"),
         Code::BudgetTime => Some("ms"),
         _ => None,
     };
-    let denied = facts.disputed_limit(what, &disputed, spent).or_else(|| facts.disputed_total(what, unit?));
+    let denied = facts
+        .disputed_limit(what, &disputed, spent)
+        .or_else(|| facts.disputed_total(what, unit?));
     let sentence = denied.unwrap_or_else(|| sentence(facts, stop));
-    let is_refuted = disputed.disputed().is_none() && facts.retraced().is_some_and(|retraced| retraced.is_refuted);
+    let is_refuted = disputed.disputed().is_none()
+        && facts.retraced().is_some_and(|retraced| retraced.is_refuted);
     let denial = if is_refuted { DENIAL } else { "" };
     let by_code = outcome_by_code(stop);
-    let outcome = if is_outcome_agreed(facts.index, stop) { stop.outcome } else { Outcome::Unknown };
+    let outcome = if is_outcome_agreed(facts.index, stop) {
+        stop.outcome
+    } else {
+        Outcome::Unknown
+    };
     let sentence = sentence + facts.refusal(by_code) + &facts.asides(&stop.stop_reason) + denial;
     (outcome, mark(&stop.code, by_code), sentence)
 }
 
 /// The outcome that the code of a verdict implies. A user's code implies none, so its recorded outcome is returned.
 fn outcome_by_code(stop: &StopVerdict) -> Outcome {
-    if matches!(stop.code, Code::Custom(_)) { stop.outcome } else { stop.code.outcome(&stop.source) }
+    if matches!(stop.code, Code::Custom(_)) {
+        stop.outcome
+    } else {
+        stop.code.outcome(&stop.source)
+    }
 }
 
 /// Whether all records of the verdict have the outcome that its code implies.
 fn is_outcome_agreed(index: &Index, stop: &StopVerdict) -> bool {
     let by_code = outcome_by_code(stop);
-    index.recorded_stops().iter().all(|(recorded, _)| recorded.outcome == by_code)
+    index
+        .recorded_stops()
+        .iter()
+        .all(|(recorded, _)| recorded.outcome == by_code)
 }
 
 /// A sentence about the rules that were true at the same moment; empty for none. A rule that the recorded steps deny is
@@ -85,14 +111,19 @@ pub(super) fn also(stop: &StopVerdict, retraced: Option<&Retraced>) -> String {
         "decision" => "a final decision was accepted".to_owned(),
         other => format!("{other} was true"),
     };
-    let is_denied = |id: &String| retraced.is_some_and(|retraced| retraced.was_true(id) == Some(false));
+    let is_denied =
+        |id: &String| retraced.is_some_and(|retraced| retraced.was_true(id) == Some(false));
     let also: Vec<&String> = stop.also.iter().filter(|id| !is_denied(id)).collect();
     match &*also {
         [] => String::new(),
         [one] => format!("At the same moment {}.", name(one)),
         [one, others @ ..] => {
             let others: Vec<_> = others.iter().map(|id| name(id)).collect();
-            format!("At the same moment {} and {}.", name(one), others.join(" and "))
+            format!(
+                "At the same moment {} and {}.",
+                name(one),
+                others.join(" and ")
+            )
         }
     }
 }
@@ -109,23 +140,36 @@ fn mark(code: &Code, outcome: Outcome) -> RunStatus {
 
 /// The headline of a limit.
 fn headline(stop: &StopVerdict) -> Option<&'static str> {
-    stop::row(stop.code.as_str()).and_then(|row| row.headline).or(match stop.code {
-        Code::BudgetSteps => Some("Step budget used up"),
-        Code::BudgetTokens => Some("Token budget used up"),
-        Code::BudgetTime => Some("Time budget used up"),
-        // Each of these has a row.
-        Code::MaxSteps | Code::MaxRounds | Code::TokenBudget | Code::MaxRuntime | Code::Timeout => {
-            Some("Limit reached")
-        }
-        _ => None,
-    })
+    stop::row(stop.code.as_str())
+        .and_then(|row| row.headline)
+        .or(match stop.code {
+            Code::BudgetSteps => Some("Step budget used up"),
+            Code::BudgetTokens => Some("Token budget used up"),
+            Code::BudgetTime => Some("Time budget used up"),
+            // Each of these has a row.
+            Code::MaxSteps
+            | Code::MaxRounds
+            | Code::TokenBudget
+            | Code::MaxRuntime
+            | Code::Timeout => Some("Limit reached"),
+            _ => None,
+        })
 }
 
 fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
     let detail = &*stop.reading.detail;
     let step = stop.step.map(|step| format!("step {step}"));
-    let at = |word: &str| step.as_ref().map_or_else(String::new, |step| format!(" {word} {step}"));
-    let why = || if detail.is_empty() { String::new() } else { format!(": {detail}") };
+    let at = |word: &str| {
+        step.as_ref()
+            .map_or_else(String::new, |step| format!(" {word} {step}"))
+    };
+    let why = || {
+        if detail.is_empty() {
+            String::new()
+        } else {
+            format!(": {detail}")
+        }
+    };
     let not_started = |why: &str| match detail {
         "" => format!("Not started: {why}"),
         detail => format!("Not started: {why} ({detail})"),
@@ -135,7 +179,9 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         detail => format!("Ended by an error{}: {detail}", at("after")),
     };
     let measured = stop.reading.measured();
-    let many = |one: &str| measured.map_or_else(|| "too many".to_owned(), |measured| amount(measured, one));
+    let many = |one: &str| {
+        measured.map_or_else(|| "too many".to_owned(), |measured| amount(measured, one))
+    };
     if let Some(headline) = headline(stop) {
         return limit(headline, stop);
     }
@@ -156,12 +202,19 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         | Code::Timeout => "Limit reached".to_owned(),
         Code::LoopDetection => {
             // Where it says nothing beside its calls, they are compared.
-            let what = if detail.starts_with("the same calls") { "equal calls" } else { "equal texts" };
+            let what = if detail.starts_with("the same calls") {
+                "equal calls"
+            } else {
+                "equal texts"
+            };
             format!("The model repeated itself: {} in a row", many(what))
         }
         Code::Stagnation => match measured {
             Some(idle) if changed_meanwhile(facts, stop) => {
-                format!("What the agent compares of its state did not change for {} in a row", steps(idle as usize))
+                format!(
+                    "What the agent compares of its state did not change for {} in a row",
+                    steps(idle as usize)
+                )
             }
             Some(idle) => format!("State unchanged for {} in a row", steps(idle as usize)),
             None => "State unchanged for too long".to_owned(),
@@ -177,11 +230,15 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         Code::InvalidRegex => format!("Stopped by a rule that cannot be used{}", why()),
         Code::CriterionError => failed("a rule or a critic"),
         Code::HookFailed => failed("a hook"),
-        Code::EnvFailed if stop.source == Source::Preflight => not_started("the environment failed"),
+        Code::EnvFailed if stop.source == Source::Preflight => {
+            not_started("the environment failed")
+        }
         Code::EnvFailed => failed("the environment"),
         Code::RecoveryExhausted if facts.has_error() => facts.error(),
         Code::RecoveryExhausted => failed("a step"),
-        Code::AgentFailed if step.is_none() => format!("Not started: the agent could not begin{}", why()),
+        Code::AgentFailed if step.is_none() => {
+            format!("Not started: the agent could not begin{}", why())
+        }
         Code::AgentFailed => format!("The agent's code failed{}{}", at("in"), why()),
         Code::TraceWriteFailed => format!("Ended because the trace could not be written{}", why()),
         Code::ContextOverflow => format!("Context window full{}{}", at("at"), why()),
@@ -192,7 +249,9 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         }
         Code::CancelledImmediate => format!("Cancelled at once{}", at("in")),
         Code::CancelledAfterStep => format!("Cancelled{}", at("after")),
-        Code::Custom(name) if stop.outcome == Outcome::Completed => format!("Answered{}, by {name}{}", at("at"), why()),
+        Code::Custom(name) if stop.outcome == Outcome::Completed => {
+            format!("Answered{}, by {name}{}", at("at"), why())
+        }
         Code::Custom(name) => format!("Stopped by {name}{}{}", at("after"), why()),
     }
 }
@@ -200,27 +259,44 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
 /// Whether steps that count as without a change changed the state: an agent may compare less than all of it.
 fn changed_meanwhile(facts: &Facts<'_>, stop: &StopVerdict) -> bool {
     // The first of the row is the one that the others are compared with.
-    let row = stop.reading.steps().and_then(|(from, to)| Some(i64::try_from(from).ok()? + 1..=i64::try_from(to).ok()?));
+    let row = stop
+        .reading
+        .steps()
+        .and_then(|(from, to)| Some(i64::try_from(from).ok()? + 1..=i64::try_from(to).ok()?));
     let own = |key: &Symbol| !ENGINE_KEYS.contains(&facts.index.name(*key));
     row.is_some_and(|row| {
-        newest_run(facts.index)
-            .any(|(_, step)| step.step_id.is_some_and(|id| row.contains(&id)) && step.changed.iter().any(own))
+        newest_run(facts.index).any(|(_, step)| {
+            step.step_id.is_some_and(|id| row.contains(&id)) && step.changed.iter().any(own)
+        })
     })
 }
 
 /// "Step budget used up: 10 of 10 steps"; who set the limit stands in the table of rules.
 fn limit(what: &str, stop: &StopVerdict) -> String {
-    let early = if stop.step.is_none() { ", before the first step" } else { "" };
+    let early = if stop.step.is_none() {
+        ", before the first step"
+    } else {
+        ""
+    };
     let reading = &stop.reading;
     let compared = match (reading.measured(), reading.limit()) {
         (Some(measured), Some(limit)) if reading.is_refuted() => {
-            let (measured, limit) = (amount(measured, &reading.unit), amount(limit, &reading.unit));
+            let (measured, limit) = (
+                amount(measured, &reading.unit),
+                amount(limit, &reading.unit),
+            );
             format!(" after {measured}, though the limit recorded is {limit}")
         }
         (Some(measured), Some(limit)) if matches!(&*reading.unit, "ms" | "usd") => {
-            format!(": {}, limit {}", amount(measured, &reading.unit), amount(limit, &reading.unit))
+            format!(
+                ": {}, limit {}",
+                amount(measured, &reading.unit),
+                amount(limit, &reading.unit)
+            )
         }
-        (Some(measured), Some(limit)) => format!(": {} of {}", number(measured), amount(limit, &reading.unit)),
+        (Some(measured), Some(limit)) => {
+            format!(": {} of {}", number(measured), amount(limit, &reading.unit))
+        }
         _ if reading.detail.is_empty() => String::new(),
         _ => format!(": {}", reading.detail),
     };

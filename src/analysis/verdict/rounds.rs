@@ -16,14 +16,23 @@ pub(super) fn contradictions(index: &Index) -> Vec<String> {
     }
     found.extend(of_the_order(index));
     // Where it isn't known which events belong to which step, they contradict nothing.
-    if index.is_disordered() || index.double_steps().0 > 0 || index.join_is_open() || index.is_cut() {
+    if index.is_disordered() || index.double_steps().0 > 0 || index.join_is_open() || index.is_cut()
+    {
         return found;
     }
     for differs in [mode, actions, results, answer, critics, wish] {
-        let of_step =
-            |(n, step): (usize, &StepHead)| Some(((n, label((n, step))), differs(index, step, index.round_of(n)?)?));
-        let mut steps = newest_run(index).filter(|(_, step)| is_whole(step)).filter_map(of_step);
-        let Some(((_, step), said)) = steps.next() else { continue };
+        let of_step = |(n, step): (usize, &StepHead)| {
+            Some((
+                (n, label((n, step))),
+                differs(index, step, index.round_of(n)?)?,
+            ))
+        };
+        let mut steps = newest_run(index)
+            .filter(|(_, step)| is_whole(step))
+            .filter_map(of_step);
+        let Some(((_, step), said)) = steps.next() else {
+            continue;
+        };
         let more = match steps.count() {
             0 => String::new(),
             more => format!("; {} differ likewise", counted(more, "more step")),
@@ -36,20 +45,36 @@ pub(super) fn contradictions(index: &Index) -> Vec<String> {
 /// Steps that are out of order, repeated ids, and ids that start over although no event begins a run.
 fn of_the_order(index: &Index) -> Vec<String> {
     let mut found = Vec::new();
-    let more = |count: usize| if count > 1 { format!("; so do {} more", count - 1) } else { String::new() };
+    let more = |count: usize| {
+        if count > 1 {
+            format!("; so do {} more", count - 1)
+        } else {
+            String::new()
+        }
+    };
     let (late, first) = index.late_steps();
     if let Some(n) = first {
         let (step, more) = (index.label(n), more(late));
-        found.push(format!("The lines of steps.jsonl are out of order: step {step} comes after a later one{more}"));
+        found.push(format!(
+            "The lines of steps.jsonl are out of order: step {step} comes after a later one{more}"
+        ));
     }
     let (doubles, first) = index.double_steps();
     if let Some((n, step)) = first.and_then(|n| Some((n, index.steps().get(n)?))) {
         let same = |other: &&StepHead| other.step_id == step.step_id;
-        let lines = index.steps().get(index.steps().iter().position(|other| same(&other)).unwrap_or(n));
+        let lines = index.steps().get(
+            index
+                .steps()
+                .iter()
+                .position(|other| same(&other))
+                .unwrap_or(n),
+        );
         let (id, more) = (index.label(n), more(doubles));
         let before = lines.map_or(0, |other| other.line);
         let line = step.line;
-        found.push(format!("Step {id} occurs twice in one run, in lines {before} and {line} of steps.jsonl{more}"));
+        found.push(format!(
+            "Step {id} occurs twice in one run, in lines {before} and {line} of steps.jsonl{more}"
+        ));
     }
     let laps = index.lap_starts();
     if !index.segments().is_empty()
@@ -59,7 +84,9 @@ fn of_the_order(index: &Index) -> Vec<String> {
         && let Some(step) = laps.last().and_then(|lap| index.steps().get(*lap))
     {
         let line = step.line;
-        found.push(format!("Step ids start over in line {line} of steps.jsonl, and no event tells of a new run"));
+        found.push(format!(
+            "Step ids start over in line {line} of steps.jsonl, and no event tells of a new run"
+        ));
     }
     found
 }
@@ -76,18 +103,30 @@ pub(in crate::analysis) fn other_run(index: &Index) -> Option<String> {
     }
     let named = index.manifest().get()?.run_id.as_deref()?;
     let segments = || index.newest_segments().iter();
-    let run = segments().map(|segment| index.name(segment.run)).find(|run| !run.is_empty() && *run != named);
+    let run = segments()
+        .map(|segment| index.name(segment.run))
+        .find(|run| !run.is_empty() && *run != named);
     if let Some(run) = run {
-        return Some(format!("speaks of run {named}, and the events are of run {run}"));
+        return Some(format!(
+            "speaks of run {named}, and the events are of run {run}"
+        ));
     }
     let other = segments().find_map(|segment| index.events().get(segment.of_other_run?))?;
     let (run, line) = (index.name(other.run), other.line);
-    Some(format!("speaks of run {named}, and line {line} of events.jsonl is of run {run}"))
+    Some(format!(
+        "speaks of run {named}, and line {line} of events.jsonl is of run {run}"
+    ))
 }
 
 fn mode(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
     let [of_line, of_event] = [step.mode, round.decided?.mode].map(|mode| index.name(mode));
-    let word = |mode: &str| if mode.is_empty() { "none".to_owned() } else { mode.to_owned() };
+    let word = |mode: &str| {
+        if mode.is_empty() {
+            "none".to_owned()
+        } else {
+            mode.to_owned()
+        }
+    };
     // An event without a mode says nothing of it.
     (of_line != of_event && !of_event.is_empty()).then(|| {
         let [of_line, of_event] = [of_line, of_event].map(word);
@@ -98,20 +137,31 @@ fn mode(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
 fn actions(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
     let (count, names) = round.decided?.actions?;
     if count != step.actions {
-        let [of_line, of_event] = [step.actions, count].map(|count| counted(count as usize, "action"));
-        return Some(format!("steps.jsonl records {of_line}, and the decision_ready event {of_event}"));
+        let [of_line, of_event] =
+            [step.actions, count].map(|count| counted(count as usize, "action"));
+        return Some(format!(
+            "steps.jsonl records {of_line}, and the decision_ready event {of_event}"
+        ));
     }
     let of_line = names_hash(step.calls.iter().map(|call| index.name(call.name)));
     if of_line != names {
         return Some("steps.jsonl and the decision_ready event name different actions".to_owned());
     }
-    let asked = round.decided?.asked.filter(|asked| *asked != step.asked_hash);
-    asked.map(|_| "steps.jsonl and the decision_ready event hold different arguments of actions".to_owned())
+    let asked = round
+        .decided?
+        .asked
+        .filter(|asked| *asked != step.asked_hash);
+    asked.map(|_| {
+        "steps.jsonl and the decision_ready event hold different arguments of actions".to_owned()
+    })
 }
 
 fn results(_: &Index, step: &StepHead, round: &Group) -> Option<String> {
     let differs = step.invoked_hash != 0 && round.invoked? != step.invoked_hash;
-    differs.then(|| "steps.jsonl and the action_results event record different outcomes or times of calls".to_owned())
+    differs.then(|| {
+        "steps.jsonl and the action_results event record different outcomes or times of calls"
+            .to_owned()
+    })
 }
 
 fn answer(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
@@ -123,8 +173,9 @@ fn answer(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
 
 fn critics(_: &Index, step: &StepHead, round: &Group) -> Option<String> {
     let of_line = critics_hash(step.critics.iter().map(|mark| (mark.action, mark.score)));
-    (round.critics? != of_line)
-        .then(|| "steps.jsonl and the events record different words or scores of critics".to_owned())
+    (round.critics? != of_line).then(|| {
+        "steps.jsonl and the events record different words or scores of critics".to_owned()
+    })
 }
 
 fn wish(_: &Index, step: &StepHead, round: &Group) -> Option<String> {
@@ -133,11 +184,19 @@ fn wish(_: &Index, step: &StepHead, round: &Group) -> Option<String> {
         CriticAction::Stop => "stop",
         _ => "pass",
     };
-    let decided = step.deciding().and_then(|at| step.critics.get(at)).map(|mark| mark.action);
+    let decided = step
+        .deciding()
+        .and_then(|at| step.critics.get(at))
+        .map(|mark| mark.action);
     let of_line = decided.filter(|wish| matches!(wish, CriticAction::Retry | CriticAction::Stop));
     let [of_line, of_event] = [of_line.unwrap_or(CriticAction::Continue), round.wish?];
-    (of_line != of_event)
-        .then(|| format!("the critics of steps.jsonl say {}, and the CRITIC event {}", word(of_line), word(of_event)))
+    (of_line != of_event).then(|| {
+        format!(
+            "the critics of steps.jsonl say {}, and the CRITIC event {}",
+            word(of_line),
+            word(of_event)
+        )
+    })
 }
 
 #[cfg(test)]
@@ -150,7 +209,10 @@ mod tests {
         let mut delta = Delta::default();
         for (at, line) in steps.iter().enumerate() {
             let head = crate::format::step_head(line.as_bytes(), &mut names).0;
-            delta.steps.push(StepHead { line: at as u64 + 1, ..head });
+            delta.steps.push(StepHead {
+                line: at as u64 + 1,
+                ..head
+            });
         }
         for line in events {
             let (head, note, _) = crate::format::event_head(line.as_bytes(), &mut names);
@@ -165,10 +227,13 @@ mod tests {
     }
 
     const INIT: &str = r#"{"run_id": "r", "step_id": 0, "phase": "INIT", "payload": {}}"#;
-    const END: &str = r#"{"run_id": "r", "step_id": 1, "phase": "END", "payload": {"stop_reason": "final"}}"#;
+    const END: &str =
+        r#"{"run_id": "r", "step_id": 1, "phase": "END", "payload": {"stop_reason": "final"}}"#;
 
     fn event(step: i64, phase: &str, payload: &str) -> String {
-        format!(r#"{{"run_id": "r", "step_id": {step}, "phase": "{phase}", "payload": {{{payload}}}}}"#)
+        format!(
+            r#"{{"run_id": "r", "step_id": {step}, "phase": "{phase}", "payload": {{{payload}}}}}"#
+        )
     }
 
     #[test]
@@ -196,11 +261,19 @@ mod tests {
                 r#""stage": "action_results", "tool_invocations": [{"tool_name": "edit", "latency_ms": 7.5}]"#,
             ),
             event(0, "CRITIC", r#""stage": "pass""#),
-            event(1, "DECIDE", r#""stage": "decision_ready", "mode": "final", "final_answer": "42""#),
+            event(
+                1,
+                "DECIDE",
+                r#""stage": "decision_ready", "mode": "final", "final_answer": "42""#,
+            ),
         ];
         let said = |from: &str, to: &str| {
             let events = whole.clone().map(|event| event.replace(from, to));
-            let lines: Vec<&str> = [INIT].into_iter().chain(events.iter().map(String::as_str)).chain([END]).collect();
+            let lines: Vec<&str> = [INIT]
+                .into_iter()
+                .chain(events.iter().map(String::as_str))
+                .chain([END])
+                .collect();
             contradictions(&read(&steps, &lines, r#"{"run_id": "r"}"#)).join("\n")
         };
         assert_eq!(said("", ""), "");
@@ -230,9 +303,21 @@ mod tests {
                 "[]",
                 "In step 0 steps.jsonl records 1 action, and the decision_ready event 0 actions",
             ),
-            ("\"42\"", "\"43\"", "In step 1 steps.jsonl and the decision_ready event hold different answers"),
-            ("0.5", "0.9", "In step 0 steps.jsonl and the events record different words or scores of critics"),
-            ("\"pass\"", "\"stop\"", "In step 0 the critics of steps.jsonl say pass, and the CRITIC event stop"),
+            (
+                "\"42\"",
+                "\"43\"",
+                "In step 1 steps.jsonl and the decision_ready event hold different answers",
+            ),
+            (
+                "0.5",
+                "0.9",
+                "In step 0 steps.jsonl and the events record different words or scores of critics",
+            ),
+            (
+                "\"pass\"",
+                "\"stop\"",
+                "In step 0 the critics of steps.jsonl say pass, and the CRITIC event stop",
+            ),
         ] {
             assert_eq!(said(from, to), expected);
         }
@@ -240,9 +325,14 @@ mod tests {
 
     #[test]
     fn events_of_another_run_than_the_manifest_are_noted() {
-        let of = |events: &[&str], run: &str| other_run(&read(&[], events, &format!(r#"{{"run_id": "{run}"}}"#)));
+        let of = |events: &[&str], run: &str| {
+            other_run(&read(&[], events, &format!(r#"{{"run_id": "{run}"}}"#)))
+        };
         assert_eq!(of(&[INIT, END], "r"), None);
-        assert_eq!(of(&[INIT, END], "s").unwrap(), "speaks of run s, and the events are of run r");
+        assert_eq!(
+            of(&[INIT, END], "s").unwrap(),
+            "speaks of run s, and the events are of run r"
+        );
         let other = END.replace("\"r\"", "\"t\"");
         assert!(of(&[INIT, &other], "r").unwrap().contains("is of run t"));
         let untold = r#"{"step_id": 0, "phase": "INIT", "payload": {}}"#;
@@ -251,19 +341,43 @@ mod tests {
 
     #[test]
     fn steps_out_of_order_and_repeated_ids_are_a_contradiction() {
-        let step = |id: i64, mode: &str| format!(r#"{{"step_id": {id}, "decision": {{"mode": "{mode}"}}}}"#);
-        let rounds: Vec<String> = (0..3).map(|id| event(id, "DECIDE", r#""stage": "state_ready""#)).collect();
-        let events: Vec<&str> = [INIT].into_iter().chain(rounds.iter().map(String::as_str)).chain([END]).collect();
+        let step = |id: i64, mode: &str| {
+            format!(r#"{{"step_id": {id}, "decision": {{"mode": "{mode}"}}}}"#)
+        };
+        let rounds: Vec<String> = (0..3)
+            .map(|id| event(id, "DECIDE", r#""stage": "state_ready""#))
+            .collect();
+        let events: Vec<&str> = [INIT]
+            .into_iter()
+            .chain(rounds.iter().map(String::as_str))
+            .chain([END])
+            .collect();
         let read = |steps: &[String]| {
             let lines: Vec<&str> = steps.iter().map(String::as_str).collect();
             read(&lines, &events, r#"{"run_id": "r"}"#)
         };
         let right = read(&[step(0, "act"), step(1, "act"), step(2, "final")]);
-        assert_eq!((contradictions(&right), right.last_step()), (vec![], Some(2)));
+        assert_eq!(
+            (contradictions(&right), right.last_step()),
+            (vec![], Some(2))
+        );
         let reversed = read(&[step(2, "final"), step(1, "act"), step(0, "act")]);
-        assert!(contradictions(&reversed)[0].contains("out of order"), "{:?}", contradictions(&reversed));
-        assert_eq!((reversed.newest_start(), reversed.last_step()), (0, Some(0)), "by its id");
-        let twice = read(&[step(0, "act"), step(1, "act"), step(1, "wait"), step(2, "final")]);
+        assert!(
+            contradictions(&reversed)[0].contains("out of order"),
+            "{:?}",
+            contradictions(&reversed)
+        );
+        assert_eq!(
+            (reversed.newest_start(), reversed.last_step()),
+            (0, Some(0)),
+            "by its id"
+        );
+        let twice = read(&[
+            step(0, "act"),
+            step(1, "act"),
+            step(1, "wait"),
+            step(2, "final"),
+        ]);
         let said = "Step 1 occurs twice in one run, in lines 2 and 3 of steps.jsonl";
         assert_eq!(contradictions(&twice), [said]);
         assert_eq!((twice.newest_start(), twice.last_step()), (0, None));
@@ -271,7 +385,8 @@ mod tests {
 
     #[test]
     fn an_init_event_that_is_written_twice_begins_one_run() {
-        let init = r#"{"step_id": 0, "phase": "INIT", "ts": "2026-01-01T00:00:00Z", "payload": {}}"#;
+        let init =
+            r#"{"step_id": 0, "phase": "INIT", "ts": "2026-01-01T00:00:00Z", "payload": {}}"#;
         assert_eq!(read(&[], &[init, init, END], "{}").segments().len(), 1);
         let later = init.replace("00Z", "01Z");
         assert_eq!(read(&[], &[init, &later, END], "{}").segments().len(), 2);

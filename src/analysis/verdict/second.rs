@@ -16,21 +16,37 @@ impl Facts<'_> {
     /// What happened besides; empty where nothing did.
     pub(super) fn second(&self, mark: RunStatus) -> String {
         let of_stop = |stop| recorded::also(stop, self.retraced());
-        let mut also = self.stop.filter(|stop| !stop.also.is_empty()).map(of_stop).unwrap_or_default();
-        let reached = stated::also_reached(self.index).into_iter().chain(self.budgets_reached());
+        let mut also = self
+            .stop
+            .filter(|stop| !stop.also.is_empty())
+            .map(of_stop)
+            .unwrap_or_default();
+        let reached = stated::also_reached(self.index)
+            .into_iter()
+            .chain(self.budgets_reached());
         let reached: Vec<String> = reached.collect();
         if also.is_empty() && !reached.is_empty() {
             also = format!("At the same moment {}.", reached.join(" and "));
         }
         let own = self.besides(mark).unwrap_or_default();
-        let notes = self.manifest.into_iter().flat_map(|manifest| &manifest.notes).map(|note| &**note);
-        let all = [&*also, &*own].into_iter().filter(|words| !words.is_empty()).chain(notes);
+        let notes = self
+            .manifest
+            .into_iter()
+            .flat_map(|manifest| &manifest.notes)
+            .map(|note| &**note);
+        let all = [&*also, &*own]
+            .into_iter()
+            .filter(|words| !words.is_empty())
+            .chain(notes);
         all.collect::<Vec<_>>().join(" ")
     }
 
     /// The other limits of the task's budget that were used up when one of them ended a run of QitOS.
     fn budgets_reached(&self) -> Vec<String> {
-        let reason = self.reason.map(StopReason::parse).filter(|_| self.stop.is_none());
+        let reason = self
+            .reason
+            .map(StopReason::parse)
+            .filter(|_| self.stop.is_none());
         let budgets = [
             (StopReason::BudgetSteps, "the step budget was reached"),
             (StopReason::BudgetTime, "the time budget was reached"),
@@ -39,9 +55,12 @@ impl Facts<'_> {
         if budgets.iter().all(|(budget, _)| Some(*budget) != reason) {
             return Vec::new();
         }
-        let others = budgets.into_iter().filter(|(budget, _)| Some(*budget) != reason);
+        let others = budgets
+            .into_iter()
+            .filter(|(budget, _)| Some(*budget) != reason);
         let is_reached = |budget| {
-            Spent::of(self.index, budget).is_used_up() == Some(true) && Spent::overrun(self.index, budget).is_none()
+            Spent::of(self.index, budget).is_used_up() == Some(true)
+                && Spent::overrun(self.index, budget).is_none()
         };
         let reached = others.filter(|(budget, _)| is_reached(*budget));
         reached.map(|(_, words)| words.to_owned()).collect()
@@ -49,8 +68,11 @@ impl Facts<'_> {
 
     /// The first that applies: a refused answer, a loop, the last error, another stretch, a low last score, no answer.
     fn besides(&self, mark: RunStatus) -> Option<String> {
-        let preflight = self.reason.is_some_and(|word| StopReason::parse(word).is_preflight());
-        if preflight || self.stop.is_some_and(|stop| stop.step.is_none()) || is_disputed(self.index) {
+        let preflight = self
+            .reason
+            .is_some_and(|word| StopReason::parse(word).is_preflight());
+        if preflight || self.stop.is_some_and(|stop| stop.step.is_none()) || is_disputed(self.index)
+        {
             return None;
         }
         let ended = self.reason.is_some();
@@ -59,7 +81,9 @@ impl Facts<'_> {
         let unanswered = ended && !has_answer(self.index) && !self.answers();
         let stretches = chain::before_the_stop(self.index, mark, self.reason);
         let stretch = |is_loop: bool| {
-            let found = stretches.iter().find(|stretch| stretch.sort.is_loop() == is_loop);
+            let found = stretches
+                .iter()
+                .find(|stretch| stretch.sort.is_loop() == is_loop);
             found.map(|stretch| format!("{}.", stretch.text))
         };
         let low_counts = unanswered && matches!(mark, RunStatus::Limit | RunStatus::Error);
@@ -73,33 +97,68 @@ impl Facts<'_> {
             .or_else(|| stretch(false))
             .or_else(|| low_counts.then(|| self.low_score()).flatten())
             // A run that says it answered gave an answer, wherever that is.
-            .or_else(|| (unanswered && self.reason == Some("final")).then(|| "Its answer is not recorded.".to_owned()))
+            .or_else(|| {
+                (unanswered && self.reason == Some("final"))
+                    .then(|| "Its answer is not recorded.".to_owned())
+            })
             .or_else(|| unanswered.then(|| "No answer was given.".to_owned()))
     }
 
     /// The last answer that a critic sent back.
     fn refused(&self) -> Option<String> {
-        let is_refused = |step: &StepHead| self.index.name(step.mode) == "final" && step.asked(CriticAction::Retry);
-        let (n, step) = newest_run(self.index).rev().find(|(_, step)| is_refused(step))?;
-        let critic = step.critics.iter().find(|mark| mark.action == CriticAction::Retry)?;
+        let is_refused = |step: &StepHead| {
+            self.index.name(step.mode) == "final" && step.asked(CriticAction::Retry)
+        };
+        let (n, step) = newest_run(self.index)
+            .rev()
+            .find(|(_, step)| is_refused(step))?;
+        let critic = step
+            .critics
+            .iter()
+            .find(|mark| mark.action == CriticAction::Retry)?;
         let why = step.critic_reason.as_deref().filter(|why| !why.is_empty());
-        let why = why.map_or_else(String::new, |why| format!(": {}", why.trim_end_matches('.')));
-        Some(format!("The answer in {} was refused by {}{why}.", label((n, step)), self.index.name(critic.name)))
+        let why = why.map_or_else(String::new, |why| {
+            format!(": {}", why.trim_end_matches('.'))
+        });
+        Some(format!(
+            "The answer in {} was refused by {}{why}.",
+            label((n, step)),
+            self.index.name(critic.name)
+        ))
     }
 
     fn last_error(&self) -> Option<String> {
-        let engine = self.group.filter(|_| self.reason.is_none()).and_then(|group| group.error.as_ref());
+        let engine = self
+            .group
+            .filter(|_| self.reason.is_none())
+            .and_then(|group| group.error.as_ref());
         if let Some((_, error)) = engine {
-            return Some(format!("In {} there was an error: {error}.", self.step_now()));
+            return Some(format!(
+                "In {} there was an error: {error}.",
+                self.step_now()
+            ));
         }
         let last = self.last?;
-        last.1.error.as_deref().map(|error| format!("In {} {}.", label(last), chain::told(error).trim_end_matches('.')))
+        last.1.error.as_deref().map(|error| {
+            format!(
+                "In {} {}.",
+                label(last),
+                chain::told(error).trim_end_matches('.')
+            )
+        })
     }
 
     fn low_score(&self) -> Option<String> {
-        let (n, step) = newest_run(self.index).rev().find(|(_, step)| step.lowest_score().is_some())?;
+        let (n, step) = newest_run(self.index)
+            .rev()
+            .find(|(_, step)| step.lowest_score().is_some())?;
         let low = step.lowest_score().filter(|low| (0.0..LOW).contains(low))?;
         let critic = step.critics.iter().find(|mark| mark.score == Some(low))?;
-        Some(format!("{} gave {} in {}.", self.index.name(critic.name), score(low), label((n, step))))
+        Some(format!(
+            "{} gave {} in {}.",
+            self.index.name(critic.name),
+            score(low),
+            label((n, step))
+        ))
     }
 }

@@ -17,18 +17,31 @@ const LATER: i64 = 1_000_000_000_000;
 
 fn judged_at(now: i64, steps: &[&str], events: &[&str], manifest: Option<&str>) -> Verdict {
     let mut names = Names::default();
-    let steps = steps.iter().map(|line| crate::format::step_head(line.as_bytes(), &mut names).0).collect();
-    let mut delta = Delta { steps, ..Delta::default() };
+    let steps = steps
+        .iter()
+        .map(|line| crate::format::step_head(line.as_bytes(), &mut names).0)
+        .collect();
+    let mut delta = Delta {
+        steps,
+        ..Delta::default()
+    };
     for line in events {
         let (head, note, _) = crate::format::event_head(line.as_bytes(), &mut names);
         delta.events.push((head, note));
     }
-    delta.manifest =
-        manifest.map(|text| ManifestState::Read(Box::new(crate::format::manifest(text.as_bytes()).unwrap().0)));
+    delta.manifest = manifest.map(|text| {
+        ManifestState::Read(Box::new(
+            crate::format::manifest(text.as_bytes()).unwrap().0,
+        ))
+    });
     delta.names = names.since(0).to_vec();
     let mut index = Index::default();
     index.apply(delta);
-    let outside = Outside { now, written: Some((0, 0)), ..Outside::default() };
+    let outside = Outside {
+        now,
+        written: Some((0, 0)),
+        ..Outside::default()
+    };
     verdict(&index, &life(&index, outside))
 }
 
@@ -37,20 +50,33 @@ const OPENS_0: &str = r#"{"step_id": 0, "phase": "DECIDE", "payload": {"stage": 
 const OPENS_1: &str = r#"{"step_id": 1, "phase": "DECIDE", "payload": {"stage": "state_ready"}}"#;
 const STOP: &str = r#"{"step_id": 0, "phase": "CHECK_STOP", "payload": {"stage": "stop", "stop_reason": "final"}}"#;
 const TEARDOWN: &str = r#"{"step_id": 0, "phase": "toolset_teardown_start", "payload": {}}"#;
-const FINAL: &str = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
+const FINAL: &str =
+    r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
 
 #[test]
 fn a_step_that_no_file_tells_of_is_not_made_up() {
     assert_eq!(sentence(&[], &[], Some(FINAL)).0, "Answered");
-    assert_eq!(sentence(&[STEP_0], &[], Some(FINAL)).0, "Answered at step 0");
-    assert_eq!(sentence(&[STEP_0], &[OPENS_0, OPENS_1], Some(FINAL)).0, "Answered at step 1");
+    assert_eq!(
+        sentence(&[STEP_0], &[], Some(FINAL)).0,
+        "Answered at step 0"
+    );
+    assert_eq!(
+        sentence(&[STEP_0], &[OPENS_0, OPENS_1], Some(FINAL)).0,
+        "Answered at step 1"
+    );
 }
 
 #[test]
 fn what_a_run_does_now_is_what_its_newest_event_says() {
     let now = |event: &str| {
         let ready = r#"{"step_id": 0, "phase": "DECIDE", "payload": {"stage": "decision_ready", "mode": "handoff"}}"#;
-        judged_at(1, &[], &[OPENS_0, ready, event], Some(r#"{"status": "running"}"#)).sentence
+        judged_at(
+            1,
+            &[],
+            &[OPENS_0, ready, event],
+            Some(r#"{"status": "running"}"#),
+        )
+        .sentence
     };
     let event = |phase: &str, stage: &str| {
         format!(r#"{{"step_id": 0, "phase": "{phase}", "payload": {{"stage": "{stage}"}}}}"#)
@@ -63,7 +89,11 @@ fn what_a_run_does_now_is_what_its_newest_event_says() {
         ("CRITIC", "outputs", "asking critics"),
         ("REDUCE", "start", "updating state"),
     ] {
-        assert_eq!(now(&event(phase, stage)), format!("Step 0: {does}"), "{phase} {stage}");
+        assert_eq!(
+            now(&event(phase, stage)),
+            format!("Step 0: {does}"),
+            "{phase} {stage}"
+        );
     }
     assert_eq!(now(STOP), "Step 0: ending the run", "the check is over");
 }
@@ -73,11 +103,16 @@ fn a_tool_that_a_guard_let_pass_is_waited_for() {
     let call = r#"{"step_id": 0, "phase": "DECIDE", "payload": {"stage": "decision_ready", "mode": "act",
         "actions": [{"name": "slow", "args": {}}, {"name": "other", "args": {}}]}}"#;
     let gate = |stage: &str| {
-        format!(r#"{{"step_id": 0, "phase": "GATE", "payload": {{"stage": "{stage}", "tool": "slow", "action": 0}}}}"#)
+        format!(
+            r#"{{"step_id": 0, "phase": "GATE", "payload": {{"stage": "{stage}", "tool": "slow", "action": 0}}}}"#
+        )
     };
     let events = |stages: &[&str]| {
         let call = call.replace('\n', " ");
-        [OPENS_0.to_owned(), call].into_iter().chain(stages.iter().map(|stage| gate(stage))).collect::<Vec<_>>()
+        [OPENS_0.to_owned(), call]
+            .into_iter()
+            .chain(stages.iter().map(|stage| gate(stage)))
+            .collect::<Vec<_>>()
     };
     let judged = |second: i64, stages: &[&str]| {
         let events = events(stages);
@@ -87,18 +122,35 @@ fn a_tool_that_a_guard_let_pass_is_waited_for() {
     assert_eq!(judged(1, &["allow"]), "Step 0: waiting for slow");
     assert_eq!(judged(1, &["change"]), "Step 0: waiting for slow");
     assert_eq!(judged(1, &["change", "allow"]), "Step 0: waiting for slow");
-    assert_eq!(judged(1, &["deny", "change"]), "Step 0: waiting for a tool", "the second call");
-    assert_eq!(judged(1, &["allow", "allow"]), "Step 0: waiting for a tool", "the second call");
+    assert_eq!(
+        judged(1, &["deny", "change"]),
+        "Step 0: waiting for a tool",
+        "the second call"
+    );
+    assert_eq!(
+        judged(1, &["allow", "allow"]),
+        "Step 0: waiting for a tool",
+        "the second call"
+    );
     assert_eq!(judged(1, &["ask"]), "Step 0: asking whether it may act");
-    assert_eq!(judged(1, &["deny"]), "Step 0: going on without a call that was refused");
+    assert_eq!(
+        judged(1, &["deny"]),
+        "Step 0: going on without a call that was refused"
+    );
     assert_eq!(judged(1, &["stop"]), "Step 0: ending the run");
 }
 
 #[test]
 fn a_death_names_the_place_and_a_stop_that_was_decided() {
     let died = |steps: &[&str], events: &[&str]| sentence(steps, events, None).0;
-    assert_eq!(died(&[], &[OPENS_0]), "Died in step 0: last event is DECIDE, nothing since");
-    assert_eq!(died(&[STEP_0], &[OPENS_0]), "Died after step 0: last event is DECIDE, nothing since");
+    assert_eq!(
+        died(&[], &[OPENS_0]),
+        "Died in step 0: last event is DECIDE, nothing since"
+    );
+    assert_eq!(
+        died(&[STEP_0], &[OPENS_0]),
+        "Died after step 0: last event is DECIDE, nothing since"
+    );
     assert_eq!(
         died(&[STEP_0], &[OPENS_0, STOP]),
         "Died after step 0: it stopped for \"final\", but no END event was written"
@@ -111,23 +163,48 @@ fn a_death_names_the_place_and_a_stop_that_was_decided() {
         died(&[], &[OPENS_0, STOP, TEARDOWN]),
         "Died in step 0 after it stopped for \"final\": an exception left the engine, no END event was written"
     );
-    assert_eq!(died(&[], &[TEARDOWN]), "Died in the set-up: an exception left the engine, no END event was written");
+    assert_eq!(
+        died(&[], &[TEARDOWN]),
+        "Died in the set-up: an exception left the engine, no END event was written"
+    );
 }
 
 #[test]
 fn what_cannot_be_read_is_not_told_as_unwritten() {
     let index = |passing: Vec<Issue>| {
         let mut index = Index::default();
-        index.apply(Delta { passing, ..Delta::default() });
+        index.apply(Delta {
+            passing,
+            ..Delta::default()
+        });
         index
     };
-    let issue = |file| Issue { kind: IssueKind::Unreadable, file, line: None, offset: None, reason: String::new() };
-    let after = |passing: Vec<Issue>| told::without_events(&index(passing), Some("step 1".to_owned()));
+    let issue = |file| Issue {
+        kind: IssueKind::Unreadable,
+        file,
+        line: None,
+        offset: None,
+        reason: String::new(),
+    };
+    let after =
+        |passing: Vec<Issue>| told::without_events(&index(passing), Some("step 1".to_owned()));
     assert_eq!(after(vec![]), "Died after step 1: no event was written");
-    assert_eq!(after(vec![issue(TraceFile::Steps)]), "Died after step 1: no event was written");
-    assert_eq!(after(vec![issue(TraceFile::Events)]), "No end is known after step 1: the events cannot be read");
-    assert_eq!(told::nothing_yet(&index(vec![])), "Started; nothing written yet");
-    assert_eq!(told::nothing_yet(&index(vec![issue(TraceFile::Steps)])), "Nothing of it can be read");
+    assert_eq!(
+        after(vec![issue(TraceFile::Steps)]),
+        "Died after step 1: no event was written"
+    );
+    assert_eq!(
+        after(vec![issue(TraceFile::Events)]),
+        "No end is known after step 1: the events cannot be read"
+    );
+    assert_eq!(
+        told::nothing_yet(&index(vec![])),
+        "Started; nothing written yet"
+    );
+    assert_eq!(
+        told::nothing_yet(&index(vec![issue(TraceFile::Steps)])),
+        "Nothing of it can be read"
+    );
 }
 
 #[test]
@@ -135,24 +212,35 @@ fn a_run_that_starts_over_and_dies_is_not_the_run_before() {
     let init = r#"{"step_id": 0, "phase": "INIT", "payload": {}}"#;
     let end = r#"{"step_id": 1, "phase": "END", "payload": {"stop_reason": "final"}}"#;
     let (words, _) = sentence(&[STEP_0], &[init, OPENS_0, end, init, TEARDOWN], None);
-    assert_eq!(words, "Died in the set-up: an exception left the engine, no END event was written");
+    assert_eq!(
+        words,
+        "Died in the set-up: an exception left the engine, no END event was written"
+    );
 }
 
 #[test]
 fn the_second_sentence_tells_the_last_error_and_never_scolds_a_run_that_did_not_start() {
     let error = r#"{"step_id": 0, "phase": "RECOVER", "ok": false, "error": "no space left", "payload": {}}"#;
-    assert_eq!(sentence(&[], &[OPENS_0, error], None).1, "In step 0 there was an error: no space left.");
+    assert_eq!(
+        sentence(&[], &[OPENS_0, error], None).1,
+        "In step 0 there was an error: no space left."
+    );
     let end = r#"{"step_id": 0, "phase": "END", "ok": false, "payload": {"stop_reason": "env_capability_mismatch",
         "issues": [{"code": "ENV_HEALTH_CHECK_FAILED", "message": "down"}]}}"#;
     let (words, second) = sentence(&[], &[end], None);
-    assert_eq!(words, "Not started: the environment is not healthy (ENV_HEALTH_CHECK_FAILED: down)");
+    assert_eq!(
+        words,
+        "Not started: the environment is not healthy (ENV_HEALTH_CHECK_FAILED: down)"
+    );
     assert_eq!(second, "");
 }
 
 /// A run of one step, `final` by its mode where it answered, that ended with this verdict.
 fn recorded_as(mode: &str, stop: &str) -> Verdict {
     let step = format!(r#"{{"step_id": 0, "decision": {{"mode": "{mode}"}}, "facts": {{}}}}"#);
-    let end = format!(r#"{{"step_id": 0, "phase": "END", "ok": false, "error": "e", "payload": {{"stop": {stop}}}}}"#);
+    let end = format!(
+        r#"{{"step_id": 0, "phase": "END", "ok": false, "error": "e", "payload": {{"stop": {stop}}}}}"#
+    );
     let manifest = format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {stop}}}"#);
     judged(&[&step], &[OPENS_0, &end], Some(&manifest))
 }
@@ -165,9 +253,18 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
         "outcome": "truncated", "measured": 1, "limit": 1, "op": ">=", "unit": "steps", "limit_from": "task",
         "also": ["budget.tokens", "stop[1]"]}"#,
     );
-    assert_eq!(budget.sentence, "Step budget used up: 1 of 1 step; the answer was not accepted");
-    assert_eq!(budget.second, "At the same moment the token budget was reached and stop[1] was true.");
-    assert_eq!((budget.outcome, budget.mark, budget.step), (Outcome::Truncated, RunStatus::Limit, Some(0)));
+    assert_eq!(
+        budget.sentence,
+        "Step budget used up: 1 of 1 step; the answer was not accepted"
+    );
+    assert_eq!(
+        budget.second,
+        "At the same moment the token budget was reached and stop[1] was true."
+    );
+    assert_eq!(
+        (budget.outcome, budget.mark, budget.step),
+        (Outcome::Truncated, RunStatus::Limit, Some(0))
+    );
     assert_eq!(budget.certainty, Certainty::Recorded);
     let time = recorded_as(
         "act",
@@ -176,7 +273,10 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     );
     assert_eq!(time.sentence, "Timeout: 1 min 02 s, limit 1 min 00 s");
     let unstarted = r#"{"code": "budget_tokens", "source": "budget", "measured": 0, "limit": 0, "unit": "tokens"}"#;
-    assert_eq!(recorded_as("act", unstarted).sentence, "Token budget used up: 0 of 0 tokens, before the first step");
+    assert_eq!(
+        recorded_as("act", unstarted).sentence,
+        "Token budget used up: 0 of 0 tokens, before the first step"
+    );
 }
 
 /// Every code has words of its own, and a class that fits its outcome.
@@ -185,7 +285,11 @@ fn every_code_reads_as_a_sentence() {
     use crate::model::{Code, Source};
     let mut table = String::new();
     for code in Code::KNOWN.iter().cloned().chain([Code::from("mine")]) {
-        let source = if code == Code::AgentFailed { Source::Error } else { Source::Policy };
+        let source = if code == Code::AgentFailed {
+            Source::Error
+        } else {
+            Source::Policy
+        };
         let outcome = code.outcome(&source);
         let stop = format!(
             r#"{{"code": "{code}", "criterion": "c", "source": "policy", "step": 0, "outcome": "{}",
@@ -240,8 +344,14 @@ fn an_end_without_a_manifest_is_enough() {
     let end = r#"{"step_id": 0, "phase": "END", "ok": false, "error": "no task", "payload": {"stop_reason":
         "task_validation_failed", "stop": {"code": "task_validation_failed", "source": "preflight", "detail": "no task"}}}"#;
     let verdict = judged(&[], &[end], None);
-    assert_eq!(verdict.sentence, "Not started: the task did not pass validation (no task)");
-    assert_eq!((verdict.second.as_str(), verdict.step, verdict.mark), ("", None, RunStatus::Error));
+    assert_eq!(
+        verdict.sentence,
+        "Not started: the task did not pass validation (no task)"
+    );
+    assert_eq!(
+        (verdict.second.as_str(), verdict.step, verdict.mark),
+        ("", None, RunStatus::Error)
+    );
 }
 
 #[test]
@@ -258,7 +368,10 @@ fn the_limit_that_held_is_the_recorded_one() {
         manifest(r#"{"budget": {"steps": {"limit": 10, "from": "default"}}}"#),
         (10, LimitFrom::SetBy(Origin::Default))
     );
-    assert_eq!(manifest(r#"{"budget": {"steps": 7}}"#), (7, LimitFrom::SetBy(Origin::Engine)));
+    assert_eq!(
+        manifest(r#"{"budget": {"steps": 7}}"#),
+        (7, LimitFrom::SetBy(Origin::Engine))
+    );
 }
 
 /// A step with an answer, on which a critic asked for a stop.
@@ -266,25 +379,41 @@ const ANSWER_1: &str = r#"{"step_id": 1, "decision": {"mode": "final", "final_an
     "critic_outputs": [{"action": "stop", "score": 0.1, "reason": "wrong"}]}"#;
 
 fn end(step: u64, reason: &str) -> String {
-    format!(r#"{{"step_id": {step}, "phase": "END", "ok": true, "payload": {{"stop_reason": "{reason}"}}}}"#)
+    format!(
+        r#"{{"step_id": {step}, "phase": "END", "ok": true, "payload": {{"stop_reason": "{reason}"}}}}"#
+    )
 }
 
 #[test]
 fn an_answer_that_a_critic_stopped_was_given() {
     let manifest = r#"{"status": "completed", "summary": {"stop_reason": "critic_stop"}}"#;
-    let verdict = judged(&[STEP_0, ANSWER_1], &[OPENS_0, OPENS_1, &end(1, "critic_stop")], Some(manifest));
-    assert_eq!(verdict.sentence, "Stopped by critic 1 at 0.10: wrong; the answer was not accepted");
+    let verdict = judged(
+        &[STEP_0, ANSWER_1],
+        &[OPENS_0, OPENS_1, &end(1, "critic_stop")],
+        Some(manifest),
+    );
+    assert_eq!(
+        verdict.sentence,
+        "Stopped by critic 1 at 0.10: wrong; the answer was not accepted"
+    );
     assert_eq!((&*verdict.second, verdict.answered), ("", false));
 }
 
 #[test]
 fn the_files_may_disagree_on_the_end() {
-    let verdict = judged(&[STEP_0, ANSWER_1], &[OPENS_0, OPENS_1, &end(1, "critic_stop")], Some(FINAL));
+    let verdict = judged(
+        &[STEP_0, ANSWER_1],
+        &[OPENS_0, OPENS_1, &end(1, "critic_stop")],
+        Some(FINAL),
+    );
     assert_eq!(
         verdict.sentence,
         "The files disagree on the end: the manifest says final, the END event says critic_stop"
     );
-    assert_eq!((&*verdict.second, verdict.mark, verdict.certainty), ("", RunStatus::Unknown, Certainty::Unknown));
+    assert_eq!(
+        (&*verdict.second, verdict.mark, verdict.certainty),
+        ("", RunStatus::Unknown, Certainty::Unknown)
+    );
     let said = "The files disagree on the end: final (manifest.json /summary/stop_reason), \
         critic_stop (events.jsonl:0 /payload/stop_reason)";
     assert_eq!(verdict.contradictions, [said]);
@@ -294,15 +423,28 @@ fn the_files_may_disagree_on_the_end() {
 fn an_answer_that_is_not_recorded_was_given_all_the_same() {
     let without = FINAL.replace(r#", "final_result": "x""#, "");
     let verdict = judged(&[], &[], Some(&without));
-    assert_eq!((&*verdict.sentence, &*verdict.second), ("Answered", "Its answer is not recorded."));
+    assert_eq!(
+        (&*verdict.sentence, &*verdict.second),
+        ("Answered", "Its answer is not recorded.")
+    );
     let limit = without.replace("\"final\"", "\"budget_steps\"");
-    assert_eq!(judged(&[STEP_0], &[], Some(&limit)).second, "No answer was given.");
+    assert_eq!(
+        judged(&[STEP_0], &[], Some(&limit)).second,
+        "No answer was given."
+    );
 }
 
 #[test]
 fn a_last_step_without_a_line_has_no_place() {
-    let verdict = judged(&[STEP_0], &[OPENS_0, OPENS_1, &end(1, "final")], Some(FINAL));
-    assert_eq!((&*verdict.sentence, verdict.step), ("Answered at step 1", None));
+    let verdict = judged(
+        &[STEP_0],
+        &[OPENS_0, OPENS_1, &end(1, "final")],
+        Some(FINAL),
+    );
+    assert_eq!(
+        (&*verdict.sentence, verdict.step),
+        ("Answered at step 1", None)
+    );
 }
 
 #[test]
@@ -311,21 +453,31 @@ fn what_stands_after_the_end_is_no_part_of_the_run() {
     let opens_late = r#"{"step_id": 2, "phase": "DECIDE", "payload": {"stage": "state_ready"}}"#;
     let answer = r#"{"step_id": 1, "decision": {"mode": "final", "final_answer": "x"}}"#;
     let end = end(1, "final");
-    for events in [&[OPENS_0, OPENS_1, &end][..], &[OPENS_0, OPENS_1, &end, opens_late]] {
+    for events in [
+        &[OPENS_0, OPENS_1, &end][..],
+        &[OPENS_0, OPENS_1, &end, opens_late],
+    ] {
         let verdict = judged(&[STEP_0, answer, late], events, Some(FINAL));
         assert_eq!(
             (&*verdict.sentence, verdict.step),
-            ("Answered at step 1 · but the files contradict each other", Some(1))
+            (
+                "Answered at step 1 · but the files contradict each other",
+                Some(1)
+            )
         );
-        assert_eq!(verdict.contradictions, ["The END event comes after step 1, and steps.jsonl goes on to step 2"]);
+        assert_eq!(
+            verdict.contradictions,
+            ["The END event comes after step 1, and steps.jsonl goes on to step 2"]
+        );
     }
 }
 
 #[test]
 fn a_good_end_without_an_answer_is_not_answered() {
     let ended = |reason: &str, answer: &str| {
-        let manifest =
-            format!(r#"{{"status": "completed", "summary": {{"stop_reason": "{reason}", "final_result": {answer}}}}}"#);
+        let manifest = format!(
+            r#"{{"status": "completed", "summary": {{"stop_reason": "{reason}", "final_result": {answer}}}}}"#
+        );
         judged(&[STEP_0], &[OPENS_0, &end(0, reason)], Some(&manifest)).answered
     };
     let told = [
@@ -342,18 +494,29 @@ fn a_good_end_without_an_answer_is_not_answered() {
 fn a_state_that_changed_is_not_told_as_unchanged() {
     let told = |diff: &str| {
         let step = |id: u64| {
-            format!(r#"{{"step_id": {id}, "decision": {{"mode": "act"}}, "state_diff": {{{diff}}}, "facts": {{}}}}"#)
+            format!(
+                r#"{{"step_id": {id}, "decision": {{"mode": "act"}}, "state_diff": {{{diff}}}, "facts": {{}}}}"#
+            )
         };
         let stop = r#"{"code": "stagnation", "criterion": "stop[0]", "source": "policy", "step": 2, "outcome": "halted",
             "measured": 2, "limit": 2, "op": ">=", "unit": "steps without change",
             "evidence": [{"from_step": 0, "to_step": 2}]}"#;
-        let manifest = format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {stop}}}"#);
+        let manifest =
+            format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {stop}}}"#);
         judged(&[&step(0), &step(1), &step(2)], &[OPENS_0], Some(&manifest)).sentence
     };
     let counted = r#""current_step": {"before": 1, "after": 2}"#;
-    assert_eq!(told(counted), "State unchanged for 2 steps in a row", "the engine counts in every step");
+    assert_eq!(
+        told(counted),
+        "State unchanged for 2 steps in a row",
+        "the engine counts in every step"
+    );
     let part = "What the agent compares of its state did not change for 2 steps in a row";
-    assert_eq!(told(r#""n": {"before": 1, "after": 2}"#), part, "an agent may compare a part");
+    assert_eq!(
+        told(r#""n": {"before": 1, "after": 2}"#),
+        part,
+        "an agent may compare a part"
+    );
 }
 
 #[test]
@@ -364,12 +527,24 @@ fn two_answers_are_a_contradiction() {
         );
         let long = "x".repeat(3_000);
         let manifest = FINAL.replace("\"x\"", &format!("\"{long}\""));
-        judged(&[STEP_0], &[OPENS_0, &stop, &end(0, "final")], Some(&manifest)).contradictions
+        judged(
+            &[STEP_0],
+            &[OPENS_0, &stop, &end(0, "final")],
+            Some(&manifest),
+        )
+        .contradictions
     };
-    assert_eq!(told(&"x".repeat(3_000)), [""; 0], "each is kept up to a length of its own");
+    assert_eq!(
+        told(&"x".repeat(3_000)),
+        [""; 0],
+        "each is kept up to a length of its own"
+    );
     for other in ["y", "x", &format!("{}y", "x".repeat(300))] {
         let said = told(other);
-        assert!(said.len() == 1 && said[0].starts_with("The files disagree on the answer: "), "{said:?}");
+        assert!(
+            said.len() == 1 && said[0].starts_with("The files disagree on the answer: "),
+            "{said:?}"
+        );
     }
 }
 
@@ -385,7 +560,8 @@ fn two_verdicts_of_one_rule_are_told_by_what_differs() {
         let end = format!(
             r#"{{"step_id": 0, "phase": "END", "payload": {{"stop_reason": "budget_tokens", "stop": {in_event}}}}}"#
         );
-        let manifest = format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {in_manifest}}}"#);
+        let manifest =
+            format!(r#"{{"writer": "board 0.1.0", "status": "completed", "stop": {in_manifest}}}"#);
         judged(&[STEP_0], &[OPENS_0, &end], Some(&manifest)).contradictions
     };
     assert_eq!(
@@ -404,14 +580,29 @@ fn two_verdicts_of_one_rule_are_told_by_what_differs() {
 #[test]
 fn a_run_that_cannot_be_read_right_now_gets_no_verdict_of_its_own() {
     let reason = "cannot be read right now: No space left on device (os error 28)";
-    let away = |file| Issue { kind: IssueKind::Away, file, line: None, offset: None, reason: reason.to_owned() };
+    let away = |file| Issue {
+        kind: IssueKind::Away,
+        file,
+        line: None,
+        offset: None,
+        reason: reason.to_owned(),
+    };
     for file in TraceFile::ALL {
         let mut index = Index::default();
-        index.apply(Delta { passing: vec![away(file)], ..Delta::default() });
+        index.apply(Delta {
+            passing: vec![away(file)],
+            ..Delta::default()
+        });
         let life = crate::analysis::life::life(&index, crate::analysis::life::Outside::default());
         let found = verdict(&index, &life);
-        assert_eq!(found.sentence, "Cannot be read right now: No space left on device (os error 28)");
-        assert_eq!((found.outcome, found.mark), (Outcome::Unknown, RunStatus::Unknown));
+        assert_eq!(
+            found.sentence,
+            "Cannot be read right now: No space left on device (os error 28)"
+        );
+        assert_eq!(
+            (found.outcome, found.mark),
+            (Outcome::Unknown, RunStatus::Unknown)
+        );
         assert_eq!((life.liveness, found.answered), (Liveness::Unknown, false));
     }
 }

@@ -9,7 +9,10 @@ use crate::model::{CriticAction, Index, IssueKind, Manifest, Outcome, StopReason
 
 /// The sentence for a run that died and of which no event can be read.
 pub(super) fn without_events(index: &Index, step: Option<String>) -> String {
-    let after = step.map_or_else(|| "before step 0".to_owned(), |step| format!("after {step}"));
+    let after = step.map_or_else(
+        || "before step 0".to_owned(),
+        |step| format!("after {step}"),
+    );
     if is_unreadable(index, TraceFile::Events) {
         return format!("No end is known {after}: the events cannot be read");
     }
@@ -18,17 +21,27 @@ pub(super) fn without_events(index: &Index, step: Option<String>) -> String {
 
 /// The sentence for a run that goes on and has no steps and no events.
 pub(super) fn nothing_yet(index: &Index) -> &'static str {
-    let unreadable = TraceFile::ALL.iter().any(|file| is_unreadable(index, *file));
-    if unreadable { "Nothing of it can be read" } else { "Started; nothing written yet" }
+    let unreadable = TraceFile::ALL
+        .iter()
+        .any(|file| is_unreadable(index, *file));
+    if unreadable {
+        "Nothing of it can be read"
+    } else {
+        "Started; nothing written yet"
+    }
 }
 
 /// Whether there is something in a file that is no record that can be read.
 fn is_unreadable(index: &Index, file: TraceFile) -> bool {
     use IssueKind::{Away, Foreign, NotJson, TooLong, Torn, Unreadable};
     let issues = index.issues().listed().iter().chain(index.passing_issues());
-    issues
-        .into_iter()
-        .any(|issue| issue.file == file && matches!(issue.kind, Unreadable | Away | Torn | NotJson | Foreign | TooLong))
+    issues.into_iter().any(|issue| {
+        issue.file == file
+            && matches!(
+                issue.kind,
+                Unreadable | Away | Torn | NotJson | Foreign | TooLong
+            )
+    })
 }
 
 impl Facts<'_> {
@@ -52,7 +65,11 @@ impl Facts<'_> {
     pub(super) fn refusal(&self, outcome: Outcome) -> &'static str {
         let accepted = matches!(outcome, Outcome::Completed | Outcome::Unknown);
         let refused = self.answers() && !accepted && !has_answer(self.index);
-        if refused { "; the answer was not accepted" } else { "" }
+        if refused {
+            "; the answer was not accepted"
+        } else {
+            ""
+        }
     }
 
     /// What a criterion ended.
@@ -66,9 +83,9 @@ impl Facts<'_> {
             Some(Own::Steps) => format!("Stopped by a step criterion after {done}: {words}"),
             Some(Own::Time) => {
                 let counted = criterion.reading().and_then(|reading| reading.measured());
-                let longer = counted
-                    .zip(took_ms(self.index))
-                    .filter(|(counted, took)| counted > took && !is_same_total("ms", *counted, *took));
+                let longer = counted.zip(took_ms(self.index)).filter(|(counted, took)| {
+                    counted > took && !is_same_total("ms", *counted, *took)
+                });
                 let longer = longer.map_or_else(String::new, |(counted, took)| {
                     let (counted, took) = (millis(counted), millis(took));
                     format!(
@@ -82,14 +99,17 @@ impl Facts<'_> {
                 let number = words.trim_start_matches("stagnant_steps=");
                 // The criterion keeps its count when the same engine runs again.
                 let checked = criterion.reading().and_then(|reading| reading.measured());
-                let is_older = checked.is_some_and(|checked| checked > self.done as f64) && self.is_whole();
+                let is_older =
+                    checked.is_some_and(|checked| checked > self.done as f64) && self.is_whole();
                 let span = match is_older {
                     true => format!(
                         "{number} checks in a row, counted over an earlier run of the same engine: this run has {done}"
                     ),
                     false => format!("{number} steps in a row"),
                 };
-                format!("Stopped by a stagnation criterion: what it compares did not change for {span}")
+                format!(
+                    "Stopped by a stagnation criterion: what it compares did not change for {span}"
+                )
             }
             None if answered => format!("{} ({words})", self.named(word)),
             None => format!("Stopped by a criterion after {done}: {words} (recorded as {word})"),
@@ -103,16 +123,22 @@ impl Facts<'_> {
 
     /// What the word itself says.
     fn named(&self, word: &str) -> String {
-        let bracketed = |text: Option<&str>| text.map_or_else(String::new, |text| format!(" ({text})"));
+        let bracketed =
+            |text: Option<&str>| text.map_or_else(String::new, |text| format!(" ({text})"));
         if let Some(sentence) = self.of_disputed_limit(word) {
             return sentence;
         }
         match StopReason::parse(word) {
             // QitOS evaluates no criteria of success; its agents and rules set the word themselves.
-            StopReason::Success => format!("Answered{} (recorded as {word})", self.step_after("at")),
+            StopReason::Success => {
+                format!("Answered{} (recorded as {word})", self.step_after("at"))
+            }
             StopReason::Final => format!("Answered{}", self.step_after("at")),
             StopReason::BudgetSteps => match self.limit().filter(|limit| limit.from.is_budget()) {
-                Some(limit) => format!("Step budget used up: {} of {} steps", self.done, limit.steps),
+                Some(limit) => format!(
+                    "Step budget used up: {} of {} steps",
+                    self.done, limit.steps
+                ),
                 None => format!("Step budget used up after {}", steps(self.done)),
             },
             StopReason::MaxSteps => format!("Step limit reached after {}", steps(self.done)),
@@ -123,7 +149,9 @@ impl Facts<'_> {
             }
             StopReason::BudgetTokens => {
                 let used = tokens(self.index);
-                let used = used.map_or_else(String::new, |tokens| format!(" after {} tokens", count(tokens)));
+                let used = used.map_or_else(String::new, |tokens| {
+                    format!(" after {} tokens", count(tokens))
+                });
                 format!("Token budget used up{used}")
             }
             StopReason::ContextOverflow => {
@@ -131,12 +159,20 @@ impl Facts<'_> {
                 let words = overflow.map_or_else(String::new, |(_, words)| format!(": {words}"));
                 format!("Context window full{words}")
             }
-            StopReason::AgentCondition => format!("The agent's own stop condition held{}", self.step_after("after")),
+            StopReason::AgentCondition => format!(
+                "The agent's own stop condition held{}",
+                self.step_after("after")
+            ),
             StopReason::CriticStop => self.critic_stop(),
             StopReason::Stagnation => "Stopped by a stagnation criterion".to_owned(),
-            StopReason::EnvTerminal => format!("The environment ended the episode{}", self.step_after("at")),
+            StopReason::EnvTerminal => {
+                format!("The environment ended the episode{}", self.step_after("at"))
+            }
             StopReason::TaskValidationFailed => {
-                format!("Not started: the task did not pass validation{}", bracketed(self.preflight_issue()))
+                format!(
+                    "Not started: the task did not pass validation{}",
+                    bracketed(self.preflight_issue())
+                )
             }
             // QitOS gives the same reason to an environment that fails its health check.
             StopReason::EnvCapabilityMismatch => {
@@ -154,7 +190,9 @@ impl Facts<'_> {
             StopReason::CancelledImmediate => format!("Cancelled at once, {}", self.place()),
             StopReason::CancelledAfterStep => format!("Cancelled{}", self.step_after("after")),
             StopReason::Interrupt => format!("Interrupted from outside {}", self.place()),
-            StopReason::Other => format!("Stopped with \"{word}\", a reason the board does not know"),
+            StopReason::Other => {
+                format!("Stopped with \"{word}\", a reason the board does not know")
+            }
         }
     }
 
@@ -168,8 +206,11 @@ impl Facts<'_> {
             _ => return None,
         };
         let spent = Spent::of(self.index, reason);
-        let measured = spent.measured.or((reason == StopReason::BudgetSteps).then_some(self.done as f64));
-        let disputed = self.disputed_limit(what, &self.index.limit(unit), (measured, spent.op, unit));
+        let measured = spent
+            .measured
+            .or((reason == StopReason::BudgetSteps).then_some(self.done as f64));
+        let disputed =
+            self.disputed_limit(what, &self.index.limit(unit), (measured, spent.op, unit));
         disputed.or_else(|| self.disputed_total(what, unit))
     }
 
@@ -192,45 +233,76 @@ impl Facts<'_> {
             1 => asides.push_str(&format!(" · {one}")),
             _ => asides.push_str(&format!(" · {}", many.replace("{}", &number.to_string()))),
         };
-        add(sum(|segment| segment.retries), "1 critic retry", "{} critic retries");
+        add(
+            sum(|segment| segment.retries),
+            "1 critic retry",
+            "{} critic retries",
+        );
         if StopReason::parse(word) != StopReason::UnrecoverableError {
-            add(sum(|segment| segment.recoveries), "after 1 recovered error", "after {} recovered errors");
+            add(
+                sum(|segment| segment.recoveries),
+                "after 1 recovered error",
+                "after {} recovered errors",
+            );
         }
         asides
     }
 
     pub(super) fn critic_stop(&self) -> String {
-        let reason = self.segment.and_then(|segment| segment.critics.as_ref()).filter(|(_, stopped, _)| *stopped);
+        let reason = self
+            .segment
+            .and_then(|segment| segment.critics.as_ref())
+            .filter(|(_, stopped, _)| *stopped);
         let (mut who, mut at) = ("a critic".to_owned(), String::new());
         let mut why = reason.map(|(_, _, reason)| reason.to_string());
         if let Some((_, step)) = self.last
-            && let Some(mark) = step.critics.iter().find(|mark| mark.action == CriticAction::Stop)
+            && let Some(mark) = step
+                .critics
+                .iter()
+                .find(|mark| mark.action == CriticAction::Stop)
         {
             self.index.name(mark.name).clone_into(&mut who);
-            at = mark.score.map_or_else(String::new, |value| format!(" at {}", score(value)));
+            at = mark
+                .score
+                .map_or_else(String::new, |value| format!(" at {}", score(value)));
             why = why.or_else(|| step.critic_reason.as_deref().map(str::to_owned));
         }
-        let why = why.filter(|why| !why.is_empty()).map_or_else(String::new, |why| format!(": {why}"));
+        let why = why
+            .filter(|why| !why.is_empty())
+            .map_or_else(String::new, |why| format!(": {why}"));
         format!("Stopped by {who}{at}{why}")
     }
 
     pub(super) fn error(&self) -> String {
         if let Some(failure) = self.manifest.and_then(Manifest::fatal) {
-            let step = failure.step_id.map_or_else(|| self.step_now(), |id| format!("step {id}"));
+            let step = failure
+                .step_id
+                .map_or_else(|| self.step_now(), |id| format!("step {id}"));
             let words = failure.message.trim_end_matches('.');
-            let gave_up =
-                if failure.is_given_up() { "; it was recoverable, and the recovery policy gave up" } else { "" };
+            let gave_up = if failure.is_given_up() {
+                "; it was recoverable, and the recovery policy gave up"
+            } else {
+                ""
+            };
             return format!("{} in {step}: {words}{gave_up}", failure.category);
         }
         match self.segment.and_then(|segment| segment.error.as_ref()) {
-            Some((_, text)) => format!("Error in {}: {}", self.step_now(), text.trim_end_matches('.')),
-            None => format!("Ended by an error in {}; no file holds its words", self.step_now()),
+            Some((_, text)) => format!(
+                "Error in {}: {}",
+                self.step_now(),
+                text.trim_end_matches('.')
+            ),
+            None => format!(
+                "Ended by an error in {}; no file holds its words",
+                self.step_now()
+            ),
         }
     }
 
     /// Whether a file has the words of the error that ended the run.
     pub(super) fn has_error(&self) -> bool {
-        self.manifest.is_some_and(|manifest| !manifest.failures.is_empty())
+        self.manifest
+            .is_some_and(|manifest| !manifest.failures.is_empty())
             || self.segment.is_some_and(|segment| segment.error.is_some())
     }
 

@@ -13,7 +13,8 @@ use crate::model::{Index, Lines};
 use crate::stop::{BUDGETS, BudgetRow, EntryRule, StopRules, StopSet, StopSpec};
 
 /// What is worked out where prices are given.
-const BY_PRICES: &str = "what steps cost is estimated from their tokens and the prices that were given";
+const BY_PRICES: &str =
+    "what steps cost is estimated from their tokens and the prices that were given";
 
 /// What rules say about one run.
 #[derive(Debug, Clone)]
@@ -83,18 +84,29 @@ impl Answers {
     /// What is not known because of steps that ran and whose records cannot be asked.
     pub fn of_the_lost(&self) -> String {
         let steps = counted(self.lost, "step");
-        let (have, are) = if self.lost == 1 { ("has", "is") } else { ("have", "are") };
+        let (have, are) = if self.lost == 1 {
+            ("has", "is")
+        } else {
+            ("have", "are")
+        };
         match self.are_skipped {
             true => format!(
                 "{steps} {are} skipped because the run has more than the board keeps; what they did is unknown."
             ),
-            false => format!("{steps} ran and {have} no line in steps.jsonl; what they did is not known."),
+            false => format!(
+                "{steps} ran and {have} no line in steps.jsonl; what they did is not known."
+            ),
         }
     }
 }
 
 /// Asks rules about a run.
-pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dyn Lines) -> Answers {
+pub fn answers(
+    question: &Question,
+    summary: &Summary,
+    index: &Index,
+    lines: &dyn Lines,
+) -> Answers {
     let heads = record(index, lines, Depth::Heads);
     let own_depth = heads.rules.as_ref().map_or(Depth::Heads, depth_of);
     let record = match question.depth().max(own_depth) {
@@ -108,18 +120,32 @@ pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dy
     let headline = headline::headline(&results, question.suggested, &record, summary, index);
     let first = super::together(&results).0.map(|(place, _)| place);
     let asked = question.specs().iter().zip(results);
-    let asked =
-        asked.map(|(spec, result)| Answer { rule: EndCause::Spec(spec.clone()), own: false, ended: false, result });
+    let asked = asked.map(|(spec, result)| Answer {
+        rule: EndCause::Spec(spec.clone()),
+        own: false,
+        ended: false,
+        result,
+    });
     let own = own(&record, index, answered);
-    let ending = (!live && !own.iter().any(|answer| answer.ended)).then(|| ending(&record, summary, index)).flatten();
+    let ending = (!live && !own.iter().any(|answer| answer.ended))
+        .then(|| ending(&record, summary, index))
+        .flatten();
     Answers {
         headline,
         first,
         rules: asked.chain(own).chain(ending).collect(),
-        steps: record.facts.first().map(|facts| facts.step).zip(record.last_step()),
+        steps: record
+            .facts
+            .first()
+            .map(|facts| facts.step)
+            .zip(record.last_step()),
         live,
         estimated: record.is_estimated(),
-        inferred: record.inferred.into_iter().chain(record.cost_estimated.then_some(BY_PRICES)).collect(),
+        inferred: record
+            .inferred
+            .into_iter()
+            .chain(record.cost_estimated.then_some(BY_PRICES))
+            .collect(),
         unread: record.unread,
         lost: record.lost.map_or(0, |lost| lost.count),
         are_skipped: record.lost.is_some_and(|lost| lost.is_skipped),
@@ -129,34 +155,68 @@ pub fn answers(question: &Question, summary: &Summary, index: &Index, lines: &dy
 
 /// How much of a run its own rules need to know.
 fn depth_of(rules: &StopRules) -> Depth {
-    let specs = rules.completion.iter().chain(&rules.policies).filter_map(|entry| match &entry.rule {
-        EntryRule::Spec(spec) => Some(super::depth(spec)),
-        EntryRule::Opaque { .. } => None,
-    });
+    let specs = rules
+        .completion
+        .iter()
+        .chain(&rules.policies)
+        .filter_map(|entry| match &entry.rule {
+            EntryRule::Spec(spec) => Some(super::depth(spec)),
+            EntryRule::Opaque { .. } => None,
+        });
     specs.max().unwrap_or(Depth::Heads)
 }
 
 /// The run's own rules, asked again. None where they are not recorded, or cannot be used any more.
 fn own(record: &Record, index: &Index, answered: Option<bool>) -> Vec<Answer> {
-    let Some(rules) = &record.rules else { return Vec::new() };
-    let Ok(set) = StopSet::builder().rules(rules.clone()).build_fail_closed() else { return Vec::new() };
+    let Some(rules) = &record.rules else {
+        return Vec::new();
+    };
+    let Ok(set) = StopSet::builder().rules(rules.clone()).build_fail_closed() else {
+        return Vec::new();
+    };
     let firsts = set.firsts(record.start(), &record.facts);
     let (off, rules) = (switched_off(&set), set.record());
     let by = index.stop().map(|stop| &*stop.criterion);
     let answer = |first: &crate::stop::FirstStop| {
         let ended = by == Some(&*first.id);
-        let mut result = RuleResult { off: off(&first.id), ..rule_result(None, first, &firsts, record, answered) };
-        let unit = BUDGETS.iter().find(|row| row.id == first.id).map(|row| row.rule.unit);
-        if let Some(stated) = unit.and_then(|unit| index.limit(unit).disputed().map(|it| stated::values(it, unit))) {
+        let mut result = RuleResult {
+            off: off(&first.id),
+            ..rule_result(None, first, &firsts, record, answered)
+        };
+        let unit = BUDGETS
+            .iter()
+            .find(|row| row.id == first.id)
+            .map(|row| row.rule.unit);
+        if let Some(stated) = unit.and_then(|unit| {
+            index
+                .limit(unit)
+                .disputed()
+                .map(|it| stated::values(it, unit))
+        }) {
             let needs = format!("the records disagree on the limit ({stated})");
-            let (detail, from) = (format!("Cannot be told: {needs}"), record.facts.first().map(|facts| facts.step));
+            let (detail, from) = (
+                format!("Cannot be told: {needs}"),
+                record.facts.first().map(|facts| facts.step),
+            );
             let (found, answer_lost) = (StopTiming::Unknown, None);
-            result = RuleResult { found, detail, needs: Some(needs), unknown_from: from, answer_lost, ..nothing() };
+            result = RuleResult {
+                found,
+                detail,
+                needs: Some(needs),
+                unknown_from: from,
+                answer_lost,
+                ..nothing()
+            };
         } else if ended {
             // What is recorded is what it left.
             (result.cuts, result.answer_lost) = (false, Some(false));
         }
-        Some(Answer { rule: rule_of(&first.id, &rules)?, own: true, ended, result })
+        Some(Answer {
+            rule: rule_of(&first.id, &rules)?,
+            own: true,
+            ended,
+            result,
+        })
     };
     firsts.rules.iter().filter_map(answer).collect()
 }
@@ -176,21 +236,44 @@ fn rule_of(id: &str, rules: &StopRules) -> Option<EndCause> {
 /// What ended the run where none of its recorded rules did: an answer, a critic, an error, or a rule nobody recorded.
 fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
     let stop = index.stop();
-    let name = stop.map(|stop| stop.code.to_string()).or_else(|| summary.verdict.stop_reason.clone())?;
-    let detail = stop.map(|stop| stop.reading.detail.to_string()).filter(|detail| !detail.is_empty());
+    let name = stop
+        .map(|stop| stop.code.to_string())
+        .or_else(|| summary.verdict.stop_reason.clone())?;
+    let detail = stop
+        .map(|stop| stop.reading.detail.to_string())
+        .filter(|detail| !detail.is_empty());
     let said = RuleResult {
         gate: stop.and_then(|stop| stop.gate),
         code: stop.map(|stop| stop.code.clone()),
         detail: detail.unwrap_or_else(|| summary.verdict.sentence.clone()),
         ..nothing()
     };
-    let untold = record.lost.map(|lost| lost.from).or(record.foreign).or(record.untold.then_some(0));
+    let untold = record
+        .lost
+        .map(|lost| lost.from)
+        .or(record.foreign)
+        .or(record.untold.then_some(0));
     let result = match untold {
         // The step at which it ended is among those without a line, or nobody knows which line is its.
-        Some(from) => RuleResult { found: StopTiming::Unknown, unknown_from: Some(from), answer_lost: None, ..said },
-        None => RuleResult { found: StopTiming::Same, step: record.last_step(), saved: super::Saved::NONE, ..said },
+        Some(from) => RuleResult {
+            found: StopTiming::Unknown,
+            unknown_from: Some(from),
+            answer_lost: None,
+            ..said
+        },
+        None => RuleResult {
+            found: StopTiming::Same,
+            step: record.last_step(),
+            saved: super::Saved::NONE,
+            ..said
+        },
     };
-    Some(Answer { rule: EndCause::Ending(name), own: true, ended: true, result })
+    Some(Answer {
+        rule: EndCause::Ending(name),
+        own: true,
+        ended: true,
+        result,
+    })
 }
 
 #[cfg(test)]
@@ -207,10 +290,19 @@ mod tests {
         for path in runs_below("sample_runs") {
             let files = Files::open(&path);
             let index = &files.index;
-            let summary = summary(&RunKey::new("x"), path.display().to_string(), index, Outside::default());
+            let summary = summary(
+                &RunKey::new("x"),
+                path.display().to_string(),
+                index,
+                Outside::default(),
+            );
             let told = answers(&Question::new(Vec::new()).unwrap(), &summary, index, &files);
             let Some(stop) = index.stop() else {
-                assert!(told.rules.iter().all(|answer| !answer.ended), "{}", path.display());
+                assert!(
+                    told.rules.iter().all(|answer| !answer.ended),
+                    "{}",
+                    path.display()
+                );
                 continue;
             };
             let ended: Vec<_> = told.rules.iter().filter(|answer| answer.ended).collect();
@@ -221,10 +313,23 @@ mod tests {
                 "{}",
                 path.display()
             );
-            assert_eq!(ended[0].result.code.as_ref(), Some(&stop.code), "{}", path.display());
+            assert_eq!(
+                ended[0].result.code.as_ref(),
+                Some(&stop.code),
+                "{}",
+                path.display()
+            );
             by_rule += usize::from(!matches!(ended[0].rule, EndCause::Ending(_)));
-            let early = told.rules.iter().filter(|answer| answer.result.found == StopTiming::Earlier);
-            assert_eq!(early.count(), 0, "none of its rules would have ended {} earlier", path.display());
+            let early = told
+                .rules
+                .iter()
+                .filter(|answer| answer.result.found == StopTiming::Earlier);
+            assert_eq!(
+                early.count(),
+                0,
+                "none of its rules would have ended {} earlier",
+                path.display()
+            );
         }
         assert!(by_rule >= 10, "budgets and rules ended {by_rule} of them");
     }

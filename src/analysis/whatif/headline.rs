@@ -18,7 +18,10 @@ pub(super) fn headline(
 ) -> String {
     let live = summary.life.liveness.may_grow();
     if record.untold {
-        return format!("{} is not recorded, so nothing can be told.", capitalised(STEPS_UNTOLD));
+        return format!(
+            "{} is not recorded, so nothing can be told.",
+            capitalised(STEPS_UNTOLD)
+        );
     }
     let Some(last) = record.last_step() else {
         if let Some(lost) = record.lost {
@@ -27,7 +30,9 @@ pub(super) fn headline(
         let so_far = if live { " so far" } else { "" };
         return format!("No step ran{so_far}, so there is nothing to ask rules about.");
     };
-    let label = |step: u64| usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step));
+    let label = |step: u64| {
+        usize::try_from(step).map_or_else(|_| step.to_string(), |step| index.label(step))
+    };
     let (these, none) = match results {
         [] => return "No rule is asked beside the run's own.".to_owned(),
         _ if suggested => ("The suggested rules", "None of the suggested rules would"),
@@ -39,13 +44,24 @@ pub(super) fn headline(
         return match (open, results) {
             (true, [_]) => "Whether this rule would have ended it cannot be told.".to_owned(),
             (true, _) => {
-                format!("None of these rules is known to end it by step {}; some cannot be told.", label(last))
+                format!(
+                    "None of these rules is known to end it by step {}; some cannot be told.",
+                    label(last)
+                )
             }
-            (false, _) if live => format!("{none} have ended it so far, up to step {}.", label(last)),
+            (false, _) if live => {
+                format!("{none} have ended it so far, up to step {}.", label(last))
+            }
             (false, _) if record.begun => {
-                format!("{none} have ended it by step {}, the last with a line.", label(last))
+                format!(
+                    "{none} have ended it by step {}, the last with a line.",
+                    label(last)
+                )
             }
-            (false, _) => format!("{none} have ended it by step {}, where the record ends.", label(last)),
+            (false, _) => format!(
+                "{none} have ended it by step {}, where the record ends.",
+                label(last)
+            ),
         };
     };
     let mut said = match (first.found, first.step) {
@@ -57,10 +73,17 @@ pub(super) fn headline(
                 None if live => format!(" instead of {}, the last so far,", label(last)),
                 None => format!(" instead of {}", label(last)),
             };
-            format!("{these} would have ended it at step {}{instead} and saved {}.", label(step), saved(first, record))
+            format!(
+                "{these} would have ended it at step {}{instead} and saved {}.",
+                label(step),
+                saved(first, record)
+            )
         }
         (StopTiming::Earlier, None) => {
-            format!("{these} would have let no step run, and saved {}.", saved(first, record))
+            format!(
+                "{these} would have let no step run, and saved {}.",
+                saved(first, record)
+            )
         }
         _ => {
             let before = match first.gate.filter(|_| first.cuts) {
@@ -68,8 +91,15 @@ pub(super) fn headline(
                 Some(_) => ", but before that step's actions ran",
                 None => "",
             };
-            let so = if live { "the last so far" } else { "where it ended" };
-            format!("{these} would have ended it at step {}, {so}{before}.", label(last))
+            let so = if live {
+                "the last so far"
+            } else {
+                "where it ended"
+            };
+            format!(
+                "{these} would have ended it at step {}, {so}{before}.",
+                label(last)
+            )
         }
     };
     if first.cuts && !live {
@@ -83,11 +113,22 @@ pub(super) fn headline(
 
 /// Words for what a stop there saves: steps, and tokens where they are known.
 fn saved(first: &RuleResult, record: &Record) -> String {
-    let some = |number: Option<u64>, noun| number.filter(|number| *number > 0).map(|n| counted(n as usize, noun));
+    let some = |number: Option<u64>, noun| {
+        number
+            .filter(|number| *number > 0)
+            .map(|n| counted(n as usize, noun))
+    };
     let about = if record.is_estimated() { "about " } else { "" };
     let tokens = some(first.saved.tokens, "token").map(|tokens| format!("{about}{tokens}"));
-    let parts: Vec<String> = [some(first.saved.steps, "step"), tokens].into_iter().flatten().collect();
-    if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
+    let parts: Vec<String> = [some(first.saved.steps, "step"), tokens]
+        .into_iter()
+        .flatten()
+        .collect();
+    if parts.is_empty() {
+        "nothing".to_owned()
+    } else {
+        parts.join(" and ")
+    }
 }
 
 fn answer(first: &RuleResult, summary: &Summary, index: &Index) -> String {
@@ -113,15 +154,25 @@ mod tests {
 
     fn said(run: &str, rules: &[&str]) -> String {
         let files = Files::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(run));
-        let summary = summary(&RunKey::new("x"), run.to_owned(), &files.index, Outside::default());
-        let question = Question::new(rules.iter().map(|rule| rule.parse().unwrap()).collect()).unwrap();
+        let summary = summary(
+            &RunKey::new("x"),
+            run.to_owned(),
+            &files.index,
+            Outside::default(),
+        );
+        let question =
+            Question::new(rules.iter().map(|rule| rule.parse().unwrap()).collect()).unwrap();
         answers(&question, &summary, &files.index, &files).headline
     }
 
     #[test]
     fn one_sentence_for_each_case() {
         for (run, rules, expected) in [
-            ("sample_runs/fix_bug", &[][..], "No rule is asked beside the run's own."),
+            (
+                "sample_runs/fix_bug",
+                &[][..],
+                "No rule is asked beside the run's own.",
+            ),
             (
                 "sample_runs/fix_bug",
                 &["max_steps=4"],

@@ -3,7 +3,8 @@
 use crate::analysis::summary::Summary;
 use crate::model::Index;
 use crate::stop::{
-    ConsecutiveErrors, CriticBelow, LoopDetection, MaxRuntime, MaxSteps, Stagnation, StopSpec, TokenBudget,
+    ConsecutiveErrors, CriticBelow, LoopDetection, MaxRuntime, MaxSteps, Stagnation, StopSpec,
+    TokenBudget,
 };
 
 /// Rules that read texts are not suggested for runs with more bytes: they would read all of them.
@@ -11,20 +12,51 @@ const MAX_TEXT_BYTES: u64 = 16 << 20;
 
 /// Rules near the record: three quarters of what it took, and the usual guards.
 pub fn near(summary: &Summary, index: &Index) -> Vec<StopSpec> {
-    let tokens = summary.tokens.map(three_quarters).filter(|tokens| *tokens > 0);
-    let seconds = summary.duration_ms.map(|ms| (ms * 0.75 / 1e3) as u64).filter(|seconds| *seconds > 0);
-    let small = index.steps_file().size.saturating_add(index.events_file().size) <= MAX_TEXT_BYTES;
-    let critic = |name: &String| StopSpec::from(CriticBelow { critic: name.clone(), score: 0.5, steps: 3 });
-    let scored = index.steps().iter().flat_map(|step| &step.critics).filter(|mark| mark.score.is_some());
-    let scored: std::collections::BTreeSet<&str> = scored.map(|mark| index.name(mark.name)).collect();
+    let tokens = summary
+        .tokens
+        .map(three_quarters)
+        .filter(|tokens| *tokens > 0);
+    let seconds = summary
+        .duration_ms
+        .map(|ms| (ms * 0.75 / 1e3) as u64)
+        .filter(|seconds| *seconds > 0);
+    let small = index
+        .steps_file()
+        .size
+        .saturating_add(index.events_file().size)
+        <= MAX_TEXT_BYTES;
+    let critic = |name: &String| {
+        StopSpec::from(CriticBelow {
+            critic: name.clone(),
+            score: 0.5,
+            steps: 3,
+        })
+    };
+    let scored = index
+        .steps()
+        .iter()
+        .flat_map(|step| &step.critics)
+        .filter(|mark| mark.score.is_some());
+    let scored: std::collections::BTreeSet<&str> =
+        scored.map(|mark| index.name(mark.name)).collect();
     let rules = [
-        Some(StopSpec::from(MaxSteps { steps: (summary.steps_now as u64 * 3 / 4).max(1) })),
+        Some(StopSpec::from(MaxSteps {
+            steps: (summary.steps_now as u64 * 3 / 4).max(1),
+        })),
         tokens.map(|max_total| StopSpec::from(TokenBudget { max_total })),
-        seconds.map(|seconds| StopSpec::from(MaxRuntime { seconds: seconds as f64 })),
+        seconds.map(|seconds| {
+            StopSpec::from(MaxRuntime {
+                seconds: seconds as f64,
+            })
+        }),
         Some(StopSpec::from(ConsecutiveErrors { max: 2 })),
         small.then_some(StopSpec::from(LoopDetection { window: 3 })),
         Some(StopSpec::from(Stagnation { steps: 3 })),
-        summary.critics.iter().find(|name| scored.contains(&***name)).map(critic),
+        summary
+            .critics
+            .iter()
+            .find(|name| scored.contains(&***name))
+            .map(critic),
     ];
     rules.into_iter().flatten().collect()
 }

@@ -7,7 +7,13 @@ use crate::analysis::facts::tests::{Files, runs_below};
 use crate::stop::{Stats, StepFacts, Usage};
 
 fn question(rules: &[&str]) -> Question {
-    Question::new(rules.iter().map(|rule| rule.parse().expect("a well written rule")).collect()).expect("sound rules")
+    Question::new(
+        rules
+            .iter()
+            .map(|rule| rule.parse().expect("a well written rule"))
+            .collect(),
+    )
+    .expect("sound rules")
 }
 
 /// Ten steps of a second and 10 tokens each, the last with an answer.
@@ -21,17 +27,38 @@ fn answered_run() -> Record {
         final_answer: (n == 9).then(|| "forty two".to_owned()),
         ..StepFacts::begin(n, n * 1000)
     };
-    let step = |n| StepFacts { reached: Gate::AfterStep, ..step(n) };
-    Record { facts: (0..10).map(step).collect(), ..Record::default() }
+    let step = |n| StepFacts {
+        reached: Gate::AfterStep,
+        ..step(n)
+    };
+    Record {
+        facts: (0..10).map(step).collect(),
+        ..Record::default()
+    }
 }
 
 #[test]
 fn each_of_the_four_answers_and_what_it_spares() {
-    let rules =
-        ["max_steps=4", "max_rounds=4", "max_steps=10", "max_steps=11", "stagnation=2", "keyword=two", "keyword=no"];
+    let rules = [
+        "max_steps=4",
+        "max_rounds=4",
+        "max_steps=10",
+        "max_steps=11",
+        "stagnation=2",
+        "keyword=two",
+        "keyword=no",
+    ];
     let told = question(&rules).ask(&answered_run(), true);
-    let words: Vec<_> =
-        told.iter().map(|result| (result.found.word(), result.step, result.answer_lost == Some(true))).collect();
+    let words: Vec<_> = told
+        .iter()
+        .map(|result| {
+            (
+                result.found.word(),
+                result.step,
+                result.answer_lost == Some(true),
+            )
+        })
+        .collect();
     assert_eq!(
         words,
         [
@@ -44,18 +71,42 @@ fn each_of_the_four_answers_and_what_it_spares() {
             ("not_reached", None, false),
         ]
     );
-    let saved = |at: usize| (told[at].saved.steps, told[at].saved.tokens, told[at].saved.ms);
+    let saved = |at: usize| {
+        (
+            told[at].saved.steps,
+            told[at].saved.tokens,
+            told[at].saved.ms,
+        )
+    };
     assert_eq!(saved(0), (Some(6), Some(60), Some(6000)), "after the step");
-    assert_eq!(saved(1), (Some(6), Some(60), Some(6400)), "before its actions, which took 400 ms");
+    assert_eq!(
+        saved(1),
+        (Some(6), Some(60), Some(6400)),
+        "before its actions, which took 400 ms"
+    );
     assert_eq!(saved(2), (Some(0), Some(0), Some(0)));
     assert_eq!(told[3].detail, "Did not fire before the run ended");
-    assert_eq!(told[4].needs.as_deref(), Some("the state's signature of every step is not recorded"));
-    assert_eq!(told[6].detail, "The recorded answer is refused: the answer does not hold \"no\"");
+    assert_eq!(
+        told[4].needs.as_deref(),
+        Some("the state's signature of every step is not recorded")
+    );
+    assert_eq!(
+        told[6].detail,
+        "The recorded answer is refused: the answer does not hold \"no\""
+    );
     assert_eq!(told[6].refused, Some(9));
     let cuts: Vec<_> = told.iter().map(|result| result.cuts).collect();
-    assert_eq!(cuts, [true, true, false, false, false, false, false], "a rule that takes the answer cuts nothing");
+    assert_eq!(
+        cuts,
+        [true, true, false, false, false, false, false],
+        "a rule that takes the answer cuts nothing"
+    );
     let (first, open) = together(&told);
-    assert_eq!((first.map(|(place, _)| place), open), (Some(1), true), "a round ends before its step does");
+    assert_eq!(
+        (first.map(|(place, _)| place), open),
+        (Some(1), true),
+        "a round ends before its step does"
+    );
 }
 
 #[test]
@@ -64,8 +115,22 @@ fn what_the_last_steps_actions_brought_is_lost_where_they_would_not_have_run() {
     // The answer is what the last step's reduce put into the state.
     run.facts[9].candidate = false;
     let told = question(&["max_rounds=10", "max_steps=10"]).ask(&run, true);
-    assert_eq!((told[0].found, told[0].answer_lost.unwrap(), told[0].saved.ms), (StopTiming::Same, true, Some(400)));
-    assert_eq!((told[1].found, told[1].answer_lost.unwrap(), told[1].saved.ms), (StopTiming::Same, false, Some(0)));
+    assert_eq!(
+        (
+            told[0].found,
+            told[0].answer_lost.unwrap(),
+            told[0].saved.ms
+        ),
+        (StopTiming::Same, true, Some(400))
+    );
+    assert_eq!(
+        (
+            told[1].found,
+            told[1].answer_lost.unwrap(),
+            told[1].saved.ms
+        ),
+        (StopTiming::Same, false, Some(0))
+    );
     assert_eq!((told[0].cuts, told[1].cuts), (true, false));
 }
 
@@ -76,8 +141,14 @@ fn past_a_refused_answer_nothing_is_told() {
     run.facts[4].final_answer = Some("forty".to_owned());
     let told = question(&["keyword=two"]).ask(&run, true);
     let needs = "what the run would have done after its answer was refused";
-    assert_eq!((told[0].found, told[0].needs.as_deref()), (StopTiming::Unknown, Some(needs)));
-    assert_eq!((told[0].refused, told[0].unknown_from, told[0].at_latest), (Some(4), Some(5), None));
+    assert_eq!(
+        (told[0].found, told[0].needs.as_deref()),
+        (StopTiming::Unknown, Some(needs))
+    );
+    assert_eq!(
+        (told[0].refused, told[0].unknown_from, told[0].at_latest),
+        (Some(4), Some(5), None)
+    );
     let never = question(&["keyword=never"]).ask(&run, true);
     assert_eq!(
         (never[0].found, never[0].refused),
@@ -87,38 +158,75 @@ fn past_a_refused_answer_nothing_is_told() {
     // The run's own rule refused it with the same words.
     let own = question(&["keyword=two"]).set.record();
     run.rules = Some(own);
-    assert_eq!(question(&["keyword=two"]).ask(&run, true)[0].found, StopTiming::Same);
+    assert_eq!(
+        question(&["keyword=two"]).ask(&run, true)[0].found,
+        StopTiming::Same
+    );
 }
 
 #[test]
 fn a_missing_fact_is_named_and_from_which_step_on() {
     let mut run = answered_run();
     run.facts[6].usage = None;
-    let told = question(&["token_budget=40", "token_budget=80", "token_budget=900"]).ask(&run, true);
-    assert_eq!((told[0].found, told[0].step), (StopTiming::Earlier, Some(4)), "before the gap it is exact");
+    let told =
+        question(&["token_budget=40", "token_budget=80", "token_budget=900"]).ask(&run, true);
+    assert_eq!(
+        (told[0].found, told[0].step),
+        (StopTiming::Earlier, Some(4)),
+        "before the gap it is exact"
+    );
     assert_eq!(told[0].saved.tokens, None, "the whole is not known");
-    assert_eq!((told[1].found, told[1].unknown_from, told[1].at_latest), (StopTiming::Unknown, Some(6), Some(9)));
-    assert_eq!(told[1].detail, "Cannot be told: the token usage of every step is not recorded");
-    assert_eq!((told[2].found, told[2].unknown_from), (StopTiming::Unknown, Some(6)));
+    assert_eq!(
+        (told[1].found, told[1].unknown_from, told[1].at_latest),
+        (StopTiming::Unknown, Some(6), Some(9))
+    );
+    assert_eq!(
+        told[1].detail,
+        "Cannot be told: the token usage of every step is not recorded"
+    );
+    assert_eq!(
+        (told[2].found, told[2].unknown_from),
+        (StopTiming::Unknown, Some(6))
+    );
 }
 
 #[test]
 fn a_rule_that_cannot_be_used_is_named_and_a_right_one_shown() {
     for (rule, words) in [
-        ("content_match=(", "the rule content_match cannot be used: the pattern \"(\" does not compile"),
-        (r#"{"type":"any_of","of":[]}"#, "the rule any_of cannot be used: any_of needs at least one member"),
+        (
+            "content_match=(",
+            "the rule content_match cannot be used: the pattern \"(\" does not compile",
+        ),
+        (
+            r#"{"type":"any_of","of":[]}"#,
+            "the rule any_of cannot be used: any_of needs at least one member",
+        ),
         (
             r#"{"type":"structured_output","schema":{"type":7}}"#,
             "the rule structured_output cannot be used: the schema",
         ),
     ] {
-        let error = Question::new(vec![rule.parse().unwrap()]).unwrap_err().to_string();
-        assert!(error.starts_with(words) && error.contains(". A right one: "), "{error}");
+        let error = Question::new(vec![rule.parse().unwrap()])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with(words) && error.contains(". A right one: "),
+            "{error}"
+        );
     }
     for (rule, words) in [
-        ("max_step=3", "no rule is called \"max_step\"; there are max_steps, max_rounds"),
-        ("max_steps=-3", "max_steps needs a whole number, as in max_steps=8, not \"max_steps=-3\""),
-        ("critic_below=tests", "critic_below is written NAME:SCORE or NAME:SCORE:STEPS, not \"tests\""),
+        (
+            "max_step=3",
+            "no rule is called \"max_step\"; there are max_steps, max_rounds",
+        ),
+        (
+            "max_steps=-3",
+            "max_steps needs a whole number, as in max_steps=8, not \"max_steps=-3\"",
+        ),
+        (
+            "critic_below=tests",
+            "critic_below is written NAME:SCORE or NAME:SCORE:STEPS, not \"tests\"",
+        ),
     ] {
         let error = rule.parse::<StopSpec>().unwrap_err().to_string();
         assert!(error.starts_with(words), "{error}");
@@ -131,17 +239,40 @@ fn the_recorded_rules_give_the_recorded_stop() {
     for path in runs_below("sample_runs") {
         let files = Files::open(&path);
         let (record, deep) = (files.record(Depth::Heads), files.record(Depth::Texts));
-        let rules = record.rules.clone().expect("our own engine records its rules");
-        let stop = files.index.manifest().get().and_then(|manifest| manifest.stop.clone());
+        let rules = record
+            .rules
+            .clone()
+            .expect("our own engine records its rules");
+        let stop = files
+            .index
+            .manifest()
+            .get()
+            .and_then(|manifest| manifest.stop.clone());
         for entry in rules.completion.iter().chain(&rules.policies) {
-            let EntryRule::Spec(spec) = &entry.rule else { continue };
+            let EntryRule::Spec(spec) = &entry.rule else {
+                continue;
+            };
             let question = Question::new(vec![spec.clone()]).unwrap();
             // What the question says it needs is enough to answer it.
-            let record = if question.depth() == Depth::Texts { &deep } else { &record };
+            let record = if question.depth() == Depth::Texts {
+                &deep
+            } else {
+                &record
+            };
             let told = question.ask(record, true).remove(0);
-            let ended = stop.as_ref().is_some_and(|stop| entry.id.as_deref() == Some(&*stop.criterion));
-            let also = stop.as_ref().is_some_and(|stop| stop.also.iter().any(|id| entry.id.as_deref() == Some(&**id)));
-            let expected = if ended || also { StopTiming::Same } else { StopTiming::NotReached };
+            let ended = stop
+                .as_ref()
+                .is_some_and(|stop| entry.id.as_deref() == Some(&*stop.criterion));
+            let also = stop.as_ref().is_some_and(|stop| {
+                stop.also
+                    .iter()
+                    .any(|id| entry.id.as_deref() == Some(&**id))
+            });
+            let expected = if ended || also {
+                StopTiming::Same
+            } else {
+                StopTiming::NotReached
+            };
             assert_eq!(told.found, expected, "{}: {spec}: {told:?}", path.display());
             if ended {
                 fired += 1;
@@ -153,33 +284,78 @@ fn the_recorded_rules_give_the_recorded_stop() {
             }
         }
     }
-    assert_eq!(fired, 7, "so many of the scenarios are ended by a rule that can be written down");
+    assert_eq!(
+        fired, 7,
+        "so many of the scenarios are ended by a rule that can be written down"
+    );
 }
 
 #[test]
 fn a_record_without_steps_stops_nowhere() {
-    let told = question(&["max_steps=1"]).ask(&Record { resumed: Stats::default(), ..Record::default() }, false);
-    assert_eq!((told[0].found, &*told[0].detail), (StopTiming::NotReached, "No step ran"));
+    let told = question(&["max_steps=1"]).ask(
+        &Record {
+            resumed: Stats::default(),
+            ..Record::default()
+        },
+        false,
+    );
+    assert_eq!(
+        (told[0].found, &*told[0].detail),
+        (StopTiming::NotReached, "No step ran")
+    );
 }
 
 #[test]
 fn up_to_a_step_without_a_line_all_is_told_and_nothing_after_it() {
     let ask = |run: &str, rules: &[&str]| {
-        let files = Files::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(run));
+        let files = Files::open(
+            &Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("tests/corpus")
+                .join(run),
+        );
         question(rules).ask(&files.record(Depth::Heads), true)
     };
-    for run in ["emulated/emulated_q060_steps_missing", "emulated/emulated_q060_jsonl_empty"] {
+    for run in [
+        "emulated/emulated_q060_steps_missing",
+        "emulated/emulated_q060_jsonl_empty",
+    ] {
         let told = ask(run, &["max_steps=1"]).remove(0);
-        assert_eq!((told.found, told.unknown_from), (StopTiming::Unknown, Some(0)), "{run}");
-        assert_eq!(told.needs.as_deref(), Some("6 steps have no line in steps.jsonl"), "{run}");
+        assert_eq!(
+            (told.found, told.unknown_from),
+            (StopTiming::Unknown, Some(0)),
+            "{run}"
+        );
+        assert_eq!(
+            told.needs.as_deref(),
+            Some("6 steps have no line in steps.jsonl"),
+            "{run}"
+        );
     }
     // The line of step 3 is cut; its events are there.
-    let cut = ask("emulated/emulated_q060_steps_last_line_cut", &["max_steps=3", "max_steps=4"]);
-    assert_eq!((cut[0].found, cut[0].step, cut[0].saved.steps), (StopTiming::Earlier, Some(2), Some(1)));
-    assert_eq!((cut[1].found, cut[1].unknown_from), (StopTiming::Unknown, Some(3)));
-    assert_eq!(cut[1].needs.as_deref(), Some("1 step has no line in steps.jsonl"));
+    let cut = ask(
+        "emulated/emulated_q060_steps_last_line_cut",
+        &["max_steps=3", "max_steps=4"],
+    );
+    assert_eq!(
+        (cut[0].found, cut[0].step, cut[0].saved.steps),
+        (StopTiming::Earlier, Some(2), Some(1))
+    );
+    assert_eq!(
+        (cut[1].found, cut[1].unknown_from),
+        (StopTiming::Unknown, Some(3))
+    );
+    assert_eq!(
+        cut[1].needs.as_deref(),
+        Some("1 step has no line in steps.jsonl")
+    );
     // Step 4 was under way when the process was killed, and would not have begun.
     let killed = ask("q060/q060_sigkill", &["max_steps=4", "max_steps=5"]);
-    assert_eq!((killed[0].found, killed[0].step, killed[0].saved.steps), (StopTiming::Earlier, Some(3), Some(1)));
-    assert_eq!((killed[0].saved.ms, killed[1].found), (None, StopTiming::NotReached));
+    assert_eq!(
+        (killed[0].found, killed[0].step, killed[0].saved.steps),
+        (StopTiming::Earlier, Some(3), Some(1))
+    );
+    assert_eq!(
+        (killed[0].saved.ms, killed[1].found),
+        (None, StopTiming::NotReached)
+    );
 }

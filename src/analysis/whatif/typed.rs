@@ -39,8 +39,20 @@ pub fn typed(
         let spec = StopSpec::parse_with(&text, &mut load).map_err(|wrong| wrong.to_string());
         let spec = spec.and_then(|spec| fault(&spec).map_or(Ok(spec), Err));
         let too_many = || format!("at most {MAX_RULES} rules are asked at once");
-        let read = spec.and_then(|spec| if place < MAX_RULES { Ok(spec) } else { Err(too_many()) });
-        Typed { read: read.map_err(|why| Wrong { right: right(&text), why }), text }
+        let read = spec.and_then(|spec| {
+            if place < MAX_RULES {
+                Ok(spec)
+            } else {
+                Err(too_many())
+            }
+        });
+        Typed {
+            read: read.map_err(|why| Wrong {
+                right: right(&text),
+                why,
+            }),
+            text,
+        }
     };
     texts.into_iter().enumerate().map(read).collect()
 }
@@ -50,16 +62,37 @@ pub fn typed(
 /// # Errors
 /// None of them is wrong by itself, but they cannot be asked together.
 pub fn question(typed: &[Typed]) -> Result<Question, SpecError> {
-    Question::new(typed.iter().filter_map(|typed| typed.read.as_ref().ok().cloned()).collect())
+    Question::new(
+        typed
+            .iter()
+            .filter_map(|typed| typed.read.as_ref().ok().cloned())
+            .collect(),
+    )
 }
 
 /// A right rule of the kind that was meant, as far as that can be told.
 fn right(text: &str) -> &'static str {
     let text = text.trim();
-    let json = || serde_json::from_str::<Value>(text).ok()?.get("type")?.as_str().map(str::to_owned);
+    let json = || {
+        serde_json::from_str::<Value>(text)
+            .ok()?
+            .get("type")?
+            .as_str()
+            .map(str::to_owned)
+    };
     let name = text.split_once('=').map_or(text, |(name, _)| name.trim());
-    let name = if text.starts_with('{') { json().unwrap_or_default() } else { name.to_owned() };
-    let close = || closest(&name.to_lowercase(), RULES.iter().map(|row| (row.name, *row))).next();
+    let name = if text.starts_with('{') {
+        json().unwrap_or_default()
+    } else {
+        name.to_owned()
+    };
+    let close = || {
+        closest(
+            &name.to_lowercase(),
+            RULES.iter().map(|row| (row.name, *row)),
+        )
+        .next()
+    };
     let row = stop::row(&name).or_else(close);
     row.map_or("max_steps=8", |row| row.correction.unwrap_or(row.example))
 }
@@ -76,14 +109,42 @@ mod tests {
     #[test]
     fn a_bad_rule_says_why_and_shows_a_right_one() {
         for (text, why, right) in [
-            ("max_steps=-3", "max_steps needs a whole number", "max_steps=8"),
-            ("max_step=3", "no rule is called \"max_step\"", "max_steps=8"),
-            ("max_stpes=3", "no rule is called \"max_stpes\"", "max_steps=8"),
-            ("stagnatoin=3", "no rule is called \"stagnatoin\"", "stagnation=3"),
-            ("budget=3", "no rule is called \"budget\"", "token_budget=1000"),
+            (
+                "max_steps=-3",
+                "max_steps needs a whole number",
+                "max_steps=8",
+            ),
+            (
+                "max_step=3",
+                "no rule is called \"max_step\"",
+                "max_steps=8",
+            ),
+            (
+                "max_stpes=3",
+                "no rule is called \"max_stpes\"",
+                "max_steps=8",
+            ),
+            (
+                "stagnatoin=3",
+                "no rule is called \"stagnatoin\"",
+                "stagnation=3",
+            ),
+            (
+                "budget=3",
+                "no rule is called \"budget\"",
+                "token_budget=1000",
+            ),
             ("nonsense", "no rule is called \"nonsense\"", "max_steps=8"),
-            ("content_match=(", "the pattern \"(\" does not compile", "content_match=(?i)done"),
-            ("critic_below=tests", "critic_below is written NAME:SCORE", "critic_below=tests:0.5:2"),
+            (
+                "content_match=(",
+                "the pattern \"(\" does not compile",
+                "content_match=(?i)done",
+            ),
+            (
+                "critic_below=tests",
+                "critic_below is written NAME:SCORE",
+                "critic_below=tests:0.5:2",
+            ),
             (
                 "structured_output=a.json",
                 "a.json is not read",
@@ -94,7 +155,11 @@ mod tests {
                 "any_of needs at least one",
                 r#"{"type":"any_of","of":[{"type":"max_steps","steps":8}]}"#,
             ),
-            (r#"{"type":"timeout","seconds":1.5}"#, "the rule {\"type\":\"timeout\"", "timeout=60"),
+            (
+                r#"{"type":"timeout","seconds":1.5}"#,
+                "the rule {\"type\":\"timeout\"",
+                "timeout=60",
+            ),
             (r#"{"type":"#, "the rule {\"type\":", "max_steps=8"),
         ] {
             let wrong = read(text).read.unwrap_err();
@@ -110,7 +175,12 @@ mod tests {
         let typed = typed(texts, |_| Ok(Value::Null));
         let question = question(&typed).unwrap();
         assert_eq!(question.specs().len(), 2);
-        let many = super::typed((0..70).map(|n| format!("max_steps={n}")), |_| Ok(Value::Null));
-        assert_eq!(many.iter().filter(|typed| typed.read.is_err()).count(), 70 - MAX_RULES);
+        let many = super::typed((0..70).map(|n| format!("max_steps={n}")), |_| {
+            Ok(Value::Null)
+        });
+        assert_eq!(
+            many.iter().filter(|typed| typed.read.is_err()).count(),
+            70 - MAX_RULES
+        );
     }
 }

@@ -21,8 +21,7 @@ const MAX_OUTPUT_CHARS: usize = 200;
 /// What the last records show where nothing tells of an end.
 const UNTOLD: &str = "This is the last record. What came after it, and why nothing is written of it, is not recorded";
 /// The same, where the last step calls nothing.
-const REPLIED: &str =
-    "The last step calls nothing: it may be the answer, or what was said before something that is not recorded";
+const REPLIED: &str = "The last step calls nothing: it may be the answer, or what was said before something that is not recorded";
 
 /// What is missing where the records do not tell where each step begins.
 const UNCOUNTED: &str = "Where each step begins is not recorded: how many there were is not known";
@@ -45,14 +44,24 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
     from_failures(index, &mut evidence);
     from_critics(summary, index, &mut evidence);
     if let Some(answer) = &summary.answer {
-        let is_final = |n: &usize| index.steps().get(*n).is_some_and(|step| index.name(step.mode) == "final");
+        let is_final = |n: &usize| {
+            index
+                .steps()
+                .get(*n)
+                .is_some_and(|step| index.name(step.mode) == "final")
+        };
         let is_own = index.format().is_one_file();
-        let step = stated::answered_at(index).or(summary.verdict.step.filter(|n| is_own || is_final(n)));
+        let step =
+            stated::answered_at(index).or(summary.verdict.step.filter(|n| is_own || is_final(n)));
         // A step without a line is found by what the stop check said of it.
         let stop = index.segment().and_then(|segment| segment.stop.as_ref());
-        let stop = stop.filter(|(_, stop)| stop.answer.as_deref().is_some_and(|text| !text.is_empty()));
+        let stop =
+            stop.filter(|(_, stop)| stop.answer.as_deref().is_some_and(|text| !text.is_empty()));
         let event = stop.map(|(event, _)| *event).filter(|_| step.is_none());
-        evidence.push(Evidence { event, ..Evidence::at(Kind::Answer, step, format!("The answer: {answer}")) });
+        evidence.push(Evidence {
+            event,
+            ..Evidence::at(Kind::Answer, step, format!("The answer: {answer}"))
+        });
     }
     evidence.truncate(MAX_EVIDENCE);
     evidence
@@ -67,79 +76,172 @@ fn from_chain(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
             continue;
         }
         let (last_step, repeats) = (Some(stretch.last), stretch.sort.is_loop());
-        evidence.push(Evidence { last_step, repeats, ..Evidence::at(Kind::Chain, Some(stretch.first), stretch.text) });
+        evidence.push(Evidence {
+            last_step,
+            repeats,
+            ..Evidence::at(Kind::Chain, Some(stretch.first), stretch.text)
+        });
     }
 }
 
 /// The rule that ended the run, as our own engine records it.
 fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
-    let Some(stop) = index.stop().filter(|_| !summary.life.liveness.may_grow()) else { return };
-    let event = index.segment().and_then(|segment| segment.end.as_ref()).map(|(event, ..)| *event);
+    let Some(stop) = index.stop().filter(|_| !summary.life.liveness.may_grow()) else {
+        return;
+    };
+    let event = index
+        .segment()
+        .and_then(|segment| segment.end.as_ref())
+        .map(|(event, ..)| *event);
     // `budget.steps` and `budget_steps` are one name.
     let is_one_name = stop.criterion.replace('.', "_") == stop.code.as_str();
-    let by = if is_one_name { String::new() } else { format!(" ({})", stop.code) };
-    let compared = reading(stop).or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
+    let by = if is_one_name {
+        String::new()
+    } else {
+        format!(" ({})", stop.code)
+    };
+    let compared = reading(stop)
+        .or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
     let compared = compared.map_or_else(String::new, |words| format!(": {words}"));
     // What is no rule has a name that says what it is: `decision`, `critic[0]`, `recovery`.
-    let rule = matches!(stop.source, Source::Budget | Source::Policy | Source::Completion);
-    let text = format!("Ended by {}{}{by}{compared}", if rule { "the rule " } else { "" }, stop.criterion);
-    evidence.push(Evidence { event, ..Evidence::at(Kind::Rule, summary.verdict.step, text) });
+    let rule = matches!(
+        stop.source,
+        Source::Budget | Source::Policy | Source::Completion
+    );
+    let text = format!(
+        "Ended by {}{}{by}{compared}",
+        if rule { "the rule " } else { "" },
+        stop.criterion
+    );
+    evidence.push(Evidence {
+        event,
+        ..Evidence::at(Kind::Rule, summary.verdict.step, text)
+    });
     if let Some((from, to)) = stop.reading.steps().filter(|(from, to)| from < to) {
-        let place = |id| index.steps().iter().rposition(|step| step.step_id == i64::try_from(id).ok());
+        let place = |id| {
+            index
+                .steps()
+                .iter()
+                .rposition(|step| step.step_id == i64::try_from(id).ok())
+        };
         let text = format!("It rests on steps {from} to {to}");
-        evidence.push(Evidence { last_step: place(to), ..Evidence::at(Kind::Rule, place(from), text) });
+        evidence.push(Evidence {
+            last_step: place(to),
+            ..Evidence::at(Kind::Rule, place(from), text)
+        });
     }
 }
 
 /// How the run ended, as another tool's trace tells it.
 fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
-    let Some(ended) = index.manifest().get().and_then(|manifest| manifest.ended.as_deref()) else { return };
+    let Some(ended) = index
+        .manifest()
+        .get()
+        .and_then(|manifest| manifest.ended.as_deref())
+    else {
+        return;
+    };
     let file = match ended.file {
         "" => format!("The {}", index.format().file_name(TraceFile::Events)),
         file => file.to_owned(),
     };
-    let told = if ended.certainty == Certainty::Recorded { "says" } else { "ends with" };
+    let told = if ended.certainty == Certainty::Recorded {
+        "says"
+    } else {
+        "ends with"
+    };
     let words = ended.words();
-    let detail = if words.is_empty() { String::new() } else { format!(": {words}") };
+    let detail = if words.is_empty() {
+        String::new()
+    } else {
+        format!(": {words}")
+    };
     let text = match &*ended.word {
         // No record names the end. What is concluded about it is a sentence of its own.
         "" => format!("{}{detail}", ended.headline),
         word => format!("{file} {told} {word}{detail}"),
     };
-    evidence.push(Evidence { event: ended.event, ..Evidence::at(Kind::End, None, text) });
+    evidence.push(Evidence {
+        event: ended.event,
+        ..Evidence::at(Kind::End, None, text)
+    });
 }
 
 fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
-    let Some(segment) = index.segment() else { return };
-    let mut add = |kind, event, text| evidence.push(Evidence { event: Some(event), ..Evidence::at(kind, None, text) });
+    let Some(segment) = index.segment() else {
+        return;
+    };
+    let mut add = |kind, event, text| {
+        evidence.push(Evidence {
+            event: Some(event),
+            ..Evidence::at(kind, None, text)
+        })
+    };
     if let Some((event, end, ok)) = &segment.end {
         let reason = end.reason.as_deref().unwrap_or("no reason");
         let named = index.events().get(*event).and_then(|event| event.step_id);
-        let ran = |id: i64| index.groups().iter().skip(segment.first_group).any(|group| group.step_id == Some(id));
+        let ran = |id: i64| {
+            index
+                .groups()
+                .iter()
+                .skip(segment.first_group)
+                .any(|group| group.step_id == Some(id))
+        };
         let never = named
             .filter(|id| end.stop.is_none() && !ran(*id))
-            .map_or_else(String::new, |id| format!(" and names step {id}, which never ran"));
+            .map_or_else(String::new, |id| {
+                format!(" and names step {id}, which never ran")
+            });
         // Its verdict stands above; what else it says is worth a line only where it says something else.
-        let told = end.stop.as_ref().is_some_and(|stop| Some(&*stop.stop_reason) == end.reason.as_deref());
+        let told = end
+            .stop
+            .as_ref()
+            .is_some_and(|stop| Some(&*stop.stop_reason) == end.reason.as_deref());
         let well = if *ok { "" } else { ", not ok" };
         if !told {
-            add(Kind::End, *event, format!("The END event says {reason}{well}{never}"));
+            add(
+                Kind::End,
+                *event,
+                format!("The END event says {reason}{well}{never}"),
+            );
         }
         if let Some(issue) = &end.issue {
             add(Kind::Error, *event, format!("Preflight: {issue}"));
         }
     }
-    let ended_as =
-        |stop: &StopNote| index.stop().is_some_and(|ended| Some(&*ended.stop_reason) == stop.reason.as_deref());
+    let ended_as = |stop: &StopNote| {
+        index
+            .stop()
+            .is_some_and(|ended| Some(&*ended.stop_reason) == stop.reason.as_deref())
+    };
     if let Some((event, stop)) = segment.stop.as_ref().filter(|(_, stop)| !ended_as(stop)) {
         let reason = stop.reason.as_deref().unwrap_or("no reason");
-        let detail = stop.detail.as_deref().map_or_else(String::new, |detail| format!(": {detail}"));
-        let env = if stop.env_terminal { ", as the environment said" } else { "" };
-        let ended = if summary.verdict.mark == RunStatus::Died { "decided to end" } else { "ended" };
-        add(Kind::Rule, *event, format!("The stop check {ended} the run with {reason}{detail}{env}"));
+        let detail = stop
+            .detail
+            .as_deref()
+            .map_or_else(String::new, |detail| format!(": {detail}"));
+        let env = if stop.env_terminal {
+            ", as the environment said"
+        } else {
+            ""
+        };
+        let ended = if summary.verdict.mark == RunStatus::Died {
+            "decided to end"
+        } else {
+            "ended"
+        };
+        add(
+            Kind::Rule,
+            *event,
+            format!("The stop check {ended} the run with {reason}{detail}{env}"),
+        );
     }
     if let Some((event, text)) = &segment.overflow {
-        add(Kind::Rule, *event, format!("The request did not fit the context window: {text}"));
+        add(
+            Kind::Rule,
+            *event,
+            format!("The request did not fit the context window: {text}"),
+        );
     }
     if let Some((event, text)) = &segment.error {
         add(Kind::Error, *event, format!("The last error: {text}"));
@@ -149,18 +251,37 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
 /// What the model wrote where no decision could be read from it: more often than not the reason itself.
 fn from_output(index: &Index, lines: &dyn Lines, evidence: &mut Vec<Evidence>) {
     let first = index.segment().map_or(0, |segment| segment.first_group);
-    let last = index.groups().iter().skip(first).rev().find_map(|group| Some((group, group.error.as_ref()?)));
-    let Some((group, _)) = last.filter(|(_, (phase, _))| index.name(*phase).starts_with("DECIDE")) else { return };
-    let events = index.events().range(group.first..group.end);
-    let Some((offset, event)) = events.enumerate().rev().find(|(_, event)| event.kind == EventKind::Output) else {
+    let last = index
+        .groups()
+        .iter()
+        .skip(first)
+        .rev()
+        .find_map(|group| Some((group, group.error.as_ref()?)));
+    let Some((group, _)) = last.filter(|(_, (phase, _))| index.name(*phase).starts_with("DECIDE"))
+    else {
         return;
     };
-    let Ok(record) = lines.record(TraceFile::Events, event.span) else { return };
-    let Some(output) = crate::format::event(&record).output.and_then(Value::string) else { return };
+    let events = index.events().range(group.first..group.end);
+    let Some((offset, event)) = events
+        .enumerate()
+        .rev()
+        .find(|(_, event)| event.kind == EventKind::Output)
+    else {
+        return;
+    };
+    let Ok(record) = lines.record(TraceFile::Events, event.span) else {
+        return;
+    };
+    let Some(output) = crate::format::event(&record).output.and_then(Value::string) else {
+        return;
+    };
     let words = output.trim();
     if !words.is_empty() {
         let text = format!("The model wrote: {}", clipped(words, MAX_OUTPUT_CHARS));
-        evidence.push(Evidence { event: Some(group.first + offset), ..Evidence::at(Kind::Error, None, text) });
+        evidence.push(Evidence {
+            event: Some(group.first + offset),
+            ..Evidence::at(Kind::Error, None, text)
+        });
     }
 }
 
@@ -168,11 +289,18 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
     if summary.life.liveness == Liveness::Finished {
         return;
     }
-    let mut add = |event, text| evidence.push(Evidence { event, ..Evidence::at(Kind::Gap, None, text) });
+    let mut add = |event, text| {
+        evidence.push(Evidence {
+            event,
+            ..Evidence::at(Kind::Gap, None, text)
+        })
+    };
     if index.format().is_one_file() {
         let last = index.events().len().checked_sub(1);
         if summary.verdict.mark == RunStatus::Unknown && !index.format().untold.is_empty() {
-            let replied = newest_run(index).next_back().is_some_and(|(_, step)| step.actions == 0 && !step.is_left);
+            let replied = newest_run(index)
+                .next_back()
+                .is_some_and(|(_, step)| step.actions == 0 && !step.is_left);
             add(last, if replied { REPLIED } else { UNTOLD }.to_owned());
         }
         if summary.verdict.mark == RunStatus::Died {
@@ -191,11 +319,16 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         let words = last.and_then(|at| index.events().get(at)).map(|event| {
             let (phase, stage) = (index.name(event.phase), index.name(event.stage));
             // Who steps a run from outside writes no INIT, and no END either.
-            let whole = index.segment().is_some_and(|segment| segment.init.is_some());
+            let whole = index
+                .segment()
+                .is_some_and(|segment| segment.init.is_some());
             let as_after = if whole { ", as after a kill" } else { "" };
             format!("The last event is {phase} {stage}; neither teardown nor END follow{as_after}")
         });
-        add(last, words.unwrap_or_else(|| "No event was written".to_owned()));
+        add(
+            last,
+            words.unwrap_or_else(|| "No event was written".to_owned()),
+        );
     }
     if summary.verdict.mark == RunStatus::Died
         && let Some((event, words)) = under_way(index)
@@ -204,7 +337,10 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
     }
     let segment = index.segment();
     let begun = segment.is_some_and(|segment| segment.first_group < index.groups().len());
-    if summary.verdict.mark == RunStatus::Died && begun && segment.is_some_and(|segment| segment.init.is_none()) {
+    if summary.verdict.mark == RunStatus::Died
+        && begun
+        && segment.is_some_and(|segment| segment.init.is_none())
+    {
         let first = segment.map(|segment| segment.first_event);
         add(
             first,
@@ -216,8 +352,9 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         && summary.steps_now as i64 > limit
     {
         let done = summary.steps_now;
-        let text =
-            format!("The agent's state allows {limit} steps and the run has {done}; to go on past that is an error");
+        let text = format!(
+            "The agent's state allows {limit} steps and the run has {done}; to go on past that is an error"
+        );
         add(None, text);
     }
     if summary.verdict.mark == RunStatus::Died && summary.status.as_deref() == Some("running") {
@@ -229,24 +366,36 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
 const QUOTED_ONCE: usize = 30;
 
 fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
-    let Some(manifest) = index.manifest().get() else { return };
+    let Some(manifest) = index.manifest().get() else {
+        return;
+    };
     for failure in manifest.failures.iter().rev().take(2) {
-        let step = index.steps().iter().rposition(|step| step.step_id.is_some() && step.step_id == failure.step_id);
+        let step = index
+            .steps()
+            .iter()
+            .rposition(|step| step.step_id.is_some() && step.step_id == failure.step_id);
         let then = match &*failure.decision {
             "continue" => "the engine went on",
             "stop" => "the engine stopped",
             other => other,
         };
         let message = failure.message.trim_end_matches('.');
-        let is_told = message.chars().count() > QUOTED_ONCE && evidence.iter().any(|told| told.text.contains(message));
+        let is_told = message.chars().count() > QUOTED_ONCE
+            && evidence.iter().any(|told| told.text.contains(message));
         let message = if is_told { "the same text" } else { message };
-        let text = format!("Failure report: {} in {}: {message}; {then}", failure.category, failure.phase);
+        let text = format!(
+            "Failure report: {} in {}: {message}; {then}",
+            failure.category, failure.phase
+        );
         evidence.push(Evidence::at(Kind::Manifest, step, text));
     }
 }
 
 fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
-    let Some((at, step)) = newest_run(index).rev().find(|(_, step)| !step.critics.is_empty()) else {
+    let Some((at, step)) = newest_run(index)
+        .rev()
+        .find(|(_, step)| !step.critics.is_empty())
+    else {
         return;
     };
     let words: Vec<String> = step
@@ -258,7 +407,10 @@ fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
             None => format!("{} without a number", index.name(mark.name)),
         })
         .collect();
-    let asked = match (step.asked(CriticAction::Stop), step.asked(CriticAction::Retry)) {
+    let asked = match (
+        step.asked(CriticAction::Stop),
+        step.asked(CriticAction::Retry),
+    ) {
         (true, _) => "a stop was asked for",
         (_, true) => "a retry was asked for",
         _ => "no stop was asked for",
@@ -266,5 +418,9 @@ fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
     let text = format!("Last scores: {}; {asked}", words.join(", "));
     let evidence_of = Evidence::at(Kind::Critic, Some(at), text);
     // A critic's stop is the reason itself and leads.
-    if summary.verdict.mark == RunStatus::Critic { evidence.insert(0, evidence_of) } else { evidence.push(evidence_of) }
+    if summary.verdict.mark == RunStatus::Critic {
+        evidence.insert(0, evidence_of)
+    } else {
+        evidence.push(evidence_of)
+    }
 }

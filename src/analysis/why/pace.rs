@@ -10,7 +10,11 @@ use crate::stop::{Counts, counts};
 ///
 /// The pace is the average of the recorded steps so far. `None` for a run that ended, did no step, or has no limit.
 pub(super) fn pace(summary: &Summary, index: &Index, rules: &[RuleStatus]) -> Option<String> {
-    let before = index.manifest().get().and_then(|manifest| manifest.resumed_after).unwrap_or_default();
+    let before = index
+        .manifest()
+        .get()
+        .and_then(|manifest| manifest.resumed_after)
+        .unwrap_or_default();
     let steps = summary.steps_now as f64 + before.max(0) as f64;
     if !summary.life.liveness.may_grow() || summary.steps_now == 0 {
         return None;
@@ -18,12 +22,21 @@ pub(super) fn pace(summary: &Summary, index: &Index, rules: &[RuleStatus]) -> Op
     let mut parts = Vec::new();
     let mut first: Option<(f64, &RuleStatus)> = None;
     for wanted in [Counts::Steps, Counts::Tokens, Counts::Time] {
-        let left = |rule: &RuleStatus| Some(rule.reading.headroom()? / (rule.reading.measured()? / steps));
-        let held = rules.iter().filter(|rule| rule.result == Standing::Held && counts(&rule.kind) == wanted);
-        let usable = held.filter_map(|rule| Some((left(rule).filter(|left| left.is_finite())?, rule)));
-        let Some((left, rule)) = usable.min_by(|(a, _), (b, _)| a.total_cmp(b)) else { continue };
+        let left =
+            |rule: &RuleStatus| Some(rule.reading.headroom()? / (rule.reading.measured()? / steps));
+        let held = rules
+            .iter()
+            .filter(|rule| rule.result == Standing::Held && counts(&rule.kind) == wanted);
+        let usable =
+            held.filter_map(|rule| Some((left(rule).filter(|left| left.is_finite())?, rule)));
+        let Some((left, rule)) = usable.min_by(|(a, _), (b, _)| a.total_cmp(b)) else {
+            continue;
+        };
         let number = |number: Option<f64>| number.unwrap_or_default() as u64;
-        let (measured, limit) = (number(rule.reading.measured()), number(rule.reading.limit()));
+        let (measured, limit) = (
+            number(rule.reading.measured()),
+            number(rule.reading.limit()),
+        );
         parts.push(match wanted {
             Counts::Steps => format!("{} of {}", count(measured), counted(limit as usize, "step")),
             Counts::Tokens => format!("{} of the tokens", percent(measured, limit)),
@@ -39,9 +52,15 @@ pub(super) fn pace(summary: &Summary, index: &Index, rules: &[RuleStatus]) -> Op
         0 => format!("the {name} is reached"),
         // Steps are counted, not estimated.
         left if counts(&rule.kind) == Counts::Steps => {
-            format!("the {name} ends it in {} at the latest", counted(left, "step"))
+            format!(
+                "the {name} ends it in {} at the latest",
+                counted(left, "step")
+            )
         }
-        left => format!("at this pace the {name} ends it in about {} (estimate)", counted(left, "step")),
+        left => format!(
+            "at this pace the {name} ends it in about {} (estimate)",
+            counted(left, "step")
+        ),
     };
     Some(format!("{}; {ends}", parts.join(", ")))
 }
@@ -54,31 +73,52 @@ mod tests {
 
     fn rule(kind: &str, measured: u64, limit: u64) -> RuleStatus {
         let reading = Reading::compare(measured, Op::AtLeast, limit, "");
-        RuleStatus { kind: kind.to_owned(), result: Standing::Held, reading, ..RuleStatus::default() }
+        RuleStatus {
+            kind: kind.to_owned(),
+            result: Standing::Held,
+            reading,
+            ..RuleStatus::default()
+        }
     }
 
     fn said(steps: usize, liveness: Liveness, rules: &[RuleStatus]) -> Option<String> {
         let index = Index::default();
         let key = crate::model::RunKey::new("r");
-        let mut summary = crate::analysis::summary::summary(&key, String::new(), &index, Default::default());
-        (summary.steps_now, summary.life) = (steps, Life { liveness, ..summary.life });
+        let mut summary =
+            crate::analysis::summary::summary(&key, String::new(), &index, Default::default());
+        (summary.steps_now, summary.life) = (
+            steps,
+            Life {
+                liveness,
+                ..summary.life
+            },
+        );
         pace(&summary, &index, rules)
     }
 
     #[test]
     fn the_limit_that_comes_first_at_this_pace_is_named() {
-        let rules = [rule("budget_steps", 9, 14), rule("budget_tokens", 6_100, 9_000)];
+        let rules = [
+            rule("budget_steps", 9, 14),
+            rule("budget_tokens", 6_100, 9_000),
+        ];
         assert_eq!(
             said(9, Liveness::Running, &rules).unwrap(),
             "9 of 14 steps, 68 % of the tokens; at this pace the token budget ends it in about 5 steps (estimate)"
         );
-        let few = [rule("budget_steps", 9, 14), rule("budget_tokens", 10, 9_000)];
+        let few = [
+            rule("budget_steps", 9, 14),
+            rule("budget_tokens", 10, 9_000),
+        ];
         assert_eq!(
             said(9, Liveness::Running, &few).unwrap(),
             "9 of 14 steps, <1 % of the tokens; the step budget ends it in 5 steps at the latest"
         );
         let spent = [rule("budget_steps", 3, 3)];
-        assert_eq!(said(3, Liveness::Stalled, &spent).unwrap(), "3 of 3 steps; the step budget is reached");
+        assert_eq!(
+            said(3, Liveness::Stalled, &spent).unwrap(),
+            "3 of 3 steps; the step budget is reached"
+        );
     }
 
     #[test]
@@ -86,9 +126,15 @@ mod tests {
         let rules = [rule("budget_steps", 9, 14)];
         assert_eq!(said(0, Liveness::Running, &rules), None);
         assert_eq!(said(9, Liveness::Finished, &rules), None);
-        let unknown = RuleStatus { result: Standing::Unknown, ..rule("budget_steps", 9, 0) };
+        let unknown = RuleStatus {
+            result: Standing::Unknown,
+            ..rule("budget_steps", 9, 0)
+        };
         assert_eq!(said(9, Liveness::Running, &[unknown]), None);
         // Nothing was used yet, so there is no pace to speak of.
-        assert_eq!(said(9, Liveness::Running, &[rule("budget_tokens", 0, 100)]), None);
+        assert_eq!(
+            said(9, Liveness::Running, &[rule("budget_tokens", 0, 100)]),
+            None
+        );
     }
 }

@@ -36,15 +36,31 @@ pub(super) fn first_trouble(index: &Index) -> Option<Trouble> {
         repeats.push(n, key(index, step).filter(|key| *key != WAIT));
         if let Some(repeat) = repeats.now() {
             // It began some steps ago, maybe before what else went wrong.
-            let earlier = first.as_ref().and_then(|trouble| trouble.step).is_none_or(|at| repeat.first < at);
-            return if earlier { Some(repetition(index, &repeat)) } else { first };
+            let earlier = first
+                .as_ref()
+                .and_then(|trouble| trouble.step)
+                .is_none_or(|at| repeat.first < at);
+            return if earlier {
+                Some(repetition(index, &repeat))
+            } else {
+                first
+            };
         }
         if first.is_none() {
             let text = signs(index, n, step, &mut before).join("; ");
-            first = (!text.is_empty()).then_some(Trouble { step: Some(n), event: None, text, repeats: false });
+            first = (!text.is_empty()).then_some(Trouble {
+                step: Some(n),
+                event: None,
+                text,
+                repeats: false,
+            });
         }
         // A repetition that has not shown itself so many steps later began after it.
-        if first.as_ref().and_then(|trouble| trouble.step).is_some_and(|at| n >= at + Repeats::LONGEST) {
+        if first
+            .as_ref()
+            .and_then(|trouble| trouble.step)
+            .is_some_and(|at| n >= at + Repeats::LONGEST)
+        {
             break;
         }
     }
@@ -57,7 +73,11 @@ fn signs(index: &Index, n: usize, step: &StepHead, before: &mut Vec<(Symbol, f64
     if let Some((_, error)) = index.error_of(n) {
         signs.push(error.to_string());
     } else if let Some(error) = failure(index, n, step) {
-        signs.push(if step.error.is_some() { told(&error) } else { error.into_owned() });
+        signs.push(if step.error.is_some() {
+            told(&error)
+        } else {
+            error.into_owned()
+        });
     }
     signs.extend(drops(index, step, before));
     signs.extend(wishes(index, step));
@@ -73,11 +93,18 @@ fn wishes(index: &Index, step: &StepHead) -> impl Iterator<Item = String> {
             CriticAction::Stop => "asked to stop",
             CriticAction::Continue | CriticAction::Failed | CriticAction::Other => return None,
         };
-        let reason = step.critic_reason.as_deref().filter(|reason| deciding == Some(at) && !reason.is_empty());
+        let reason = step
+            .critic_reason
+            .as_deref()
+            .filter(|reason| deciding == Some(at) && !reason.is_empty());
         let why = reason.map_or_else(String::new, |why| format!(": {why}"));
         Some(format!("{} {wish}{why}", index.name(mark.name)))
     };
-    step.critics.iter().enumerate().filter_map(wish).take(MAX_WISHES)
+    step.critics
+        .iter()
+        .enumerate()
+        .filter_map(wish)
+        .take(MAX_WISHES)
 }
 
 /// The critics whose score is far below their one before; `before` takes in the scores of `step`.
@@ -85,11 +112,18 @@ fn drops(index: &Index, step: &StepHead, before: &mut Vec<(Symbol, f64)>) -> Opt
     let mut words = None;
     for mark in &step.critics {
         // Scores off the scale are not comparable with it.
-        let Some(now) = mark.score.filter(|score| (0.0..=1.0).contains(score)) else { continue };
+        let Some(now) = mark.score.filter(|score| (0.0..=1.0).contains(score)) else {
+            continue;
+        };
         match before.iter_mut().find(|(name, _)| *name == mark.name) {
             Some((_, was)) => {
                 if is_fall(*was, now) && words.is_none() {
-                    words = Some(format!("{} {} → {}", index.name(mark.name), score(*was), score(now)));
+                    words = Some(format!(
+                        "{} {} → {}",
+                        index.name(mark.name),
+                        score(*was),
+                        score(now)
+                    ));
                 }
                 *was = now;
             }
@@ -100,7 +134,12 @@ fn drops(index: &Index, step: &StepHead, before: &mut Vec<(Symbol, f64)>) -> Opt
 }
 
 fn repetition(index: &Index, repeat: &Repeat<'_>) -> Trouble {
-    Trouble { step: Some(repeat.first), event: None, text: repeat.begins(index), repeats: true }
+    Trouble {
+        step: Some(repeat.first),
+        event: None,
+        text: repeat.begins(index),
+        repeats: true,
+    }
 }
 
 /// The first error of a round whose step has no line.
@@ -109,7 +148,16 @@ fn without_line(index: &Index) -> Option<Trouble> {
     index.groups().iter().skip(first).find_map(|group| {
         let (_, error) = group.error.as_ref()?;
         let events = index.events().range(group.first..group.end);
-        let event = group.first + events.clone().position(|event| !event.ok).unwrap_or_default();
-        Some(Trouble { step: None, event: Some(event), text: error.to_string(), repeats: false })
+        let event = group.first
+            + events
+                .clone()
+                .position(|event| !event.ok)
+                .unwrap_or_default();
+        Some(Trouble {
+            step: None,
+            event: Some(event),
+            text: error.to_string(),
+            repeats: false,
+        })
     })
 }

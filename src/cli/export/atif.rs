@@ -25,7 +25,10 @@ const VERSION: &str = "ATIF-v1.7";
 pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
     let (summary, index) = (lens.summary, lens.index);
     let manifest = index.manifest().get();
-    let agent = summary.agents.first().map_or_else(|| manifest.map_or("unknown", |m| m.format.name), String::as_str);
+    let agent = summary.agents.first().map_or_else(
+        || manifest.map_or("unknown", |m| m.format.name),
+        String::as_str,
+    );
     let agent = filled(json!({
         "name": agent,
         "version": summary.tool.as_deref().unwrap_or("unknown"),
@@ -40,19 +43,28 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut number = 0;
     let user = |number: usize, prompt: &Prompted| {
         let at = prompt.ts.map(|at| lens.iso(at));
-        filled(json!({"step_id": number, "timestamp": at, "source": "user", "message": prompt.words}))
+        filled(
+            json!({"step_id": number, "timestamp": at, "source": "user", "message": prompt.words}),
+        )
     };
     let mut prompts = prompts_before(lens, index.newest_start());
     if let Some(task) = summary.task.as_ref().filter(|_| prompts.is_empty()) {
         number += 1;
         // Limits on time count from the first record of the run.
-        let span = index.newest_segments().first().and_then(|segment| segment.span);
+        let span = index
+            .newest_segments()
+            .first()
+            .and_then(|segment| segment.span);
         let at = span.map(|(first, _)| lens.iso(first));
         let step = json!({"step_id": number, "timestamp": at, "source": "user", "message": task});
         write!(out, "{}", filled(step))?;
     }
     for (n, head) in newest_run(index) {
-        prompts.extend(prompts_before(lens, n).into_iter().filter(|_| n > index.newest_start()));
+        prompts.extend(
+            prompts_before(lens, n)
+                .into_iter()
+                .filter(|_| n > index.newest_start()),
+        );
         for prompt in prompts.drain(..) {
             number += 1;
             let comma = if number > 1 { "," } else { "" };
@@ -60,15 +72,23 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
         }
         let record = lens.lines.record(TraceFile::Steps, head.span).ok();
         let read = record.as_ref().and_then(format::step);
-        let times = index.round_of(n).map(|round| Times::of(index, round)).unwrap_or_default();
+        let times = index
+            .round_of(n)
+            .map(|round| Times::of(index, round))
+            .unwrap_or_default();
         number += 1;
         let comma = if number > 1 { "," } else { "" };
         let written = match &read {
-            Some(step) => {
-                agent_step(number, step, head.usage_alone(index.tokens_before(n)), times.map(|at| lens.iso(at)))
-            }
+            Some(step) => agent_step(
+                number,
+                step,
+                head.usage_alone(index.tokens_before(n)),
+                times.map(|at| lens.iso(at)),
+            ),
             // What cannot be read has its place.
-            None => json!({"step_id": number, "source": "agent", "message": "", "extra": {"unreadable": true}}),
+            None => {
+                json!({"step_id": number, "source": "agent", "message": "", "extra": {"unreadable": true}})
+            }
         };
         write!(out, "{comma}{written}")?;
     }
@@ -110,13 +130,25 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
 
 /// How the run was scored as a whole; what its steps were given stands with them.
 fn scores(lens: &Lens<'_>) -> Option<Value> {
-    let whole = lens.index.manifest().get().map(|manifest| manifest.scores.as_slice()).unwrap_or_default();
-    (!whole.is_empty()).then(|| whole.iter().map(|given| (given.name.to_string(), written(given))).collect())
+    let whole = lens
+        .index
+        .manifest()
+        .get()
+        .map(|manifest| manifest.scores.as_slice())
+        .unwrap_or_default();
+    (!whole.is_empty()).then(|| {
+        whole
+            .iter()
+            .map(|given| (given.name.to_string(), written(given)))
+            .collect()
+    })
 }
 
 /// The number, or the grade as recorded.
 fn written(given: &RunScore) -> Value {
-    given.score.map_or_else(|| json!(given.grade), |score| json!(score))
+    given
+        .score
+        .map_or_else(|| json!(given.grade), |score| json!(score))
 }
 
 /// When a step was, as far as that is recorded.
@@ -131,30 +163,63 @@ struct Times<T> {
 impl Times<i64> {
     fn of(index: &Index, round: &Group) -> Self {
         let events = index.events().range(round.first..round.end);
-        let decided = events.filter(|event| matches!(event.kind, EventKind::Output | EventKind::Decided));
+        let decided =
+            events.filter(|event| matches!(event.kind, EventKind::Output | EventKind::Decided));
         // A step of another tool begins with the record of its reply.
-        let reply = index.events().get(round.first).filter(|_| index.format().is_one_file()).and_then(|event| event.ts);
-        let ended = round.ended.max(round.until).filter(|_| took(round).is_some());
-        Self { began: began(index, round), replied: decided.filter_map(|event| event.ts).next_back().or(reply), ended }
+        let reply = index
+            .events()
+            .get(round.first)
+            .filter(|_| index.format().is_one_file())
+            .and_then(|event| event.ts);
+        let ended = round
+            .ended
+            .max(round.until)
+            .filter(|_| took(round).is_some());
+        Self {
+            began: began(index, round),
+            replied: decided.filter_map(|event| event.ts).next_back().or(reply),
+            ended,
+        }
     }
 
     fn map(self, write: impl Fn(i64) -> String) -> Times<String> {
-        let Self { began, replied, ended } = self;
-        Times { began: began.map(&write), replied: replied.map(&write), ended: ended.map(&write) }
+        let Self {
+            began,
+            replied,
+            ended,
+        } = self;
+        Times {
+            began: began.map(&write),
+            replied: replied.map(&write),
+            ended: ended.map(&write),
+        }
     }
 }
 
 fn agent_step(number: usize, step: &Step<'_>, usage: Usage, at: Times<String>) -> Value {
     let decision = step.decision.as_ref();
-    let text = |value: Option<Recorded<'_>>| value.and_then(Recorded::string).map(std::borrow::Cow::into_owned);
+    let text = |value: Option<Recorded<'_>>| {
+        value
+            .and_then(Recorded::string)
+            .map(std::borrow::Cow::into_owned)
+    };
     let thought = decision.and_then(|decision| text(decision.rationale));
     let said = text(step.text).or_else(|| decision.and_then(|decision| text(decision.answer)));
-    let calls: Vec<(String, &Call<'_>)> =
-        step.calls.iter().enumerate().map(|(at, call)| (id(call, number, at), call)).collect();
+    let calls: Vec<(String, &Call<'_>)> = step
+        .calls
+        .iter()
+        .enumerate()
+        .map(|(at, call)| (id(call, number, at), call))
+        .collect();
     let results: Vec<Value> = step
         .results
         .iter()
-        .zip(calls.iter().map(|(id, _)| Some(id.as_str())).chain(std::iter::repeat(None)))
+        .zip(
+            calls
+                .iter()
+                .map(|(id, _)| Some(id.as_str()))
+                .chain(std::iter::repeat(None)),
+        )
         // The place of one that has not come.
         .filter(|(result, _)| result.status.as_deref() != Some("no answer"))
         .map(|(result, call)| outcome(result, call))
@@ -165,7 +230,8 @@ fn agent_step(number: usize, step: &Step<'_>, usage: Usage, at: Times<String>) -
         "cached_tokens": usage.cached,
         "cost_usd": step.cost_usd,
     }));
-    let score = |critic: &CriticOutput<'_>| Some(json!({"name": critic.name, "score": critic.score?}));
+    let score =
+        |critic: &CriticOutput<'_>| Some(json!({"name": critic.name, "score": critic.score?}));
     let scores: Vec<Value> = step.critics.iter().filter_map(score).collect();
     let own = filled(json!({
         "began": at.began,
@@ -193,13 +259,18 @@ fn agent_step(number: usize, step: &Step<'_>, usage: Usage, at: Times<String>) -
 /// The recorded id of a call, or one by its place.
 fn id(call: &Call<'_>, number: usize, at: usize) -> String {
     let recorded = call.value.json();
-    let recorded = recorded.get("action_id").and_then(Json::as_str).filter(|id| !id.is_empty());
+    let recorded = recorded
+        .get("action_id")
+        .and_then(Json::as_str)
+        .filter(|id| !id.is_empty());
     recorded.map_or_else(|| format!("call_{number}_{at}"), str::to_owned)
 }
 
 /// The format takes nothing but an object.
 fn arguments(call: &Call<'_>) -> Value {
-    let read = call.args.map(|args| serde_json::from_str::<Value>(args.text));
+    let read = call
+        .args
+        .map(|args| serde_json::from_str::<Value>(args.text));
     match read {
         Some(Ok(value @ Value::Object(_))) => value,
         Some(Ok(Value::Null)) | None => json!({}),
@@ -209,7 +280,10 @@ fn arguments(call: &Call<'_>) -> Value {
 }
 
 fn outcome(result: &Outcome<'_>, call: Option<&str>) -> Value {
-    let output = result.output.filter(|output| output.text != "null").map(|output| output.plain().into_owned());
+    let output = result
+        .output
+        .filter(|output| output.text != "null")
+        .map(|output| output.plain().into_owned());
     let error = result.error.map(|error| error.plain().into_owned());
     let failed = result.has_failed();
     filled(json!({

@@ -49,31 +49,50 @@ impl Receiver {
     /// # Errors
     /// The address is none, the variable with headers cannot be read, or the system has no certificates.
     pub(super) fn new(url: &str) -> Result<Self> {
-        let wrong = || Error::new(Kind::Usage, format!("{url} is no address of a receiver of traces"));
+        let wrong = || {
+            Error::new(
+                Kind::Usage,
+                format!("{url} is no address of a receiver of traces"),
+            )
+        };
         let uri: Uri = url.parse().map_err(|error| wrong().because(error))?;
-        let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return Err(wrong()) };
+        let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+            return Err(wrong());
+        };
         if authority.as_str().contains('@') {
             return Err(wrong().hint(format!("a name and a password belong into {HEADERS}")));
         }
         let is_tls = scheme == "https";
         let uri = match uri.path() {
-            "" | "/" => format!("{scheme}://{authority}{PATH}").parse().map_err(|error| wrong().because(error))?,
+            "" | "/" => format!("{scheme}://{authority}{PATH}")
+                .parse()
+                .map_err(|error| wrong().because(error))?,
             _ => uri,
         };
         let headers = headers(&std::env::var(HEADERS).unwrap_or_default())?;
         // Only connections need the network's clock; a thread of its own for one request after the other would be idle.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Error::new(Kind::Bug, "the runtime cannot start").because(error))?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime
+            .map_err(|error| Error::new(Kind::Bug, "the runtime cannot start").because(error))?;
         let wire = {
             let _inside = runtime.enter();
             Wire::new(is_tls, CONNECT, ANSWER)?
         };
-        Ok(Self { uri, headers, wire, runtime })
+        Ok(Self {
+            uri,
+            headers,
+            wire,
+            runtime,
+        })
     }
 
     /// Where it listens, without anything that may be secret.
     pub(super) fn name(&self) -> &str {
-        self.uri.authority().map_or("the receiver", |authority| authority.as_str())
+        self.uri
+            .authority()
+            .map_or("the receiver", |authority| authority.as_str())
     }
 
     /// Sends all spans.
@@ -82,7 +101,10 @@ impl Receiver {
     /// It does not take them.
     pub(super) fn send(&self, trace: &Trace<'_>) -> Result<Sent> {
         let (before, after) = trace.around();
-        let mut sent = Sent { trace: trace.id().to_owned(), ..Sent::default() };
+        let mut sent = Sent {
+            trace: trace.id().to_owned(),
+            ..Sent::default()
+        };
         let mut batch = String::new();
         let refused = RefCell::new(None);
         let mut flush = |batch: &mut String| -> io::Result<()> {
@@ -110,33 +132,50 @@ impl Receiver {
         sent.spans = spans;
         match (all, refused.into_inner()) {
             (_, Some(error)) => Err(error),
-            (Err(error), None) => Err(Error::new(Kind::Bug, "the trace cannot be made").because(error)),
+            (Err(error), None) => {
+                Err(Error::new(Kind::Bug, "the trace cannot be made").because(error))
+            }
             (Ok(()), None) => Ok(sent),
         }
     }
 
     async fn post(&self, body: Bytes) -> Result<()> {
         let failed = |why: String| {
-            Error::new(Kind::Unreadable, format!("{} does not take the trace: {why}", self.name()))
-                .hint("what was sent so far has the same ids when it is sent again")
+            Error::new(
+                Kind::Unreadable,
+                format!("{} does not take the trace: {why}", self.name()),
+            )
+            .hint("what was sent so far has the same ids when it is sent again")
         };
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
-        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        request
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let late = || failed(format!("no answer within {} s", ANSWER.as_secs()));
-        let (head, body) =
-            timeout(ANSWER, self.wire.send(request)).await.map_err(|_| late())?.map_err(failed)?.into_parts();
-        let read = timeout(ANSWER, Limited::new(body, MAX_ANSWER_BYTES).collect()).await.map_err(|_| late())?;
+        let (head, body) = timeout(ANSWER, self.wire.send(request))
+            .await
+            .map_err(|_| late())?
+            .map_err(failed)?
+            .into_parts();
+        let read = timeout(ANSWER, Limited::new(body, MAX_ANSWER_BYTES).collect())
+            .await
+            .map_err(|_| late())?;
         let said = read.map(|said| said.to_bytes()).unwrap_or_default();
         if !head.status.is_success() {
             let said = String::from_utf8_lossy(&said);
             let said: String = said.trim().chars().take(200).collect();
             let hint = match head.status.as_u16() {
                 401 | 403 => format!("a key belongs into {HEADERS}"),
-                404 | 405 => format!("receivers listen at {PATH}, where the address names no other path"),
-                415 => "it may take protobuf alone; a collector between takes JSON and passes it on".to_owned(),
+                404 | 405 => {
+                    format!("receivers listen at {PATH}, where the address names no other path")
+                }
+                415 => {
+                    "it may take protobuf alone; a collector between takes JSON and passes it on"
+                        .to_owned()
+                }
                 _ => return Err(failed(format!("{}: {said}", head.status))),
             };
             return Err(failed(format!("{}: {said}", head.status)).hint(hint));
@@ -150,7 +189,10 @@ impl Receiver {
             None => 0,
         };
         if rejected > 0 {
-            let why = partly.get("errorMessage").and_then(Value::as_str).unwrap_or_default();
+            let why = partly
+                .get("errorMessage")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
             return Err(failed(format!("{rejected} spans are rejected: {why}")));
         }
         Ok(())
@@ -160,15 +202,26 @@ impl Receiver {
 /// `name=value,name=value`, values with the escapes of addresses.
 fn headers(text: &str) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
-    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+    for pair in text
+        .split(',')
+        .map(str::trim)
+        .filter(|pair| !pair.is_empty())
+    {
         // Neither is repeated: it may be a key.
-        let wrong =
-            || Error::new(Kind::Usage, format!("{HEADERS} cannot be read")).hint("it is written name=value,name=value");
+        let wrong = || {
+            Error::new(Kind::Usage, format!("{HEADERS} cannot be read"))
+                .hint("it is written name=value,name=value")
+        };
         let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
-        let value = percent_encoding::percent_decode_str(value.trim()).decode_utf8().map_err(|_| wrong())?;
+        let value = percent_encoding::percent_decode_str(value.trim())
+            .decode_utf8()
+            .map_err(|_| wrong())?;
         let mut value = HeaderValue::from_str(&value).map_err(|_| wrong())?;
         value.set_sensitive(true);
-        headers.insert(HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| wrong())?, value);
+        headers.insert(
+            HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| wrong())?,
+            value,
+        );
     }
     Ok(headers)
 }

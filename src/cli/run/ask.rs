@@ -15,17 +15,25 @@ pub(super) struct Terminal {
 impl Person for Terminal {
     async fn ask(&self, question: Question<'_>) -> Result<Consent, String> {
         if !stdin().is_terminal() || !self.progress.is_terminal() {
-            return Ok(Consent::No("somebody is to be asked, and there is no terminal to ask on".to_owned()));
+            return Ok(Consent::No(
+                "somebody is to be asked, and there is no terminal to ask on".to_owned(),
+            ));
         }
         let args = serde_json::to_string(question.args).unwrap_or_default();
-        self.progress.say(&format!("step {}: {}", question.step, question.reason));
         self.progress
-            .say(&format!("may it call {} {args}? y for yes, anything else is a no and its reason", question.tool));
+            .say(&format!("step {}: {}", question.step, question.reason));
+        self.progress.say(&format!(
+            "may it call {} {args}? y for yes, anything else is a no and its reason",
+            question.tool
+        ));
         let read = tokio::task::spawn_blocking(|| {
             let mut line = String::new();
             stdin().read_line(&mut line).map(|_| line)
         });
-        let line = read.await.map_err(|lost| lost.to_string())?.map_err(|error| error.to_string())?;
+        let line = read
+            .await
+            .map_err(|lost| lost.to_string())?
+            .map_err(|error| error.to_string())?;
         Ok(consent(&line))
     }
 }
@@ -44,10 +52,20 @@ mod tests {
 
     #[test]
     fn only_a_yes_is_a_yes() {
-        assert_eq!((consent("y\n"), consent(" yes \n")), (Consent::Yes, Consent::Yes));
+        assert_eq!(
+            (consent("y\n"), consent(" yes \n")),
+            (Consent::Yes, Consent::Yes)
+        );
         for no in ["", "\n", "n\n", "no"] {
-            assert_eq!(consent(no), Consent::No("somebody was asked and said no".to_owned()), "{no}");
+            assert_eq!(
+                consent(no),
+                Consent::No("somebody was asked and said no".to_owned()),
+                "{no}"
+            );
         }
-        assert_eq!(consent("look first\n"), Consent::No("somebody was asked and said no: look first".to_owned()));
+        assert_eq!(
+            consent("look first\n"),
+            Consent::No("somebody was asked and said no: look first".to_owned())
+        );
     }
 }

@@ -29,10 +29,17 @@ pub(super) enum Begin {
 impl Begin {
     /// What is to be said of it.
     pub(super) fn told(&self) -> Vec<String> {
-        let Begin::Again(earlier) = self else { return Vec::new() };
-        let steps = counted(usize::try_from(earlier.steps()).unwrap_or(usize::MAX), "step");
+        let Begin::Again(earlier) = self else {
+            return Vec::new();
+        };
+        let steps = counted(
+            usize::try_from(earlier.steps()).unwrap_or(usize::MAX),
+            "step",
+        );
         let mut told = vec![match earlier.parent() {
-            Some(parent) => format!("a new run that begins with {steps} of {parent}; files are as they are found"),
+            Some(parent) => format!(
+                "a new run that begins with {steps} of {parent}; files are as they are found"
+            ),
             None => format!("going on after {steps}; files are as they are found"),
         }];
         if let Some(unfinished) = earlier.unfinished() {
@@ -42,16 +49,32 @@ impl Begin {
             ));
         }
         if earlier.torn_bytes() > 0 {
-            told.push(format!("a record of {} bytes was torn and is cut off", earlier.torn_bytes()));
+            told.push(format!(
+                "a record of {} bytes was torn and is cut off",
+                earlier.torn_bytes()
+            ));
         }
         told
     }
 }
 
 /// What the run begins with, and its directory.
-pub(super) fn begin(args: &Args, task: String, file: &AgentFile, look: &Look) -> Result<(Begin, PathBuf)> {
-    let beside = |run: &Path| run.canonicalize().ok().and_then(|run| Some(run.parent()?.to_owned()));
-    let runs = args.runs.clone().or_else(|| beside(args.resume.as_deref()?)).unwrap_or_else(|| "./runs".into());
+pub(super) fn begin(
+    args: &Args,
+    task: String,
+    file: &AgentFile,
+    look: &Look,
+) -> Result<(Begin, PathBuf)> {
+    let beside = |run: &Path| {
+        run.canonicalize()
+            .ok()
+            .and_then(|run| Some(run.parent()?.to_owned()))
+    };
+    let runs = args
+        .runs
+        .clone()
+        .or_else(|| beside(args.resume.as_deref()?))
+        .unwrap_or_else(|| "./runs".into());
     apart(&runs, file)?;
     let new = || create(&runs, file.name(), look);
     let earlier = match (&args.resume, args.from) {
@@ -64,10 +87,14 @@ pub(super) fn begin(args: &Args, task: String, file: &AgentFile, look: &Look) ->
             let error = Error::new(Kind::Usage, "a run goes on in its own directory");
             return Err(error.hint("leave --runs out, or make a new run of it with --from STEP"));
         }
-        (Some(run), None) => Earlier::open(run).map_err(|error| match error.hints().is_empty() {
-            true => error.hint("--from STEP makes a new run that begins with the steps before it"),
-            false => error,
-        })?,
+        (Some(run), None) => {
+            Earlier::open(run).map_err(|error| match error.hints().is_empty() {
+                true => {
+                    error.hint("--from STEP makes a new run that begins with the steps before it")
+                }
+                false => error,
+            })?
+        }
         (Some(run), Some(step)) => {
             let writer = new()?;
             let dir = writer.dir().to_owned();
@@ -85,7 +112,10 @@ pub(super) fn begin(args: &Args, task: String, file: &AgentFile, look: &Look) ->
 fn apart(runs: &Path, file: &AgentFile) -> Result<()> {
     match (runs.canonicalize(), file.workspace().canonicalize()) {
         (Ok(runs), Ok(workspace)) if runs == workspace => {
-            let error = Error::new(Kind::Usage, format!("{} is the agent's workspace itself", runs.display()));
+            let error = Error::new(
+                Kind::Usage,
+                format!("{} is the agent's workspace itself", runs.display()),
+            );
             Err(error.hint("name a directory in it, or elsewhere, with --runs"))
         }
         _ => Ok(()),
@@ -94,12 +124,32 @@ fn apart(runs: &Path, file: &AgentFile) -> Result<()> {
 
 /// A directory for the run, named after the agent and the time.
 fn create(root: &Path, agent: &str, look: &Look) -> Result<RunWriter> {
-    let plain = |letter: char| if letter.is_ascii_alphanumeric() || "-_.".contains(letter) { letter } else { '-' };
-    let agent: String = agent.trim_start_matches('.').chars().take(60).map(plain).collect();
-    let now = Timestamp::from_microsecond(look.now).unwrap_or_default().to_zoned(look.zone.clone());
-    let name = format!("{}-{}", if agent.is_empty() { "run" } else { &agent }, now.strftime("%Y%m%d-%H%M%S"));
+    let plain = |letter: char| {
+        if letter.is_ascii_alphanumeric() || "-_.".contains(letter) {
+            letter
+        } else {
+            '-'
+        }
+    };
+    let agent: String = agent
+        .trim_start_matches('.')
+        .chars()
+        .take(60)
+        .map(plain)
+        .collect();
+    let now = Timestamp::from_microsecond(look.now)
+        .unwrap_or_default()
+        .to_zoned(look.zone.clone());
+    let name = format!(
+        "{}-{}",
+        if agent.is_empty() { "run" } else { &agent },
+        now.strftime("%Y%m%d-%H%M%S")
+    );
     // Several runs of one agent may begin in the same second.
-    RunWriter::create_first(root, std::iter::once(name.clone()).chain((2..100).map(|n| format!("{name}-{n}"))))
+    RunWriter::create_first(
+        root,
+        std::iter::once(name.clone()).chain((2..100).map(|n| format!("{name}-{n}"))),
+    )
 }
 
 #[cfg(test)]
@@ -116,7 +166,14 @@ mod tests {
         const STARTS: usize = 8;
         for _ in 0..20 {
             let root = tempfile::tempdir().unwrap();
-            let (look, together) = (Look { colour: false, now: 0, zone: TimeZone::UTC }, Barrier::new(STARTS));
+            let (look, together) = (
+                Look {
+                    colour: false,
+                    now: 0,
+                    zone: TimeZone::UTC,
+                },
+                Barrier::new(STARTS),
+            );
             let start = || {
                 together.wait();
                 create(root.path(), "agent", &look).unwrap()
@@ -124,9 +181,15 @@ mod tests {
             // Held until all have begun: one that is dropped gives its directory up.
             let writers: Vec<RunWriter> = std::thread::scope(|scope| {
                 let starts: Vec<_> = (0..STARTS).map(|_| scope.spawn(start)).collect();
-                starts.into_iter().map(|start| start.join().unwrap()).collect()
+                starts
+                    .into_iter()
+                    .map(|start| start.join().unwrap())
+                    .collect()
             });
-            let dirs: BTreeSet<_> = writers.iter().map(|writer| writer.dir().to_owned()).collect();
+            let dirs: BTreeSet<_> = writers
+                .iter()
+                .map(|writer| writer.dir().to_owned())
+                .collect();
             assert_eq!(dirs.len(), STARTS, "{dirs:?}");
         }
     }

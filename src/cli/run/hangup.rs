@@ -6,7 +6,8 @@
 pub(super) async fn hung_up() {
     #[cfg(unix)]
     if !is_ignored()
-        && let Ok(mut hangup) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
+        && let Ok(mut hangup) =
+            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
         && hangup.recv().await.is_some()
     {
         return;
@@ -40,7 +41,8 @@ mod tests {
 
     #[test]
     fn an_ignored_hangup_is_the_first_bit() {
-        let status = |mask: &str| format!("Name:\tboard\nSigBlk:\t0000000000000001\nSigIgn:\t{mask}\n");
+        let status =
+            |mask: &str| format!("Name:\tboard\nSigBlk:\t0000000000000001\nSigIgn:\t{mask}\n");
         assert!(ignores_hangup(&status("0000000000001001")));
         assert!(!ignores_hangup(&status("0000000000001000")));
         assert!(!ignores_hangup("Name:\tboard\n"));

@@ -26,7 +26,11 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new(stream: Stderr, colour: bool) -> Self {
-        Self { stream, colour, inside_line: Mutex::new(false) }
+        Self {
+            stream,
+            colour,
+            inside_line: Mutex::new(false),
+        }
     }
 
     pub(super) fn is_terminal(&self) -> bool {
@@ -35,7 +39,10 @@ impl Progress {
 
     /// Shows a line.
     pub(super) fn say(&self, line: &str) {
-        let mut inside_line = self.inside_line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inside_line = self
+            .inside_line
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let before = if *inside_line { "\n" } else { "" };
         *inside_line = false;
         let _ = writeln!(&self.stream, "{before}board: {}", visible_line(line));
@@ -43,9 +50,16 @@ impl Progress {
 
     /// Shows a piece of the model's text.
     pub(super) fn hear(&self, text: &str) {
-        let mut inside_line = self.inside_line.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inside_line = self
+            .inside_line
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         *inside_line = !text.ends_with('\n');
-        let style = if self.colour { Style::new().dimmed() } else { Style::new() };
+        let style = if self.colour {
+            Style::new().dimmed()
+        } else {
+            Style::new()
+        };
         let mut stream = &self.stream;
         let _ = write!(stream, "{style}{}{style:#}", visible(text)).and_then(|()| stream.flush());
     }
@@ -85,20 +99,38 @@ fn opinion(critic: &CriticOutput) -> Option<String> {
         CriticWish::Retry => "retry",
         CriticWish::Failed => "failed",
     };
-    Some(format!("{} {wish} {}", critic.critic_name, points.unwrap_or_default()).trim_end().to_owned())
+    Some(
+        format!(
+            "{} {wish} {}",
+            critic.critic_name,
+            points.unwrap_or_default()
+        )
+        .trim_end()
+        .to_owned(),
+    )
 }
 
 fn decided(record: &StepRecord) -> String {
     let Some(decision) = &record.decision else {
-        let error = record.facts.error.as_ref().map_or("no decision", |error| error.message.as_str());
+        let error = record
+            .facts
+            .error
+            .as_ref()
+            .map_or("no decision", |error| error.message.as_str());
         return short(error);
     };
     match decision.mode {
-        Mode::Final => format!("answers {}", short(decision.final_answer.as_deref().unwrap_or_default())),
+        Mode::Final => format!(
+            "answers {}",
+            short(decision.final_answer.as_deref().unwrap_or_default())
+        ),
         Mode::Act if record.results.is_empty() => counted(decision.actions.len(), "call"),
         Mode::Act => {
             let calls = decision.actions.iter().zip(&record.results);
-            calls.map(|(action, result)| call(action, result)).collect::<Vec<_>>().join(", ")
+            calls
+                .map(|(action, result)| call(action, result))
+                .collect::<Vec<_>>()
+                .join(", ")
         }
         mode => mode.as_str().to_owned(),
     }
@@ -106,7 +138,9 @@ fn decided(record: &StepRecord) -> String {
 
 /// A call by the argument that says most, and how it went.
 fn call(action: &Action, result: &ToolResult) -> String {
-    let telling = ["command", "pattern", "path"].iter().find_map(|name| action.args.get(*name)?.as_str());
+    let telling = ["command", "pattern", "path"]
+        .iter()
+        .find_map(|name| action.args.get(*name)?.as_str());
     let went = match result.status {
         Status::Success => match result.output.get("exit_code").and_then(Value::as_i64) {
             Some(code) if code != 0 => format!("exit {code}"),
@@ -116,11 +150,15 @@ fn call(action: &Action, result: &ToolResult) -> String {
         Status::TimedOut => "timed out".to_owned(),
         Status::Cancelled => "cancelled".to_owned(),
     };
-    [action.name.as_str(), &short(telling.unwrap_or_default()), &went]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ")
+    [
+        action.name.as_str(),
+        &short(telling.unwrap_or_default()),
+        &went,
+    ]
+    .into_iter()
+    .filter(|part| !part.is_empty())
+    .collect::<Vec<_>>()
+    .join(" ")
 }
 
 /// The beginning of a text, on one line.

@@ -23,11 +23,22 @@ pub(super) fn write(out: &mut dyn Write, run: &Opened, look: &Look) -> Result<()
     let first = index.first_ts().unwrap_or_default();
     let width = (total - 1).to_string().len();
     let since = |ts: Option<i64>| or_missing(ts, |ts| offset(ts.saturating_sub(first)));
-    let since_width = index.events().iter().map(|event| since(event.ts).chars().count()).max().unwrap_or_default();
-    let head = format!("{:>width$}  {:>since_width$}  {:>4}  what", "n", "time", "step");
+    let since_width = index
+        .events()
+        .iter()
+        .map(|event| since(event.ts).chars().count())
+        .max()
+        .unwrap_or_default();
+    let head = format!(
+        "{:>width$}  {:>since_width$}  {:>4}  what",
+        "n", "time", "step"
+    );
     writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
     for (n, event) in index.events().iter().enumerate() {
-        let step = index.group_at(n).filter(|_| event.fate.is_readable()).and_then(|group| index.step_of(group));
+        let step = index
+            .group_at(n)
+            .filter(|_| event.fate.is_readable())
+            .and_then(|group| index.step_of(group));
         let step = step.map_or_else(String::new, |step| step.to_string());
         let start = format!("{n:>width$}  {:>since_width$}  {step:>4}", since(event.ts));
         let phase = match (index.name(event.phase), event.fate.is_readable()) {
@@ -36,7 +47,11 @@ pub(super) fn write(out: &mut dyn Write, run: &Opened, look: &Look) -> Result<()
             (phase, true) => visible_line(phase).into_owned(),
         };
         let stage = visible_line(index.name(event.stage));
-        write!(out, "{start}  {phase}{}{stage}", if stage.is_empty() { "" } else { " " })?;
+        write!(
+            out,
+            "{start}  {phase}{}{stage}",
+            if stage.is_empty() { "" } else { " " }
+        )?;
         if let Some((ink, words)) = end_of(run, n, event)? {
             write!(out, "  {}", look.paint(ink, &visible_line(&words)))?;
         }
@@ -47,7 +62,10 @@ pub(super) fn write(out: &mut dyn Write, run: &Opened, look: &Look) -> Result<()
 
 /// What an event says went wrong, or why it stops the run; asked of its line only where the head hints at either.
 fn end_of(run: &Opened, n: usize, event: &EventHead) -> crate::Result<Option<(Ink, String)>> {
-    let stops = matches!(event.kind, EventKind::RunEnd | EventKind::Stopped | EventKind::CriticStop);
+    let stops = matches!(
+        event.kind,
+        EventKind::RunEnd | EventKind::Stopped | EventKind::CriticStop
+    );
     if event.ok && !stops || !event.fate.is_readable() {
         return Ok(None);
     }

@@ -14,7 +14,12 @@ use crate::page::step::fill::{StepPlace, step_view};
 use crate::page::step::said::{Prompted, prompts_before};
 
 /// Writes the run, or only the step `only`.
-pub(super) fn write(out: &mut dyn Write, run: &Opened, only: Option<usize>, look: &Look) -> io::Result<()> {
+pub(super) fn write(
+    out: &mut dyn Write,
+    run: &Opened,
+    only: Option<usize>,
+    look: &Look,
+) -> io::Result<()> {
     let lens = run.lens(look);
     let steps = match only {
         Some(n) => n..n + 1,
@@ -30,7 +35,11 @@ pub(super) fn write(out: &mut dyn Write, run: &Opened, only: Option<usize>, look
         }
     }
     let is_whole = only.is_none();
-    let after = if is_whole { prompts_before(&lens, run.index.steps().len()) } else { Vec::new() };
+    let after = if is_whole {
+        prompts_before(&lens, run.index.steps().len())
+    } else {
+        Vec::new()
+    };
     write_asked(out, &after)
 }
 
@@ -44,15 +53,26 @@ fn write_asked(out: &mut dyn Write, prompts: &[Prompted]) -> io::Result<()> {
 
 fn write_head(out: &mut dyn Write, run: &Opened) -> io::Result<()> {
     let summary = &run.summary;
-    writeln!(out, "# {}: {}\n", escape(summary.key.as_str()), escape(&summary.verdict.sentence))?;
+    writeln!(
+        out,
+        "# {}: {}\n",
+        escape(summary.key.as_str()),
+        escape(&summary.verdict.sentence)
+    )?;
     if let Some(task) = &summary.task {
         writeln!(out, "**Task:** {}\n", escape(task))?;
     }
-    let mut facts =
-        vec![summary.steps_known().map_or_else(|| "steps unknown".to_owned(), |steps| format!("{steps} steps"))];
+    let mut facts = vec![summary.steps_known().map_or_else(
+        || "steps unknown".to_owned(),
+        |steps| format!("{steps} steps"),
+    )];
     facts.extend(summary.model.as_ref().map(|model| escape(model)));
     facts.extend(summary.took_words());
-    facts.extend(summary.tokens.map(|tokens| format!("{}{tokens} tokens", summary.tokens_bound())));
+    facts.extend(
+        summary
+            .tokens
+            .map(|tokens| format!("{}{tokens} tokens", summary.tokens_bound())),
+    );
     writeln!(out, "{}\n", facts.join(" · "))?;
     let told = why(summary, &run.index, run);
     if !summary.verdict.second.is_empty() {
@@ -72,15 +92,36 @@ fn write_head(out: &mut dyn Write, run: &Opened) -> io::Result<()> {
 }
 
 fn write_step(out: &mut dyn Write, run: &Opened, view: &StepView) -> io::Result<()> {
-    let marks: Vec<&str> =
-        view.marks.iter().map(|mark| mark.meaning.as_str()).filter(|mark| !mark.is_empty()).collect();
-    let marks = if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) };
-    writeln!(out, "## {}{}\n", escape(view.title.as_str()), escape(&marks))?;
+    let marks: Vec<&str> = view
+        .marks
+        .iter()
+        .map(|mark| mark.meaning.as_str())
+        .filter(|mark| !mark.is_empty())
+        .collect();
+    let marks = if marks.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", marks.join(", "))
+    };
+    writeln!(
+        out,
+        "## {}{}\n",
+        escape(view.title.as_str()),
+        escape(&marks)
+    )?;
     if view.unreadable.is_some() {
-        return writeln!(out, "The line of this step cannot be read; `board check` says why.\n");
+        return writeln!(
+            out,
+            "The line of this step cannot be read; `board check` says why.\n"
+        );
     }
     if let Some(error) = &view.error {
-        writeln!(out, "**Error** {} {}\n", escape(error.category.as_str()), escape(error.place.as_str()))?;
+        writeln!(
+            out,
+            "**Error** {} {}\n",
+            escape(error.category.as_str()),
+            escape(error.place.as_str())
+        )?;
         folded(out, &error.message)?;
     }
     if let Some(thought) = &view.thought {
@@ -90,36 +131,77 @@ fn write_step(out: &mut dyn Write, run: &Opened, view: &StepView) -> io::Result<
         rest(out, &thought.more)?;
         writeln!(out)?;
     }
-    if let Some(answer) = view.decision.as_ref().and_then(|decision| decision.answer.as_ref()) {
+    if let Some(answer) = view
+        .decision
+        .as_ref()
+        .and_then(|decision| decision.answer.as_ref())
+    {
         writeln!(out, "**Answer:**\n")?;
         folded(out, answer)?;
     }
-    view.actions.pairs.iter().try_for_each(|pair| write_pair(out, pair))?;
+    view.actions
+        .pairs
+        .iter()
+        .try_for_each(|pair| write_pair(out, pair))?;
     if let Some(diff) = &view.diff {
         for row in &diff.rows {
-            writeln!(out, "- state {}: {}", code(row.key.as_str()), escape(row.change.as_str()))?;
+            writeln!(
+                out,
+                "- state {}: {}",
+                code(row.key.as_str()),
+                escape(row.change.as_str())
+            )?;
         }
         writeln!(out)?;
     }
-    view.critics.iter().try_for_each(|critic| write_critic(out, critic))?;
+    view.critics
+        .iter()
+        .try_for_each(|critic| write_critic(out, critic))?;
     if !view.critics.is_empty() {
         writeln!(out)?;
     }
     // A step with nothing in it would read as a mistake of the transcript.
-    let nothing = view.thought.is_none() && view.actions.is_empty() && view.diff.is_none() && view.critics.is_empty();
-    let call = run.index.steps().get(view.n).filter(|_| nothing).map(|head| escape(&visible(&head.call)));
-    call.filter(|call| !call.is_empty()).map_or(Ok(()), |call| writeln!(out, "{call}\n"))
+    let nothing = view.thought.is_none()
+        && view.actions.is_empty()
+        && view.diff.is_none()
+        && view.critics.is_empty();
+    let call = run
+        .index
+        .steps()
+        .get(view.n)
+        .filter(|_| nothing)
+        .map(|head| escape(&visible(&head.call)));
+    call.filter(|call| !call.is_empty())
+        .map_or(Ok(()), |call| writeln!(out, "{call}\n"))
 }
 
 fn write_pair(out: &mut dyn Write, pair: &Pair) -> io::Result<()> {
     if let Some(call) = &pair.call {
-        let args: Vec<String> =
-            call.args.iter().map(|arg| format!("{}{}", arg.name.as_str(), arg.value.as_str())).collect();
-        let marks: Vec<&str> =
-            pair.marks.iter().map(|mark| mark.text.as_str()).filter(|text| !text.is_empty()).collect();
-        let marks = if marks.is_empty() { String::new() } else { format!(" → {}", marks.join(", ")) };
-        writeln!(out, "{}{}\n", code(&format!("{}({})", call.name.as_str(), args.join(", "))), escape(&marks))?;
-        call.long.iter().try_for_each(|block| write_block(out, block))?;
+        let args: Vec<String> = call
+            .args
+            .iter()
+            .map(|arg| format!("{}{}", arg.name.as_str(), arg.value.as_str()))
+            .collect();
+        let marks: Vec<&str> = pair
+            .marks
+            .iter()
+            .map(|mark| mark.text.as_str())
+            .filter(|text| !text.is_empty())
+            .collect();
+        let marks = if marks.is_empty() {
+            String::new()
+        } else {
+            format!(" → {}", marks.join(", "))
+        };
+        writeln!(
+            out,
+            "{}{}\n",
+            code(&format!("{}({})", call.name.as_str(), args.join(", "))),
+            escape(&marks)
+        )?;
+        call.long
+            .iter()
+            .try_for_each(|block| write_block(out, block))?;
     }
     if !pair.note.is_empty() {
         writeln!(out, "{}\n", escape(pair.note.as_str()))?;
@@ -127,7 +209,9 @@ fn write_pair(out: &mut dyn Write, pair: &Pair) -> io::Result<()> {
     if !pair.small.is_empty() {
         writeln!(out, "{}\n", escape(pair.small.as_str()))?;
     }
-    pair.blocks.iter().try_for_each(|block| write_block(out, block))
+    pair.blocks
+        .iter()
+        .try_for_each(|block| write_block(out, block))
 }
 
 fn write_block(out: &mut dyn Write, block: &Block) -> io::Result<()> {
@@ -138,11 +222,28 @@ fn write_block(out: &mut dyn Write, block: &Block) -> io::Result<()> {
 }
 
 fn write_critic(out: &mut dyn Write, critic: &Critic) -> io::Result<()> {
-    let score = if critic.score.is_empty() { String::new() } else { format!(" {}", critic.score.as_str()) };
+    let score = if critic.score.is_empty() {
+        String::new()
+    } else {
+        format!(" {}", critic.score.as_str())
+    };
     let asked = critic.mark.text.as_str();
-    let reason = if critic.reason.is_empty() { String::new() } else { format!(": {}", critic.reason.as_str()) };
-    writeln!(out, "- critic {}{} {asked}{}", code(critic.name.as_str()), escape(&score), escape(&reason))?;
-    critic.long_reason.as_ref().map_or(Ok(()), |reason| folded(out, reason))
+    let reason = if critic.reason.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", critic.reason.as_str())
+    };
+    writeln!(
+        out,
+        "- critic {}{} {asked}{}",
+        code(critic.name.as_str()),
+        escape(&score),
+        escape(&reason)
+    )?;
+    critic
+        .long_reason
+        .as_ref()
+        .map_or(Ok(()), |reason| folded(out, reason))
 }
 
 /// A text between fences, cut where the pages fold it.
@@ -161,14 +262,26 @@ fn rest(out: &mut dyn Write, more: &More) -> io::Result<()> {
 
 /// Text as it is, between fences longer than any in it.
 fn fence(out: &mut dyn Write, text: &str) -> io::Result<()> {
-    let longest = text.split(|letter| letter != '`').map(str::len).max().unwrap_or_default();
+    let longest = text
+        .split(|letter| letter != '`')
+        .map(str::len)
+        .max()
+        .unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);
-    writeln!(out, "{fence}\n{}\n{fence}\n", text.strip_suffix('\n').unwrap_or(text))
+    writeln!(
+        out,
+        "{fence}\n{}\n{fence}\n",
+        text.strip_suffix('\n').unwrap_or(text)
+    )
 }
 
 /// Words on one line as code.
 fn code(text: &str) -> String {
-    let longest = text.split(|letter| letter != '`').map(str::len).max().unwrap_or_default();
+    let longest = text
+        .split(|letter| letter != '`')
+        .map(str::len)
+        .max()
+        .unwrap_or_default();
     let ticks = "`".repeat(longest + 1);
     let pad = if longest > 0 { " " } else { "" };
     format!("{ticks}{pad}{text}{pad}{ticks}")
@@ -181,12 +294,15 @@ fn escape(text: &str) -> String {
     let mut letters = text.chars().peekable();
     let mut before = ' ';
     while let Some(letter) = letters.next() {
-        let inside = before.is_alphanumeric() && letters.peek().is_some_and(|next| next.is_alphanumeric());
+        let inside =
+            before.is_alphanumeric() && letters.peek().is_some_and(|next| next.is_alphanumeric());
         before = letter;
         match letter {
             // Inside a word it means nothing, and names are full of it.
             '_' if inside => out.push('_'),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '&' => out.extend(['\\', letter]),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '&' => {
+                out.extend(['\\', letter])
+            }
             '\n' => out.push(' '),
             letter => out.push(letter),
         }
@@ -200,10 +316,16 @@ mod tests {
 
     #[test]
     fn words_of_a_trace_are_never_markup() {
-        assert_eq!(escape("a_b *c* [x](http://e) <img>\n# h"), r"a_b \*c\* \[x\](http://e) \<img\> \# h");
+        assert_eq!(
+            escape("a_b *c* [x](http://e) <img>\n# h"),
+            r"a_b \*c\* \[x\](http://e) \<img\> \# h"
+        );
         assert_eq!(code("say `hi`"), "`` say `hi` ``");
         let mut out = Vec::new();
         fence(&mut out, "```\nrm\n```").unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "````\n```\nrm\n```\n````\n\n");
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "````\n```\nrm\n```\n````\n\n"
+        );
     }
 }

@@ -15,7 +15,13 @@ use crate::model::repair::repair;
 use crate::page::step::json;
 
 /// The fields that are shown first, in this order.
-const FIRST: [&str; 5] = ["decision", "actions", "action_results", "tool_invocations", "critic_outputs"];
+const FIRST: [&str; 5] = [
+    "decision",
+    "actions",
+    "action_results",
+    "tool_invocations",
+    "critic_outputs",
+];
 /// Fields that the head of the step says.
 const IN_HEAD: [&str; 2] = ["step_id", "agent_id"];
 /// At most this many pieces of one changed value are shown; its row counts all.
@@ -34,11 +40,23 @@ pub(super) fn write_json_of(out: &mut dyn Write, run: &Opened, n: usize) -> Resu
 }
 
 /// Writes the step as text.
-pub(super) fn write(out: &mut dyn Write, run: &Opened, n: usize, events: bool, look: &Look) -> Result<(), Failure> {
+pub(super) fn write(
+    out: &mut dyn Write,
+    run: &Opened,
+    n: usize,
+    events: bool,
+    look: &Look,
+) -> Result<(), Failure> {
     let line = line_of(run, n)?;
     let (text, repairs) = repair(&line);
     write_head(out, run, n, look)?;
-    repairs.iter().try_for_each(|what| writeln!(out, "{}", look.paint(Ink::Warning, &format!("repaired: {what}"))))?;
+    repairs.iter().try_for_each(|what| {
+        writeln!(
+            out,
+            "{}",
+            look.paint(Ink::Warning, &format!("repaired: {what}"))
+        )
+    })?;
     match Json::parse(&text) {
         Some(Json::Object(members)) => write_record(out, &Json::Object(members), look)?,
         _ => {
@@ -64,16 +82,26 @@ pub(super) fn write(out: &mut dyn Write, run: &Opened, n: usize, events: bool, l
 }
 
 fn line_of(run: &Opened, n: usize) -> crate::Result<Vec<u8>> {
-    let span = run.index.steps().get(n).map(|step| step.span).unwrap_or_default();
+    let span = run
+        .index
+        .steps()
+        .get(n)
+        .map(|step| step.span)
+        .unwrap_or_default();
     run.line(TraceFile::Steps, span)
 }
 
 fn events_of(run: &Opened, n: usize) -> crate::Result<Vec<Vec<u8>>> {
-    json::events_of(&run.index, n).map(|at| event_line(run, at)).collect()
+    json::events_of(&run.index, n)
+        .map(|at| event_line(run, at))
+        .collect()
 }
 
 fn write_head(out: &mut dyn Write, run: &Opened, n: usize, look: &Look) -> io::Result<()> {
-    let (Some(step), Some(head)) = (run.index.steps().get(n), json::step_head(&run.index, n)) else { return Ok(()) };
+    let (Some(step), Some(head)) = (run.index.steps().get(n), json::step_head(&run.index, n))
+    else {
+        return Ok(());
+    };
     let label = match head.step_id {
         Some(id) if id == n as i64 => String::new(),
         Some(id) => format!(", recorded as step {id}"),
@@ -87,27 +115,60 @@ fn write_head(out: &mut dyn Write, run: &Opened, n: usize, look: &Look) -> io::R
     }
     writeln!(out)?;
     let mut fact = |name: &str, value: Option<String>| match value {
-        Some(value) => writeln!(out, "{}  {}", look.paint(Ink::Dim, &format!("{name:<8}")), visible_line(&value)),
+        Some(value) => writeln!(
+            out,
+            "{}  {}",
+            look.paint(Ink::Dim, &format!("{name:<8}")),
+            visible_line(&value)
+        ),
         None => Ok(()),
     };
     fact("agent", head.agent_id)?;
     fact("took", head.duration_ms.map(millis))?;
     let group = run.index.round_of(n);
-    let since = |at: i64| run.index.first_ts().map_or_else(String::new, |first| offset(at.saturating_sub(first)));
+    let since = |at: i64| {
+        run.index
+            .first_ts()
+            .map_or_else(String::new, |first| offset(at.saturating_sub(first)))
+    };
     let started = group.and_then(|group| began(&run.index, group));
-    fact("started", started.and_then(|at| Some(format!("{}, {}", moment(at, look)?, since(at)))))?;
-    let about = if head.tokens_estimated == Some(true) { "about " } else { "" };
-    fact("tokens", head.tokens.map(|tokens| format!("{about}{}", count(tokens))))?;
-    let (file, size) = (run.index.format().file_name(TraceFile::Steps), bytes(step.span.len));
-    fact("line", Some(format!("{} of {file}, byte {}, {size}", head.line, head.offset)))
+    fact(
+        "started",
+        started.and_then(|at| Some(format!("{}, {}", moment(at, look)?, since(at)))),
+    )?;
+    let about = if head.tokens_estimated == Some(true) {
+        "about "
+    } else {
+        ""
+    };
+    fact(
+        "tokens",
+        head.tokens
+            .map(|tokens| format!("{about}{}", count(tokens))),
+    )?;
+    let (file, size) = (
+        run.index.format().file_name(TraceFile::Steps),
+        bytes(step.span.len),
+    );
+    fact(
+        "line",
+        Some(format!(
+            "{} of {file}, byte {}, {size}",
+            head.line, head.offset
+        )),
+    )
 }
 
 fn write_record(out: &mut dyn Write, record: &Json<'_>, look: &Look) -> io::Result<()> {
     let members = record.as_object().unwrap_or_default();
     let (mut empty, mut rest) = (Vec::new(), Vec::new());
     for name in FIRST {
-        let Some(value) = record.get(name).filter(|value| !value.is_empty()) else { continue };
-        let copied = record.get("decision").and_then(|decision| decision.get("actions"));
+        let Some(value) = record.get(name).filter(|value| !value.is_empty()) else {
+            continue;
+        };
+        let copied = record
+            .get("decision")
+            .and_then(|decision| decision.get("actions"));
         if name == "actions" && copied.is_some_and(|copied| same(copied, value)) {
             continue;
         }
@@ -124,14 +185,27 @@ fn write_record(out: &mut dyn Write, record: &Json<'_>, look: &Look) -> io::Resu
         }
     }
     // Short fields stand together, so that the long ones do not scatter them.
-    let (long, short): (Vec<_>, Vec<_>) =
-        rest.into_iter().partition(|(_, value)| value.as_object().is_some() || value.as_array().is_some());
-    long.into_iter().try_for_each(|(name, value)| section(out, name, value, look))?;
+    let (long, short): (Vec<_>, Vec<_>) = rest
+        .into_iter()
+        .partition(|(_, value)| value.as_object().is_some() || value.as_array().is_some());
+    long.into_iter()
+        .try_for_each(|(name, value)| section(out, name, value, look))?;
     if !short.is_empty() {
         heading(out, "other fields", look)?;
-        short.into_iter().try_for_each(|(name, value)| outline::write(out, 1, name, value, look))?;
+        short
+            .into_iter()
+            .try_for_each(|(name, value)| outline::write(out, 1, name, value, look))?;
     }
-    if empty.is_empty() { Ok(()) } else { writeln!(out, "\n{} {}", look.paint(Ink::Dim, "empty:"), empty.join(", ")) }
+    if empty.is_empty() {
+        Ok(())
+    } else {
+        writeln!(
+            out,
+            "\n{} {}",
+            look.paint(Ink::Dim, "empty:"),
+            empty.join(", ")
+        )
+    }
 }
 
 fn heading(out: &mut dyn Write, name: &str, look: &Look) -> io::Result<()> {
@@ -141,10 +215,13 @@ fn heading(out: &mut dyn Write, name: &str, look: &Look) -> io::Result<()> {
 fn section(out: &mut dyn Write, name: &str, value: &Json<'_>, look: &Look) -> io::Result<()> {
     heading(out, name, look)?;
     match value {
-        Json::Object(members) => members.iter().try_for_each(|(key, value)| outline::write(out, 1, key, value, look)),
-        Json::Array(items) => {
-            items.iter().enumerate().try_for_each(|(at, item)| outline::write(out, 1, &format!("[{at}]"), item, look))
-        }
+        Json::Object(members) => members
+            .iter()
+            .try_for_each(|(key, value)| outline::write(out, 1, key, value, look)),
+        Json::Array(items) => items
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, item)| outline::write(out, 1, &format!("[{at}]"), item, look)),
         Json::String(text) => outline::block(out, 1, text),
         scalar => writeln!(out, "  {}", visible_line(&scalar.to_string())),
     }
@@ -155,7 +232,12 @@ fn write_changes(out: &mut dyn Write, diff: &Json<'_>, look: &Look) -> io::Resul
     heading(out, "state_diff", look)?;
     for change in changes_of_step(diff) {
         let (path, words) = change.row();
-        writeln!(out, "  {}  {}", visible_line(&path), look.paint(Ink::Dim, &visible_line(&words)))?;
+        writeln!(
+            out,
+            "  {}  {}",
+            visible_line(&path),
+            look.paint(Ink::Dim, &visible_line(&words))
+        )?;
         let pieces = change.pieces(MAX_PIECES, MAX_PIECE_BYTES);
         for piece in pieces.pieces {
             let (ink, sign) = match piece.kind {
@@ -163,7 +245,11 @@ fn write_changes(out: &mut dyn Write, diff: &Json<'_>, look: &Look) -> io::Resul
                 Kind::Del => (Ink::Bad, '-'),
                 Kind::Same => (Ink::Dim, ' '),
             };
-            let path = if piece.path.is_empty() { String::new() } else { format!("{}: ", piece.path) };
+            let path = if piece.path.is_empty() {
+                String::new()
+            } else {
+                format!("{}: ", piece.path)
+            };
             let cut = match piece.left_out {
                 0 => String::new(),
                 more => format!(" … and {} more", bytes(more as u64)),

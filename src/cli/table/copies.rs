@@ -27,14 +27,24 @@ pub(in crate::cli) fn relations(
     known: &(dyn Fn(&Listed) -> Option<Keys> + Sync),
     whole: &dyn Fn(&Listed) -> Whole,
 ) -> HashMap<String, Relation> {
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(super::read::MAX_THREADS);
+    let threads = thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(super::read::MAX_THREADS);
     let size = runs.len().div_ceil(threads).max(1);
     let keys: Vec<Keys> = thread::scope(|scope| {
-        let begins =
-            |part: &[Listed]| part.iter().map(|run| known(run).unwrap_or_else(|| begin(run))).collect::<Vec<_>>();
-        let parts: Vec<_> = runs.chunks(size).map(|part| (part.len(), scope.spawn(move || begins(part)))).collect();
+        let begins = |part: &[Listed]| {
+            part.iter()
+                .map(|run| known(run).unwrap_or_else(|| begin(run)))
+                .collect::<Vec<_>>()
+        };
+        let parts: Vec<_> = runs
+            .chunks(size)
+            .map(|part| (part.len(), scope.spawn(move || begins(part))))
+            .collect();
         // Of runs that could not be looked at, nothing is the same.
-        let joined = parts.into_iter().map(|(len, part)| part.join().unwrap_or_else(|_| vec![Keys::default(); len]));
+        let joined = parts
+            .into_iter()
+            .map(|(len, part)| part.join().unwrap_or_else(|_| vec![Keys::default(); len]));
         joined.flatten().collect()
     });
     let mut found = HashMap::new();
@@ -43,7 +53,10 @@ pub(in crate::cli) fn relations(
         let (summaries, steps): (Vec<Arc<Summary>>, Vec<Arc<[Mark]>>) = members.map(whole).unzip();
         let mut marks = |member: usize| steps.get(member).map_or_else(|| Arc::from([]), Arc::clone);
         let relations = relate(&summaries, &mut marks);
-        let related = summaries.iter().zip(relations).filter(|(_, relation)| *relation != Relation::default());
+        let related = summaries
+            .iter()
+            .zip(relations)
+            .filter(|(_, relation)| *relation != Relation::default());
         found.extend(related.map(|(run, relation)| (run.key.as_str().to_owned(), relation)));
     }
     found
@@ -52,7 +65,12 @@ pub(in crate::cli) fn relations(
 fn begin(run: &Listed) -> Keys {
     let mut index = Index::default();
     index.apply(RunReader::settling(run.dir.clone(), Duration::ZERO).refresh(BEGINNING_BYTES));
-    keys(&summary(&run.key, String::new(), &index, Outside::default()))
+    keys(&summary(
+        &run.key,
+        String::new(),
+        &index,
+        Outside::default(),
+    ))
 }
 
 pub(in crate::cli) fn whole(run: &Listed, now: i64) -> Whole {

@@ -50,7 +50,9 @@ pub(super) struct Look {
 impl Look {
     /// What it looks like now; `None` where it is not there.
     pub(super) fn of(path: &Path) -> Option<Self> {
-        fs::symlink_metadata(path).ok().map(|metadata| Self::from(&metadata))
+        fs::symlink_metadata(path)
+            .ok()
+            .map(|metadata| Self::from(&metadata))
     }
 
     /// What an open file looks like, wherever it is put.
@@ -64,7 +66,10 @@ impl Look {
 
 impl From<&fs::Metadata> for Look {
     fn from(metadata: &fs::Metadata) -> Self {
-        Self { size: metadata.len(), modified: metadata.modified().ok() }
+        Self {
+            size: metadata.len(),
+            modified: metadata.modified().ok(),
+        }
     }
 }
 
@@ -119,7 +124,10 @@ impl TableNote {
 
     /// What the file `name` of the table may look like.
     pub(super) fn looks(&self, name: &str) -> impl Iterator<Item = Look> {
-        [self.parts.get(name), self.coming.get(name)].into_iter().flatten().copied()
+        [self.parts.get(name), self.coming.get(name)]
+            .into_iter()
+            .flatten()
+            .copied()
     }
 
     /// Adds to the note what a file of the table is about to become.

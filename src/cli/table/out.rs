@@ -64,8 +64,12 @@ pub(super) fn keep(
     apart(&table, roots, failed)?;
     let note = notes.join(format!("{}.jsonl", maker.table.name()));
     let lock_file = note.with_extension("lock");
-    [&notes, &table].into_iter().try_for_each(|path| place::directory(path))?;
-    [&note, &lock_file].into_iter().try_for_each(|path| place::file(path))?;
+    [&notes, &table]
+        .into_iter()
+        .try_for_each(|path| place::directory(path))?;
+    [&note, &lock_file]
+        .into_iter()
+        .try_for_each(|path| place::file(path))?;
     fs::create_dir_all(&notes).map_err(failed)?;
     let _lock = lock(&lock_file, dir)?;
     fs::create_dir_all(&table).map_err(failed)?;
@@ -73,19 +77,35 @@ pub(super) fn keep(
     let head = head_of(roots, query, maker).map_err(failed)?;
     let known = match TableNote::read(&note).map_err(failed)? {
         Some((before, _)) if before.roots != head.roots => {
-            let what = format!("{} holds the table of other runs: {}", table.display(), before.roots.join(", "));
-            return Err(Error::new(Kind::Usage, what).hint("name another --out, or remove this one").into());
+            let what = format!(
+                "{} holds the table of other runs: {}",
+                table.display(),
+                before.roots.join(", ")
+            );
+            return Err(Error::new(Kind::Usage, what)
+                .hint("name another --out, or remove this one")
+                .into());
         }
         Some((before, known)) if before == head => known,
         // All rows are made anew; the files are still the table's.
-        Some((_, known)) => TableNote { runs: BTreeMap::new(), ..known },
+        Some((_, known)) => TableNote {
+            runs: BTreeMap::new(),
+            ..known
+        },
         None if there.is_empty() => TableNote::default(),
         None => {
-            let what = format!("{} holds files of a table that this command did not write", table.display());
-            return Err(Error::new(Kind::Usage, what).hint("name another --out, or remove this one").into());
+            let what = format!(
+                "{} holds files of a table that this command did not write",
+                table.display()
+            );
+            return Err(Error::new(Kind::Usage, what)
+                .hint("name another --out, or remove this one")
+                .into());
         }
     };
-    there.iter().try_for_each(|name| place::part(&table, name, &known))?;
+    there
+        .iter()
+        .try_for_each(|name| place::part(&table, name, &known))?;
     place::sweep(&note).map_err(failed)?;
     // From here on the files are this table's, whatever happens.
     known.write(&head, &note).map_err(failed)?;
@@ -118,13 +138,22 @@ pub(super) fn keep(
 }
 
 /// Sees to it that nothing is written into a directory that is only watched.
-fn apart(table: &Path, roots: &[PathBuf], failed: impl Fn(io::Error) -> Failure) -> Result<(), Failure> {
+fn apart(
+    table: &Path,
+    roots: &[PathBuf],
+    failed: impl Fn(io::Error) -> Failure,
+) -> Result<(), Failure> {
     let own = resolved(table).map_err(&failed)?;
     for root in roots {
         let root_place = fs::canonicalize(root).map_err(&failed)?;
         if own.starts_with(&root_place) || root_place.starts_with(&own) {
-            let what = format!("the table cannot lie in {}, which is only read", root.display());
-            return Err(Error::new(Kind::Usage, what).hint("name another --out, outside of all roots").into());
+            let what = format!(
+                "the table cannot lie in {}, which is only read",
+                root.display()
+            );
+            return Err(Error::new(Kind::Usage, what)
+                .hint("name another --out, outside of all roots")
+                .into());
         }
     }
     Ok(())
@@ -133,21 +162,33 @@ fn apart(table: &Path, roots: &[PathBuf], failed: impl Fn(io::Error) -> Failure)
 /// A path without links, also of what is not there yet.
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     let whole = std::path::absolute(path)?;
-    let there = whole.ancestors().find_map(|ancestor| Some((ancestor, fs::canonicalize(ancestor).ok()?)));
-    let below = |(ancestor, place): (&Path, PathBuf)| Some(place.join(whole.strip_prefix(ancestor).ok()?));
+    let there = whole
+        .ancestors()
+        .find_map(|ancestor| Some((ancestor, fs::canonicalize(ancestor).ok()?)));
+    let below =
+        |(ancestor, place): (&Path, PathBuf)| Some(place.join(whole.strip_prefix(ancestor).ok()?));
     Ok(there.and_then(below).unwrap_or_else(|| whole.clone()))
 }
 
 /// Holds the table for this program, for as long as the value lives.
 fn lock(path: &Path, dir: &Path) -> Result<File, Failure> {
     let what = || format!("the table in {} cannot be written", dir.display());
-    let open = File::options().create(true).truncate(false).write(true).open(path);
+    let open = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path);
     let file = open.map_err(|error| Error::new(Kind::Unreadable, what()).because(error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::Error(error)) => Err(Error::new(Kind::Unreadable, what()).because(error).into()),
+        Err(TryLockError::Error(error)) => {
+            Err(Error::new(Kind::Unreadable, what()).because(error).into())
+        }
         Err(TryLockError::WouldBlock) => {
-            let error = Error::new(Kind::Unreadable, format!("{}: another program writes it just now", what()));
+            let error = Error::new(
+                Kind::Unreadable,
+                format!("{}: another program writes it just now", what()),
+            );
             Err(error.hint("wait for it, or name another --out").into())
         }
     }
@@ -155,9 +196,17 @@ fn lock(path: &Path, dir: &Path) -> Result<File, Failure> {
 
 /// What rows depend on beside the files of their run.
 fn head_of(roots: &[PathBuf], query: &str, maker: &Maker) -> io::Result<Head> {
-    let roots = roots.iter().map(|root| Ok(format!("{} as {}", fs::canonicalize(root)?.display(), root.display())));
+    let roots = roots.iter().map(|root| {
+        Ok(format!(
+            "{} as {}",
+            fs::canonicalize(root)?.display(),
+            root.display()
+        ))
+    });
     let program = std::env::current_exe().and_then(fs::metadata);
-    let build = program.map(|program| (program.len(), program.modified().ok())).ok();
+    let build = program
+        .map(|program| (program.len(), program.modified().ok()))
+        .ok();
     let mut prices = DefaultHasher::new();
     format!("{:?}", maker.prices).hash(&mut prices);
     let (version, extension) = (env!("CARGO_PKG_VERSION"), maker.format.extension());
@@ -191,7 +240,12 @@ struct Spool {
 impl Spool {
     fn new(dir: &Path) -> io::Result<Self> {
         // It has no name, so that it goes with the program.
-        Ok(Self { file: BufWriter::new(tempfile::tempfile_in(dir)?), end: 0, named: 0, rows: HashMap::new() })
+        Ok(Self {
+            file: BufWriter::new(tempfile::tempfile_in(dir)?),
+            end: 0,
+            named: 0,
+            rows: HashMap::new(),
+        })
     }
 
     /// Adds rows of the run that is written at the moment.
@@ -203,7 +257,8 @@ impl Spool {
 
     /// Says which run the rows belong to that were added since the last call.
     fn name(&mut self, key: &str) {
-        self.rows.insert(key.to_owned(), (self.named, self.end - self.named));
+        self.rows
+            .insert(key.to_owned(), (self.named, self.end - self.named));
         self.named = self.end;
     }
 
@@ -240,21 +295,35 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
             gone.remove(run.key.as_str());
             let entry = self.before.runs.get(run.key.as_str());
             let is_alone = self.maker.relation(run).is_none();
-            if is_alone && entry.is_some_and(|entry| entry.stamps.is_some() && entry.stamps == Stamps::of(&run.dir)) {
+            if is_alone
+                && entry.is_some_and(|entry| {
+                    entry.stamps.is_some() && entry.stamps == Stamps::of(&run.dir)
+                })
+            {
                 unread.insert(run.key.as_str(), run);
             } else {
                 next.push(run);
             }
         }
         let part_of = |key: &str| self.before.runs.get(key)?.part.clone();
-        let damaged =
-            self.before.runs.values().filter_map(|entry| entry.part.clone()).filter(|part| !self.is_whole(part));
-        self.dirty = gone.into_iter().filter_map(part_of).chain(damaged).collect();
+        let damaged = self
+            .before
+            .runs
+            .values()
+            .filter_map(|entry| entry.part.clone())
+            .filter(|part| !self.is_whole(part));
+        self.dirty = gone
+            .into_iter()
+            .filter_map(part_of)
+            .chain(damaged)
+            .collect();
         loop {
             self.read(&next)?;
             let part_of = |key: &str| self.before.runs.get(key)?.part.as_ref();
             next = unread
-                .extract_if(.., |key, _| part_of(key).is_some_and(|part| self.dirty.contains(part)))
+                .extract_if(.., |key, _| {
+                    part_of(key).is_some_and(|part| self.dirty.contains(part))
+                })
                 .map(|(_, run)| run)
                 .collect();
             if next.is_empty() {
@@ -262,7 +331,12 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
             }
         }
         for key in unread.into_keys() {
-            self.now.runs.extend(self.before.runs.get(key).map(|entry| (key.to_owned(), entry.clone())));
+            self.now.runs.extend(
+                self.before
+                    .runs
+                    .get(key)
+                    .map(|entry| (key.to_owned(), entry.clone())),
+            );
         }
         Ok(())
     }
@@ -290,11 +364,23 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
                     self.spool.name(key);
                 }
                 let hash = std::mem::replace(&mut hash, DefaultHasher::new()).finish();
-                let entry = Entry { part, stamps: made.stamps, keys: made.keys, rows: made.count, hash };
+                let entry = Entry {
+                    part,
+                    stamps: made.stamps,
+                    keys: made.keys,
+                    rows: made.count,
+                    hash,
+                };
                 let before = self.before.runs.get(key);
-                if before.is_none_or(|before| (&before.part, before.hash) != (&entry.part, entry.hash)) {
-                    self.dirty
-                        .extend(before.and_then(|before| before.part.clone()).into_iter().chain(entry.part.clone()));
+                if before
+                    .is_none_or(|before| (&before.part, before.hash) != (&entry.part, entry.hash))
+                {
+                    self.dirty.extend(
+                        before
+                            .and_then(|before| before.part.clone())
+                            .into_iter()
+                            .chain(entry.part.clone()),
+                    );
                 }
                 self.now.runs.insert(key.to_owned(), entry);
                 Ok(())
@@ -304,7 +390,10 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
 
     /// Whether a file is as it was left.
     fn is_whole(&self, part: &str) -> bool {
-        self.before.parts.get(part).is_some_and(|look| Look::of(&self.table.join(part)).as_ref() == Some(look))
+        self.before
+            .parts
+            .get(part)
+            .is_some_and(|look| Look::of(&self.table.join(part)).as_ref() == Some(look))
     }
 
     /// Writes the files whose rows changed; `there` are all that were there.
@@ -319,9 +408,12 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
             if self.dirty.contains(name) {
                 // Somebody may have put something there while runs were read.
                 place::part(self.table, name, &self.before)?;
-                self.done.files_written += usize::from(self.put_part(name, keys).map_err(self.failed)?);
+                self.done.files_written +=
+                    usize::from(self.put_part(name, keys).map_err(self.failed)?);
             }
-            self.now.parts.extend(Look::of(&self.table.join(name)).map(|look| (name.clone(), look)));
+            self.now
+                .parts
+                .extend(Look::of(&self.table.join(name)).map(|look| (name.clone(), look)));
         }
         for name in there.iter().filter(|name| !parts.contains_key(*name)) {
             let path = self.table.join(name);
@@ -366,11 +458,17 @@ fn is_same(file: &mut File, path: &Path) -> io::Result<bool> {
         return Ok(false);
     }
     file.seek(SeekFrom::Start(0))?;
-    let (mut one, mut other) = (BufReader::with_capacity(1 << 16, file), BufReader::with_capacity(1 << 16, other));
+    let (mut one, mut other) = (
+        BufReader::with_capacity(1 << 16, file),
+        BufReader::with_capacity(1 << 16, other),
+    );
     let (mut first, mut second) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
         let read = one.read(&mut first)?;
-        let (a, b) = (first.get(..read).unwrap_or_default(), second.get_mut(..read).unwrap_or_default());
+        let (a, b) = (
+            first.get(..read).unwrap_or_default(),
+            second.get_mut(..read).unwrap_or_default(),
+        );
         other.read_exact(b)?;
         if a != b {
             return Ok(false);

@@ -50,7 +50,10 @@ impl Writer {
     pub(super) fn new(table: Table) -> io::Result<Self> {
         let fields: Vec<(&str, Holds)> = match table {
             Table::Runs => RUNS.iter().map(|field| (field.name, field.holds)).collect(),
-            Table::Steps => STEPS.iter().map(|field| (field.name, field.holds)).collect(),
+            Table::Steps => STEPS
+                .iter()
+                .map(|field| (field.name, field.holds))
+                .collect(),
         };
         let mut schema = format!("message {} {{", table.name());
         for (name, holds) in &fields {
@@ -59,11 +62,21 @@ impl Writer {
         schema.push('}');
         let schema = parse_message_type(&schema).map_err(io_error)?;
         let writer = format!("board version {}", env!("CARGO_PKG_VERSION"));
-        let properties =
-            WriterProperties::builder().set_compression(Compression::SNAPPY).set_created_by(writer).build();
-        let file = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties)).map_err(io_error)?;
-        let columns = fields.iter().map(|(_, holds)| Column::new(*holds)).collect();
-        Ok(Self { file, columns, waiting: 0 })
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_created_by(writer)
+            .build();
+        let file = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))
+            .map_err(io_error)?;
+        let columns = fields
+            .iter()
+            .map(|(_, holds)| Column::new(*holds))
+            .collect();
+        Ok(Self {
+            file,
+            columns,
+            waiting: 0,
+        })
     }
 
     /// Adds rows, and writes to `out` what is ready.
@@ -79,9 +92,15 @@ impl Writer {
             }
             let row: Vec<Value> = serde_json::from_slice(&line)?;
             if row.len() != self.columns.len() {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "a row has not as many values as columns"));
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "a row has not as many values as columns",
+                ));
             }
-            self.columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+            self.columns
+                .iter_mut()
+                .zip(row)
+                .for_each(|(column, value)| column.push(value));
             self.waiting += line.len();
             if self.waiting >= GROUP_BYTES {
                 self.write_group(out)?;
@@ -105,8 +124,10 @@ impl Writer {
         self.waiting = 0;
         let mut group = self.file.next_row_group().map_err(io_error)?;
         for column in &mut self.columns {
-            let mut writer =
-                group.next_column().map_err(io_error)?.ok_or_else(|| io_error(general("a column is missing")))?;
+            let mut writer = group
+                .next_column()
+                .map_err(io_error)?
+                .ok_or_else(|| io_error(general("a column is missing")))?;
             column.write(writer.untyped()).map_err(io_error)?;
             writer.close().map_err(io_error)?;
         }
@@ -124,7 +145,9 @@ fn declared(name: &str, holds: Holds) -> String {
     match holds {
         Holds::Text => format!("optional binary {name} (STRING);"),
         Holds::Texts => {
-            format!("optional group {name} (LIST) {{ repeated group list {{ required binary element (STRING); }} }}")
+            format!(
+                "optional group {name} (LIST) {{ repeated group list {{ required binary element (STRING); }} }}"
+            )
         }
         Holds::Whole => format!("optional int64 {name};"),
         Holds::Number => format!("optional double {name};"),
@@ -150,7 +173,11 @@ impl Column {
             Holds::Number => Values::Numbers(Vec::new()),
             Holds::Flag => Values::Flags(Vec::new()),
         };
-        Self { values, defined: Vec::new(), repeated: Vec::new() }
+        Self {
+            values,
+            defined: Vec::new(),
+            repeated: Vec::new(),
+        }
     }
 
     /// Adds the value of a row; one of another type than the column's is null.
@@ -170,7 +197,9 @@ impl Column {
             Values::Numbers(values) => keep(values, value.as_f64()),
             Values::Flags(values) => keep(values, value.as_bool()),
             Values::Lists(values) => {
-                let Value::Array(items) = value else { return self.mark(0, 0) };
+                let Value::Array(items) = value else {
+                    return self.mark(0, 0);
+                };
                 if items.is_empty() {
                     return self.mark(1, 0);
                 }
@@ -215,7 +244,11 @@ impl Column {
                 out.write_batch(values, defined, None)?;
                 values.clear();
             }
-            _ => return Err(general("a column is not of the type that the schema gives it")),
+            _ => {
+                return Err(general(
+                    "a column is not of the type that the schema gives it",
+                ));
+            }
         }
         self.defined.clear();
         self.repeated.clear();
@@ -232,7 +265,12 @@ mod tests {
 
     /// A row of the table of steps in which nothing but these columns is known.
     fn line(known: &[(&str, Value)]) -> Vec<u8> {
-        let value = |name: &str| known.iter().find(|(known, _)| *known == name).map_or(Value::Null, |(_, v)| v.clone());
+        let value = |name: &str| {
+            known
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map_or(Value::Null, |(_, v)| v.clone())
+        };
         let values: Vec<Value> = STEPS.iter().map(|field| value(field.name)).collect();
         let mut line = serde_json::to_vec(&values).unwrap();
         line.push(b'\n');
@@ -240,7 +278,10 @@ mod tests {
     }
 
     fn field<'a>(row: &'a Row, name: &str) -> &'a Field {
-        row.get_column_iter().find(|(known, _)| *known == name).unwrap().1
+        row.get_column_iter()
+            .find(|(known, _)| *known == name)
+            .unwrap()
+            .1
     }
 
     #[test]
@@ -248,10 +289,18 @@ mod tests {
         let mut writer = Writer::new(Table::Steps).unwrap();
         let mut out = Vec::new();
         let long = "x".repeat(GROUP_BYTES / 20);
-        let tools = |n: i64| (0..n % 3).map(|at| format!("tool {at} of {n}").into()).collect::<Vec<Value>>();
+        let tools = |n: i64| {
+            (0..n % 3)
+                .map(|at| format!("tool {at} of {n}").into())
+                .collect::<Vec<Value>>()
+        };
         let mut most = 0;
         for n in 0..50_i64 {
-            let mut known = vec![("step", n.into()), ("call", long.clone().into()), ("at", (n * 1_000_001).into())];
+            let mut known = vec![
+                ("step", n.into()),
+                ("call", long.clone().into()),
+                ("at", (n * 1_000_001).into()),
+            ];
             if n % 2 == 0 {
                 known.extend([
                     ("score", (n as f64 / 8.0).into()),
@@ -262,29 +311,58 @@ mod tests {
             writer.push(&*line(&known), &mut out).unwrap();
             most = most.max(writer.waiting);
         }
-        assert!(most < GROUP_BYTES + GROUP_BYTES / 10, "no more than a row group waits: {most}");
+        assert!(
+            most < GROUP_BYTES + GROUP_BYTES / 10,
+            "no more than a row group waits: {most}"
+        );
         writer.end(&mut out).unwrap();
 
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&out).unwrap();
         let reader = SerializedFileReader::new(file).unwrap();
         assert_eq!(reader.num_row_groups(), 3);
-        let rows: Vec<Row> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        let rows: Vec<Row> = reader
+            .get_row_iter(None)
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
         assert_eq!(rows.len(), 50);
         for (n, row) in rows.iter().enumerate() {
             assert_eq!(field(row, "step"), &Field::Long(n as i64));
             assert_eq!(field(row, "call"), &Field::Str(long.clone()));
-            assert_eq!(field(row, "at"), &Field::TimestampMicros(n as i64 * 1_000_001));
+            assert_eq!(
+                field(row, "at"),
+                &Field::TimestampMicros(n as i64 * 1_000_001)
+            );
             assert_eq!(field(row, "transcript_id"), &Field::Null);
             let list = |field: &Field| match field {
-                Field::ListInternal(list) => Some(list.elements().iter().map(ToString::to_string).collect::<Vec<_>>()),
+                Field::ListInternal(list) => Some(
+                    list.elements()
+                        .iter()
+                        .map(ToString::to_string)
+                        .collect::<Vec<_>>(),
+                ),
                 _ => None,
             };
-            let named = tools(n as i64).iter().map(ToString::to_string).collect::<Vec<_>>();
-            let (score, flag, tools) = (field(row, "score"), field(row, "asked_before_end"), list(field(row, "tools")));
+            let named = tools(n as i64)
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>();
+            let (score, flag, tools) = (
+                field(row, "score"),
+                field(row, "asked_before_end"),
+                list(field(row, "tools")),
+            );
             match n % 2 {
                 0 => {
-                    assert_eq!((score, flag, tools), (&Field::Double(n as f64 / 8.0), &Field::Bool(true), Some(named)))
+                    assert_eq!(
+                        (score, flag, tools),
+                        (
+                            &Field::Double(n as f64 / 8.0),
+                            &Field::Bool(true),
+                            Some(named)
+                        )
+                    )
                 }
                 _ => assert_eq!((score, flag, tools), (&Field::Null, &Field::Null, None)),
             }

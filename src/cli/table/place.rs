@@ -31,7 +31,10 @@ pub(super) fn beside(note: &Path) -> io::Result<NamedTempFile> {
 
 /// Two programs may write the two tables of one directory at a time.
 fn prefix(note: &Path) -> String {
-    format!("{BESIDE}{}-", note.file_stem().unwrap_or_default().to_string_lossy())
+    format!(
+        "{BESIDE}{}-",
+        note.file_stem().unwrap_or_default().to_string_lossy()
+    )
 }
 
 /// Removes what was being written when the program was ended.
@@ -95,7 +98,13 @@ pub(super) fn part(table: &Path, name: &str, known: &TableNote) -> Result<()> {
 /// A day is a link, or the directory cannot be read.
 pub(super) fn parts(table: &Path) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
-    let unread = |error| Error::new(Kind::Unreadable, format!("{} cannot be read", table.display())).because(error);
+    let unread = |error| {
+        Error::new(
+            Kind::Unreadable,
+            format!("{} cannot be read", table.display()),
+        )
+        .because(error)
+    };
     for day in fs::read_dir(table).map_err(unread)? {
         let day = day.map_err(unread)?;
         let name = day.file_name().to_string_lossy().into_owned();
@@ -104,7 +113,11 @@ pub(super) fn parts(table: &Path) -> Result<BTreeSet<String>> {
         }
         directory(&day.path())?;
         for file in fs::read_dir(day.path()).map_err(unread)? {
-            let own = file.map_err(unread)?.file_name().to_string_lossy().into_owned();
+            let own = file
+                .map_err(unread)?
+                .file_name()
+                .to_string_lossy()
+                .into_owned();
             if is_part(&own) {
                 found.insert(format!("{name}/{own}"));
             }
@@ -115,7 +128,9 @@ pub(super) fn parts(table: &Path) -> Result<BTreeSet<String>> {
 
 /// Whether a file has a name that this program gives: the hour and the format.
 fn is_part(name: &str) -> bool {
-    let hour = name.split_once('.').filter(|(_, extension)| ["jsonl", "csv", "parquet"].contains(extension));
+    let hour = name
+        .split_once('.')
+        .filter(|(_, extension)| ["jsonl", "csv", "parquet"].contains(extension));
     hour.is_some_and(|(hour, _)| hour.len() == 2 && hour.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
@@ -124,13 +139,20 @@ fn kind(path: &Path) -> Result<Option<FileType>> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(Some(metadata.file_type())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => {
-            Err(Error::new(Kind::Unreadable, format!("{} cannot be looked at", path.display())).because(error))
-        }
+        Err(error) => Err(Error::new(
+            Kind::Unreadable,
+            format!("{} cannot be looked at", path.display()),
+        )
+        .because(error)),
     }
 }
 
 fn foreign(path: &Path, why: &str) -> Error {
-    let what = format!("{} is not the table's own, and is neither overwritten nor removed", path.display());
-    Error::new(Kind::Usage, what).because(io::Error::other(why)).hint("move it away, or name another --out")
+    let what = format!(
+        "{} is not the table's own, and is neither overwritten nor removed",
+        path.display()
+    );
+    Error::new(Kind::Usage, what)
+        .because(io::Error::other(why))
+        .hint("move it away, or name another --out")
 }

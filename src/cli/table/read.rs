@@ -40,7 +40,11 @@ pub(super) struct Made {
 pub(super) fn size(dir: &RunDir) -> u64 {
     let [manifest, steps, events] = Stamps::of(dir).map_or([None; 3], |stamps| stamps.sizes());
     // The steps of another tool's run are its records once more.
-    let files = if dir.tool().is_some() { [None, None, events] } else { [manifest, steps, events] };
+    let files = if dir.tool().is_some() {
+        [None, None, events]
+    } else {
+        [manifest, steps, events]
+    };
     files.into_iter().flatten().sum()
 }
 
@@ -54,7 +58,11 @@ pub(super) fn each<'a>(
     make: impl Fn(&Listed, &mut dyn FnMut(Vec<u8>)) -> Made + Sync,
     mut take: impl FnMut(&'a Listed, Piece) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(runs.len()).max(1);
+    let threads = thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(MAX_THREADS)
+        .min(runs.len())
+        .max(1);
     thread::scope(|scope| {
         let make = &make;
         let read = |at: usize| {

@@ -47,9 +47,13 @@ impl Sheet {
     /// It cannot be written, or this board does not write the format.
     pub(super) fn begin(table: Table, format: Format, out: &mut dyn Write) -> io::Result<Self> {
         match format {
-            Format::Jsonl | Format::Csv => out.write_all(&head(table, format)).map(|()| Sheet::Lines),
+            Format::Jsonl | Format::Csv => {
+                out.write_all(&head(table, format)).map(|()| Sheet::Lines)
+            }
             #[cfg(feature = "parquet")]
-            Format::Parquet => super::parquet::Writer::new(table).map(|writer| Sheet::Columns(Box::new(writer))),
+            Format::Parquet => {
+                super::parquet::Writer::new(table).map(|writer| Sheet::Columns(Box::new(writer)))
+            }
             #[cfg(not(feature = "parquet"))]
             Format::Parquet => Err(io::ErrorKind::Unsupported.into()),
         }
@@ -99,7 +103,12 @@ fn head(table: Table, format: Format) -> Vec<u8> {
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Writes the rows of a run and hands them over in pieces of whole rows. Returns how many rows they are.
-pub(super) fn write(table: Table, format: Format, run: &Arc<Run>, send: &mut dyn FnMut(Vec<u8>)) -> u64 {
+pub(super) fn write(
+    table: Table,
+    format: Format,
+    run: &Arc<Run>,
+    send: &mut dyn FnMut(Vec<u8>),
+) -> u64 {
     let (mut rows, mut count) = (Vec::new(), 0);
     match table {
         Table::Runs => {
@@ -124,7 +133,10 @@ fn row<T>(fields: &[Field<T>], row: &T, format: Format, out: &mut Vec<u8>) {
     match format {
         Format::Jsonl => json(fields, row, out),
         // Writing to memory does not fail.
-        Format::Csv => drop(csv::write_row_verbatim(out, fields.iter().map(|field| text(field.cell(row))))),
+        Format::Csv => drop(csv::write_row_verbatim(
+            out,
+            fields.iter().map(|field| text(field.cell(row))),
+        )),
         Format::Parquet => array(fields, row, out),
     }
 }
@@ -177,9 +189,11 @@ fn text(cell: Option<Cell<'_>>) -> Cow<'_, str> {
         Some(Cell::Text(text)) => text,
         Some(Cell::Texts(texts)) => Cow::Owned(texts.join("; ")),
         Some(Cell::Whole(number)) => Cow::Owned(number.to_string()),
-        Some(Cell::Number(number)) => {
-            Cow::Owned(serde_json::Number::from_f64(number).map(|number| number.to_string()).unwrap_or_default())
-        }
+        Some(Cell::Number(number)) => Cow::Owned(
+            serde_json::Number::from_f64(number)
+                .map(|number| number.to_string())
+                .unwrap_or_default(),
+        ),
         Some(Cell::Time(micros)) => Cow::Owned(rfc3339(micros).unwrap_or_default()),
         Some(Cell::Flag(flag)) => Cow::Borrowed(if flag { "true" } else { "false" }),
         None => Cow::Borrowed(""),

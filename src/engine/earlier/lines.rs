@@ -24,14 +24,22 @@ pub(super) struct Lines {
 impl Lines {
     pub(super) fn open(dir: &Path, file: TraceFile) -> Result<Self, String> {
         let path = dir.join(file.name());
-        let lines = WholeLines::open(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let lines = WholeLines::open(&path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         Ok(Self { path, lines })
     }
 
     /// Reads the next whole line; `None` at the end.
-    pub(super) fn next_with<T>(&mut self, read: impl FnOnce(&[u8]) -> Result<T, String>) -> Result<Option<T>, String> {
+    pub(super) fn next_with<T>(
+        &mut self,
+        read: impl FnOnce(&[u8]) -> Result<T, String>,
+    ) -> Result<Option<T>, String> {
         let at = self.lines.so_far().lines + 1;
-        let line = self.lines.next_line().map_err(|error| error.to_string()).map(|line| line.map(read));
+        let line = self
+            .lines
+            .next_line()
+            .map_err(|error| error.to_string())
+            .map(|line| line.map(read));
         let read = line.map(Option::transpose).and_then(|read| read);
         read.map_err(|why| format!("line {at} of {}: {why}", self.path.display()))
     }
@@ -117,22 +125,49 @@ impl StepBack {
         let facts = StepFacts::from_step(ordinal, &step)?;
         let line: Line = serde_json::from_str(&record.text).map_err(|wrong| wrong.to_string())?;
         if line.step_id != ordinal {
-            return Err(format!("step {} stands where step {ordinal} was to stand", line.step_id));
+            return Err(format!(
+                "step {} stands where step {ordinal} was to stand",
+                line.step_id
+            ));
         }
         if let Some(bytes) = line.cut_from_bytes {
-            return Err(format!("the step had {bytes} bytes and was cut, so that the state after it is not known"));
+            return Err(format!(
+                "the step had {bytes} bytes and was cut, so that the state after it is not known"
+            ));
         }
         let actions = line.actions;
-        let decision = line.decision.map(|decision| Decision { actions, ..decision });
-        let answer = decision.as_ref().and_then(|decision| decision.final_answer.clone());
-        let text = line.model_response.map(|response| response.text).filter(|text| !text.trim().is_empty());
-        let decisive = line.critic_outputs.into_iter().find(|critic| critic.action != CriticWish::Continue);
+        let decision = line.decision.map(|decision| Decision {
+            actions,
+            ..decision
+        });
+        let answer = decision
+            .as_ref()
+            .and_then(|decision| decision.final_answer.clone());
+        let text = line
+            .model_response
+            .map(|response| response.text)
+            .filter(|text| !text.trim().is_empty());
+        let decisive = line
+            .critic_outputs
+            .into_iter()
+            .find(|critic| critic.action != CriticWish::Continue);
         Ok(Self {
             facts,
-            results: line.action_results.into_iter().zip(line.tool_invocations).map(result).collect(),
+            results: line
+                .action_results
+                .into_iter()
+                .zip(line.tool_invocations)
+                .map(result)
+                .collect(),
             decision,
-            changes: line.state_diff.into_iter().map(|(key, change)| (key, change.after)).collect(),
-            prompt: decisive.filter(|critic| critic.action == CriticWish::Retry).map(|critic| critic.modified_prompt),
+            changes: line
+                .state_diff
+                .into_iter()
+                .map(|(key, change)| (key, change.after))
+                .collect(),
+            prompt: decisive
+                .filter(|critic| critic.action == CriticWish::Retry)
+                .map(|critic| critic.modified_prompt),
             said: answer.or(text),
         })
     }
@@ -146,9 +181,21 @@ fn result((result, call): (ResultBack, Invocation)) -> ToolResult {
         _ => Status::Error,
     };
     // The categories that the engine and its tools give.
-    let known = ["cancelled", "denied", "invalid_arguments", "panic", "runtime_error", "timeout", "tool_not_found"];
-    let category = known.into_iter().find(|known| call.error_category.as_deref() == Some(known));
-    let error = result.error.map(|message| ToolError::new(message).category(category.unwrap_or("runtime_error")));
+    let known = [
+        "cancelled",
+        "denied",
+        "invalid_arguments",
+        "panic",
+        "runtime_error",
+        "timeout",
+        "tool_not_found",
+    ];
+    let category = known
+        .into_iter()
+        .find(|known| call.error_category.as_deref() == Some(known));
+    let error = result
+        .error
+        .map(|message| ToolError::new(message).category(category.unwrap_or("runtime_error")));
     ToolResult {
         tool: call.tool_name,
         status,

@@ -114,7 +114,9 @@ pub(super) struct Past {
 impl Past {
     /// Takes in an event, which ends at `so_far`.
     pub(super) fn take(&mut self, event: Event, so_far: Beginning) -> Result<(), String> {
-        let ts = parse_ts(&event.ts).map(|stamp| stamp.micros).ok_or_else(|| format!("{:?} is no time", event.ts))?;
+        let ts = parse_ts(&event.ts)
+            .map(|stamp| stamp.micros)
+            .ok_or_else(|| format!("{:?} is no time", event.ts))?;
         let payload = event.payload;
         if event.phase == "INIT" {
             if !self.has_begun {
@@ -132,23 +134,56 @@ impl Past {
         if (event.phase.as_str(), payload.stage.as_str()) == ("DECIDE", "start") {
             // One that was not finished is done anew under its number.
             let step = usize::try_from(event.step_id).unwrap_or(usize::MAX);
-            let spent = self.rounds.get(step).map(|round| round.spent).unwrap_or_default();
+            let spent = self
+                .rounds
+                .get(step)
+                .map(|round| round.spent)
+                .unwrap_or_default();
             self.rounds.truncate(step);
-            self.rounds.push(Round { spent, ..Round::default() });
+            self.rounds.push(Round {
+                spent,
+                ..Round::default()
+            });
         }
         let known = self.rounds.len() as u64;
-        let Some(round) = self.rounds.last_mut().filter(|_| known == event.step_id.saturating_add(1)) else {
-            return Err(format!("an event of step {} stands among those of another", event.step_id));
+        let Some(round) = self
+            .rounds
+            .last_mut()
+            .filter(|_| known == event.step_id.saturating_add(1))
+        else {
+            return Err(format!(
+                "an event of step {} stands among those of another",
+                event.step_id
+            ));
         };
         round.events += 1;
         match (event.phase.as_str(), payload.stage.as_str()) {
             ("DECIDE", "model_input") => round.said.push(Exchange::Asked(payload.messages)),
             ("DECIDE", "model_output") => {
-                let Payload { raw_output: text, tool_calls, fields, usage, cost_usd, cost_estimated, .. } = payload;
-                round.spent = Spent { usage, cost_usd, cost_estimated };
-                round.reply = Some(Box::new(Reply { text, tool_calls, fields, ..Reply::default() }));
+                let Payload {
+                    raw_output: text,
+                    tool_calls,
+                    fields,
+                    usage,
+                    cost_usd,
+                    cost_estimated,
+                    ..
+                } = payload;
+                round.spent = Spent {
+                    usage,
+                    cost_usd,
+                    cost_estimated,
+                };
+                round.reply = Some(Box::new(Reply {
+                    text,
+                    tool_calls,
+                    fields,
+                    ..Reply::default()
+                }));
             }
-            ("DECIDE", "parser_result") => round.said.extend(round.reply.take().map(Exchange::Answered)),
+            ("DECIDE", "parser_result") => round
+                .said
+                .extend(round.reply.take().map(Exchange::Answered)),
             ("COMPACT", _) => round.said.push(Exchange::Shortened),
             ("DECIDE_ERROR" | "ACT_ERROR" | "REDUCE_ERROR", _) => {
                 round.failure = Some(FailureLine {
@@ -187,7 +222,8 @@ impl Past {
         let id = meta.remove("task_id").unwrap_or_default();
         meta.insert("id".to_owned(), id);
         meta.insert("objective".to_owned(), objective.unwrap_or_default().into());
-        self.task = serde_json::from_value(Value::Object(meta)).map_err(|wrong| format!("its task: {wrong}"))?;
+        self.task = serde_json::from_value(Value::Object(meta))
+            .map_err(|wrong| format!("its task: {wrong}"))?;
         Ok(())
     }
 
@@ -196,12 +232,25 @@ impl Past {
         if !self.has_begun {
             return Err("its events do not tell how it began".to_owned());
         }
-        if self.rounds.len() < steps || self.rounds.iter().take(steps).any(|round| round.end.is_none()) {
+        if self.rounds.len() < steps
+            || self
+                .rounds
+                .iter()
+                .take(steps)
+                .any(|round| round.end.is_none())
+        {
             return Err("its events do not tell of every step".to_owned());
         }
         let unfinished = self.rounds.get(steps).map(|round| {
             let (step, tokens) = (steps as u64, round.spent.usage.total());
-            (Unfinished { step, events: round.events, tokens }, round.spent)
+            (
+                Unfinished {
+                    step,
+                    events: round.events,
+                    tokens,
+                },
+                round.spent,
+            )
         });
         self.rounds.truncate(steps);
         Ok(unfinished)
@@ -209,7 +258,10 @@ impl Past {
 
     /// The events up to the end of the last step.
     pub(super) fn end_of_steps(&self) -> Beginning {
-        self.rounds.last().and_then(|round| round.end).unwrap_or_default()
+        self.rounds
+            .last()
+            .and_then(|round| round.end)
+            .unwrap_or_default()
     }
 
     /// The time after the last step that is over.

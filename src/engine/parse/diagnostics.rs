@@ -181,7 +181,11 @@ impl Ignored {
         if self.named.is_empty() {
             return None;
         }
-        let more = if self.more > 0 { format!(" and {} more", self.more) } else { String::new() };
+        let more = if self.more > 0 {
+            format!(" and {} more", self.more)
+        } else {
+            String::new()
+        };
         Some(format!("Ignored: {}{more}.", self.named.join(", ")))
     }
 }
@@ -195,7 +199,10 @@ fn shorten(text: &str, chars: usize) -> String {
     if text.chars().nth(chars).is_none() {
         return text.to_owned();
     }
-    text.chars().take(chars.saturating_sub(1)).chain(['…']).collect()
+    text.chars()
+        .take(chars.saturating_sub(1))
+        .chain(['…'])
+        .collect()
 }
 
 /// Why a text is refused.
@@ -210,7 +217,13 @@ pub(super) struct Refusal {
 
 impl Refusal {
     pub(super) fn new(code: Trouble, summary: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { code, summary: summary.into(), details: String::new(), fix: fix.into(), path: None }
+        Self {
+            code,
+            summary: summary.into(),
+            details: String::new(),
+            fix: fix.into(),
+            path: None,
+        }
     }
 
     #[must_use]
@@ -259,24 +272,54 @@ impl Contract {
     /// The outcome of reading `text`, with its record.
     pub(super) fn report(&self, text: &str, outcome: Result<ParsedDecision, Refusal>) -> Parsed {
         match outcome {
-            Ok(ParsedDecision { decision, repairs, ignored }) => {
+            Ok(ParsedDecision {
+                decision,
+                repairs,
+                ignored,
+            }) => {
                 let diagnostics = self.warning(text, &repairs, &ignored);
-                Parsed { decision: Some(decision), diagnostics }
+                Parsed {
+                    decision: Some(decision),
+                    diagnostics,
+                }
             }
-            Err(refusal) => Parsed { decision: None, diagnostics: Some(self.error(text, refusal)) },
+            Err(refusal) => Parsed {
+                decision: None,
+                diagnostics: Some(self.error(text, refusal)),
+            },
         }
     }
 
     /// The refusal of a text that is all blanks.
     pub(super) fn empty() -> Refusal {
-        Refusal::new(Trouble::EmptyOutput, "The answer is empty.", "Give an answer that is not empty.")
+        Refusal::new(
+            Trouble::EmptyOutput,
+            "The answer is empty.",
+            "Give an answer that is not empty.",
+        )
     }
 
     fn error(&self, text: &str, refusal: Refusal) -> Diagnostics {
-        let Refusal { code, summary, details, fix, path } = refusal;
-        let where_ = path.as_deref().map(|path| format!(" The trouble is at `{path}`.")).unwrap_or_default();
-        let said = if details.is_empty() { String::new() } else { format!(" {details}") };
-        let instruction = format!("{summary}{said}{where_} {fix} Expected form: {}", self.shape);
+        let Refusal {
+            code,
+            summary,
+            details,
+            fix,
+            path,
+        } = refusal;
+        let where_ = path
+            .as_deref()
+            .map(|path| format!(" The trouble is at `{path}`."))
+            .unwrap_or_default();
+        let said = if details.is_empty() {
+            String::new()
+        } else {
+            format!(" {details}")
+        };
+        let instruction = format!(
+            "{summary}{said}{where_} {fix} Expected form: {}",
+            self.shape
+        );
         Diagnostics {
             issue_path: path,
             details,
@@ -289,13 +332,24 @@ impl Contract {
         let (boldest, ignored) = (repairs.0.last().copied(), ignored.says());
         let (code, summary) = match (boldest, &ignored) {
             (Some(_), _) => (self.salvaged, "The decision was read after a repair."),
-            (None, Some(_)) => (Trouble::IgnoredContent, "The decision was read, and something beside it ignored."),
+            (None, Some(_)) => (
+                Trouble::IgnoredContent,
+                "The decision was read, and something beside it ignored.",
+            ),
             (None, None) => return None,
         };
-        let details: Vec<_> = repairs.0.iter().map(|repair| repair.says().to_owned()).chain(ignored).collect();
+        let details: Vec<_> = repairs
+            .0
+            .iter()
+            .map(|repair| repair.says().to_owned())
+            .chain(ignored)
+            .collect();
         let details = details.join(" ");
         Some(Diagnostics {
-            repair_instruction: format!("{summary} {details} Next time write exactly this form: {}", self.shape),
+            repair_instruction: format!(
+                "{summary} {details} Next time write exactly this form: {}",
+                self.shape
+            ),
             details,
             extraction_mode: Some(boldest.unwrap_or(Extraction::Direct)),
             salvage_applied: boldest.is_some(),

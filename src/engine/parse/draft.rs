@@ -28,7 +28,10 @@ impl Word {
         if name.len() > Self::MAX_LEN {
             return None;
         }
-        let plain: String = name.chars().filter(|letter| !matches!(letter, ' ' | '\t' | '_' | '-')).collect();
+        let plain: String = name
+            .chars()
+            .filter(|letter| !matches!(letter, ' ' | '\t' | '_' | '-'))
+            .collect();
         Some(match plain.to_ascii_lowercase().as_str() {
             "thought" | "thinking" | "think" | "rationale" => Self::Thought,
             "reflection" | "reflect" | "selfreflection" => Self::Reflection,
@@ -72,9 +75,12 @@ impl Draft {
         }
         if self.answer.is_some() {
             let fix = "Give one final answer.";
-            return Err(
-                Refusal::new(Trouble::InvalidActionSchema, "There are two final answers.", fix).at("final_answer")
-            );
+            return Err(Refusal::new(
+                Trouble::InvalidActionSchema,
+                "There are two final answers.",
+                fix,
+            )
+            .at("final_answer"));
         }
         self.answer = Some(text.to_owned());
         Ok(())
@@ -82,26 +88,50 @@ impl Draft {
 
     /// The decision. A mode that is given decides; without one there is either an action or an answer.
     pub(super) fn settle(self, repairs: Repairs) -> Result<ParsedDecision, Refusal> {
-        let Self { mode, actions, mut ignored, thought, reflection, answer } = self;
-        let mode = mode.map(|mode| mode.trim().to_ascii_lowercase()).filter(|mode| !mode.is_empty());
+        let Self {
+            mode,
+            actions,
+            mut ignored,
+            thought,
+            reflection,
+            answer,
+        } = self;
+        let mode = mode
+            .map(|mode| mode.trim().to_ascii_lowercase())
+            .filter(|mode| !mode.is_empty());
         let missing = |what: &str, path: &str| {
             let fix = format!("Give `{path}`, or leave the mode out.");
             Err(Refusal::new(Trouble::MissingRequiredField, what, fix).at(path))
         };
         let decision = match (mode.as_deref(), answer) {
             (Some("wait"), answer) => {
-                answer.iter().for_each(|answer| ignored.note("the final answer", answer));
-                actions.iter().for_each(|action| ignored.note("the action", &action.name));
-                Decision { mode: crate::engine::Mode::Wait, ..Decision::default() }
+                answer
+                    .iter()
+                    .for_each(|answer| ignored.note("the final answer", answer));
+                actions
+                    .iter()
+                    .for_each(|action| ignored.note("the action", &action.name));
+                Decision {
+                    mode: crate::engine::Mode::Wait,
+                    ..Decision::default()
+                }
             }
-            (Some("act"), _) if actions.is_empty() => return missing("The mode is act, without an action.", "action"),
+            (Some("act"), _) if actions.is_empty() => {
+                return missing("The mode is act, without an action.", "action");
+            }
             (Some("act"), answer) => {
-                answer.iter().for_each(|answer| ignored.note("the final answer", answer));
+                answer
+                    .iter()
+                    .for_each(|answer| ignored.note("the final answer", answer));
                 Decision::act(actions)
             }
-            (Some("final"), None) => return missing("The mode is final, without an answer.", "final_answer"),
+            (Some("final"), None) => {
+                return missing("The mode is final, without an answer.", "final_answer");
+            }
             (Some("final"), Some(answer)) => {
-                actions.iter().for_each(|action| ignored.note("the action", &action.name));
+                actions
+                    .iter()
+                    .for_each(|action| ignored.note("the action", &action.name));
                 Decision::final_answer(answer)
             }
             (Some(mode), _) => {
@@ -122,11 +152,18 @@ impl Draft {
                 return Err(Refusal::new(Trouble::InvalidActionSchema, summary, fix));
             }
         };
-        let mut decision = Decision { rationale: Some(thought).filter(|thought| !thought.is_empty()), ..decision };
+        let mut decision = Decision {
+            rationale: Some(thought).filter(|thought| !thought.is_empty()),
+            ..decision
+        };
         if !reflection.is_empty() {
             decision = decision.meta("reflection", reflection);
         }
-        Ok(ParsedDecision { decision, repairs, ignored })
+        Ok(ParsedDecision {
+            decision,
+            repairs,
+            ignored,
+        })
     }
 }
 
@@ -140,30 +177,49 @@ fn join(all: &mut String, text: &str) {
 
 /// The action that an object with `name` and `args` stands for. `cut` says that the text broke off after it, and
 /// perhaps before its arguments.
-pub(super) fn action(value: Value, path: &str, cut: bool, ignored: &mut Ignored) -> Result<Action, Refusal> {
+pub(super) fn action(
+    value: Value,
+    path: &str,
+    cut: bool,
+    ignored: &mut Ignored,
+) -> Result<Action, Refusal> {
     const FIX: &str = r#"Write the action as {"name": "tool", "args": {"key": "value"}}."#;
     let Value::Object(mut map) = value else {
-        return Err(Refusal::new(Trouble::InvalidActionSchema, "The action is not an object.", FIX).at(path));
+        return Err(Refusal::new(
+            Trouble::InvalidActionSchema,
+            "The action is not an object.",
+            FIX,
+        )
+        .at(path));
     };
     let name = match map.remove("name") {
         Some(Value::String(name)) if !name.trim().is_empty() => name,
         _ => {
             let summary = "The action has no name.";
-            return Err(Refusal::new(Trouble::MissingRequiredField, summary, FIX).at(format!("{path}.name")));
+            return Err(Refusal::new(Trouble::MissingRequiredField, summary, FIX)
+                .at(format!("{path}.name")));
         }
     };
     let args = match map.remove("args") {
-        Some(args) => arguments(args, &name).map_err(|refusal| refusal.at(format!("{path}.args")))?,
+        Some(args) => {
+            arguments(args, &name).map_err(|refusal| refusal.at(format!("{path}.args")))?
+        }
         // Arguments under another key would be lost, and the tool called without them.
         None if cut || !map.is_empty() => {
             let summary = format!("The action {} has no args.", snippet(&name));
-            return Err(Refusal::new(Trouble::MissingRequiredField, summary, FIX).at(format!("{path}.args")));
+            return Err(Refusal::new(Trouble::MissingRequiredField, summary, FIX)
+                .at(format!("{path}.args")));
         }
         None => Map::new(),
     };
-    map.keys().for_each(|key| ignored.note("the action's key", key));
+    map.keys()
+        .for_each(|key| ignored.note("the action's key", key));
     let name = name.trim().to_owned();
-    Ok(Action { name, args, id: None })
+    Ok(Action {
+        name,
+        args,
+        id: None,
+    })
 }
 
 /// The arguments of the call of `name`, which are an object or refused.
@@ -176,7 +232,10 @@ pub(super) fn arguments(args: Value, name: &str) -> Result<Map<String, Value>, R
         Value::String(_) => "a string",
         Value::Array(_) => "a list",
     };
-    let summary = format!("The arguments of {} are {kind}, not an object.", snippet(name));
+    let summary = format!(
+        "The arguments of {} are {kind}, not an object.",
+        snippet(name)
+    );
     let fix = r#"Write the arguments as an object, {} where there are none."#;
     Err(Refusal::new(Trouble::InvalidActionSchema, summary, fix))
 }
@@ -185,12 +244,17 @@ pub(super) fn arguments(args: Value, name: &str) -> Result<Map<String, Value>, R
 /// no decision yet. Of reasoning that does not end nothing is left.
 pub(in crate::engine) fn after_reasoning(text: &str) -> &str {
     let inside = text.trim_start().strip_prefix("<think>");
-    inside.map_or(text, |inside| inside.split_once("</think>").map_or("", |(_, after)| after))
+    inside.map_or(text, |inside| {
+        inside.split_once("</think>").map_or("", |(_, after)| after)
+    })
 }
 
 /// Whether `before` and `after` are a code fence's two halves, one or none of them missing.
 pub(super) fn is_fence(before: &str, after: &str) -> bool {
-    let opens = |text: &str| text.strip_prefix("```").is_some_and(|word| word.chars().all(char::is_alphanumeric));
+    let opens = |text: &str| {
+        text.strip_prefix("```")
+            .is_some_and(|word| word.chars().all(char::is_alphanumeric))
+    };
     let (before, after) = (before.trim(), after.trim());
     (opens(before) || before.is_empty()) && (after == "```" || after.is_empty())
 }

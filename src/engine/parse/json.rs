@@ -69,7 +69,14 @@ pub(super) fn only_object(
     whole: &str,
     wanted: fn(&Map<String, Value>) -> bool,
 ) -> Result<(Map<String, Value>, Repairs), Refusal> {
-    let broken = |fault: &_| Refusal::broken(Trouble::InvalidJson, "The JSON object is broken.", fault, whole);
+    let broken = |fault: &_| {
+        Refusal::broken(
+            Trouble::InvalidJson,
+            "The JSON object is broken.",
+            fault,
+            whole,
+        )
+    };
     let text = after_reasoning(whole);
     let (mut found, mut unwanted, mut cut) = (None, false, None);
     let mut rest = text;
@@ -79,7 +86,11 @@ pub(super) fn only_object(
             Ok(Value::Object(map)) if wanted(&map) => {
                 if found.is_some() {
                     let fix = "Give one object with one decision.";
-                    return Err(Refusal::new(Trouble::InvalidJson, "There is more than one JSON object.", fix));
+                    return Err(Refusal::new(
+                        Trouble::InvalidJson,
+                        "There is more than one JSON object.",
+                        fix,
+                    ));
                 }
                 let before = consumed(text, at_brace);
                 found = Some((map, reader.repairs, before, reader.rest));
@@ -100,16 +111,26 @@ pub(super) fn only_object(
         return Err(match cut {
             _ if unwanted => {
                 let summary = "The JSON object has neither an action nor a final answer.";
-                Refusal::new(Trouble::MissingActionOrFinal, summary, "Call a tool, or give a final answer.")
+                Refusal::new(
+                    Trouble::MissingActionOrFinal,
+                    summary,
+                    "Call a tool, or give a final answer.",
+                )
             }
             Some(fault) => broken(&fault),
-            None => {
-                Refusal::new(Trouble::InvalidJson, "There is no JSON object.", "Give one JSON object and nothing else.")
-            }
+            None => Refusal::new(
+                Trouble::InvalidJson,
+                "There is no JSON object.",
+                "Give one JSON object and nothing else.",
+            ),
         });
     };
     if !before.trim().is_empty() || !after.trim().is_empty() {
-        repairs.note(if is_fence(before, after) { Extraction::Fenced } else { Extraction::Extracted });
+        repairs.note(if is_fence(before, after) {
+            Extraction::Fenced
+        } else {
+            Extraction::Extracted
+        });
     }
     Ok((map, repairs))
 }
@@ -122,15 +143,27 @@ fn draft(map: Map<String, Value>, cut: bool) -> Result<Draft, Refusal> {
             (Some(_), Value::Null) => {}
             (Some(Word::Thought), Value::String(text)) => draft.think(&text),
             (Some(Word::Reflection), Value::String(text)) => draft.reflect(&text),
-            (Some(Word::Mode), Value::String(mode)) if draft.mode.is_none() => draft.mode = Some(mode),
+            (Some(Word::Mode), Value::String(mode)) if draft.mode.is_none() => {
+                draft.mode = Some(mode)
+            }
             (Some(Word::Answer), Value::String(text)) => draft.answer(&text)?,
             (Some(Word::Answer), _) => {
                 let fix = "Give the answer as a string.";
-                return Err(Refusal::new(Trouble::InvalidActionSchema, "The final answer is not a text.", fix).at(key));
+                return Err(Refusal::new(
+                    Trouble::InvalidActionSchema,
+                    "The final answer is not a text.",
+                    fix,
+                )
+                .at(key));
             }
             (Some(Word::Mode), _) => {
                 let fix = "The mode is act, wait or final.";
-                return Err(Refusal::new(Trouble::InvalidActionSchema, "The mode is not one word.", fix).at(key));
+                return Err(Refusal::new(
+                    Trouble::InvalidActionSchema,
+                    "The mode is not one word.",
+                    fix,
+                )
+                .at(key));
             }
             (Some(Word::Action), Value::Array(list)) if list.is_empty() => {}
             (Some(Word::Action), _) if !draft.actions.is_empty() => {

@@ -42,11 +42,21 @@ pub(super) struct Reader<'t> {
 
 impl<'t> Reader<'t> {
     pub(super) fn json(rest: &'t str) -> Self {
-        Self { rest, repairs: Repairs::default(), keys: 0, syntax: Syntax::Json, ends: |_| false }
+        Self {
+            rest,
+            repairs: Repairs::default(),
+            keys: 0,
+            syntax: Syntax::Json,
+            ends: |_| false,
+        }
     }
 
     pub(super) fn python(rest: &'t str, ends: fn(&str) -> bool) -> Self {
-        Self { ends, syntax: Syntax::Python, ..Self::json(rest) }
+        Self {
+            ends,
+            syntax: Syntax::Python,
+            ..Self::json(rest)
+        }
     }
 
     /// The next value; `depth` values are open around it.
@@ -67,7 +77,12 @@ impl<'t> Reader<'t> {
                 Ok(Value::Array(list))
             }
             Some('"' | '\'') => self.string(false).map(Value::String),
-            Some('r' | 'R') if self.rest.get(1..).is_some_and(|rest| rest.starts_with(['"', '\''])) => {
+            Some('r' | 'R')
+                if self
+                    .rest
+                    .get(1..)
+                    .is_some_and(|rest| rest.starts_with(['"', '\''])) =>
+            {
                 self.rest = self.rest.get(1..).unwrap_or_default();
                 self.string(true).map(Value::String)
             }
@@ -95,10 +110,16 @@ impl<'t> Reader<'t> {
             }
             reader.keys += 1;
             let value = reader.value(depth + 1)?;
-            let Value::String(key) = key else { return Ok(()) };
+            let Value::String(key) = key else {
+                return Ok(());
+            };
             if map.contains_key(&key) {
                 let what = format!("the key {} stands twice in one object", snippet(&key));
-                return Err(Fault { left: before, what, cut: false });
+                return Err(Fault {
+                    left: before,
+                    what,
+                    cut: false,
+                });
             }
             map.insert(key, value);
             Ok(())
@@ -149,7 +170,11 @@ impl<'t> Reader<'t> {
         let mut text = String::new();
         loop {
             let stop = |letter: char| letter == quote || letter == '\\' || letter < ' ';
-            let Some((plain, rest)) = self.rest.find(stop).and_then(|at| self.rest.split_at_checked(at)) else {
+            let Some((plain, rest)) = self
+                .rest
+                .find(stop)
+                .and_then(|at| self.rest.split_at_checked(at))
+            else {
                 return Err(self.cut("a string is not closed"));
             };
             text.push_str(plain);
@@ -178,7 +203,9 @@ impl<'t> Reader<'t> {
     /// in either stays as it is written, as in Python.
     fn escape(&mut self, python: bool, text: &mut String) -> Result<(), Fault> {
         let before = self.rest;
-        let Some(letter) = self.bump() else { return Err(self.cut("a string is not closed")) };
+        let Some(letter) = self.bump() else {
+            return Err(self.cut("a string is not closed"));
+        };
         let meant = match letter {
             '"' | '\\' => letter,
             '/' if !python => letter,
@@ -206,7 +233,9 @@ impl<'t> Reader<'t> {
                 letter
             }
             'U' | 'x' | 'a' | 'v' | 'N' | '0'..='9' => {
-                return Err(self.fault(format!("\\{letter} is no JSON escape; a backslash is written \\\\")));
+                return Err(self.fault(format!(
+                    "\\{letter} is no JSON escape; a backslash is written \\\\"
+                )));
             }
             other => {
                 self.foreign(Extraction::PythonLiteral);
@@ -244,16 +273,24 @@ impl<'t> Reader<'t> {
     }
 
     fn hex(&mut self, digits: usize) -> Result<u32, Fault> {
-        let code = self.rest.get(..digits).filter(|code| code.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        let code = self
+            .rest
+            .get(..digits)
+            .filter(|code| code.bytes().all(|digit| digit.is_ascii_hexdigit()));
         let code = code.and_then(|code| u32::from_str_radix(code, 16).ok());
-        let code = code.ok_or_else(|| self.fault(format!("an escape without its {digits} hexadecimal digits")))?;
+        let code = code.ok_or_else(|| {
+            self.fault(format!("an escape without its {digits} hexadecimal digits"))
+        })?;
         self.rest = self.rest.get(digits..).unwrap_or_default();
         Ok(code)
     }
 
     fn number(&mut self, depth: usize) -> Result<Value, Fault> {
         let part = |letter: char| is_word(letter) || matches!(letter, '.' | '+' | '-');
-        let end = self.rest.find(|letter| !part(letter)).unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .find(|letter| !part(letter))
+            .unwrap_or(self.rest.len());
         let (token, rest) = self.rest.split_at_checked(end).unwrap_or_default();
         if rest.is_empty() && depth > 0 {
             return Err(self.cut("a number is the last thing, and may have more digits"));
@@ -281,13 +318,21 @@ impl<'t> Reader<'t> {
     }
 
     fn word(&mut self) -> Result<Value, Fault> {
-        let end = self.rest.find(|letter| !is_word(letter)).unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .find(|letter| !is_word(letter))
+            .unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at_checked(end).unwrap_or_default();
         let value = match word {
             "true" | "True" => Value::Bool(true),
             "false" | "False" => Value::Bool(false),
             "null" | "None" => Value::Null,
-            _ => return Err(self.fault(format!("{} is no value; text stands in quotes", snippet(word)))),
+            _ => {
+                return Err(self.fault(format!(
+                    "{} is no value; text stands in quotes",
+                    snippet(word)
+                )));
+            }
         };
         if word.starts_with(char::is_uppercase) {
             self.foreign(Extraction::PythonLiteral);
@@ -311,11 +356,18 @@ impl<'t> Reader<'t> {
     }
 
     pub(super) fn fault(&self, what: impl Into<String>) -> Fault {
-        Fault { left: self.rest.len(), what: what.into(), cut: false }
+        Fault {
+            left: self.rest.len(),
+            what: what.into(),
+            cut: false,
+        }
     }
 
     pub(super) fn cut(&self, what: &str) -> Fault {
-        Fault { cut: true, ..self.fault(what) }
+        Fault {
+            cut: true,
+            ..self.fault(what)
+        }
     }
 
     /// Notes a spelling that is Python's: nothing to note where Python is expected.
@@ -335,7 +387,8 @@ impl<'t> Reader<'t> {
 
 /// What stands in `text` before `rest`, its end.
 pub(super) fn consumed<'t>(text: &'t str, rest: &str) -> &'t str {
-    text.get(..text.len().saturating_sub(rest.len())).unwrap_or_default()
+    text.get(..text.len().saturating_sub(rest.len()))
+        .unwrap_or_default()
 }
 
 pub(super) fn is_word(letter: char) -> bool {
@@ -352,7 +405,12 @@ struct Shape {
 impl Shape {
     /// `None` for what is no decimal number, or has a zero in front.
     fn of(token: &str) -> Option<Self> {
-        let digits = |text: &str| text.len() - text.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
+        let digits = |text: &str| {
+            text.len()
+                - text
+                    .trim_start_matches(|digit: char| digit.is_ascii_digit())
+                    .len()
+        };
         let body = token.strip_prefix(['+', '-']).unwrap_or(token);
         let whole = digits(body);
         let mut rest = body.get(whole..)?;
@@ -371,6 +429,9 @@ impl Shape {
         if !any || !rest.is_empty() || (whole > 1 && body.starts_with('0')) {
             return None;
         }
-        Some(Self { integer, python: token.starts_with('+') || whole == 0 || fraction == Some(0) })
+        Some(Self {
+            integer,
+            python: token.starts_with('+') || whole == 0 || fraction == Some(0),
+        })
     }
 }

@@ -59,23 +59,41 @@ impl<'t> Cursor<'t> {
             for (end, empty) in [(">", false), ("/>", true)] {
                 if let Some(after) = self.rest.strip_prefix(end) {
                     self.rest = after;
-                    return Ok(Tag { name, attributes, empty });
+                    return Ok(Tag {
+                        name,
+                        attributes,
+                        empty,
+                    });
                 }
             }
             let (key, after) = split_name(self.rest);
             let quoted = after.trim_start().strip_prefix('=').map(str::trim_start);
-            let quote = quoted.and_then(|quoted| quoted.chars().next()).filter(|quote| matches!(quote, '"' | '\''));
+            let quote = quoted
+                .and_then(|quoted| quoted.chars().next())
+                .filter(|quote| matches!(quote, '"' | '\''));
             let (false, Some(quote), Some(quoted)) = (key.is_empty(), quote, quoted) else {
-                let what = format!("the tag {} has something that is no key=\"value\"", snippet(name));
+                let what = format!(
+                    "the tag {} has something that is no key=\"value\"",
+                    snippet(name)
+                );
                 return Err(self.fault(what, after.trim().is_empty()));
             };
-            let Some((value, after)) = quoted.strip_prefix(quote).and_then(|value| value.split_once(quote)) else {
-                return Err(self.fault(format!("the attribute {} is not closed", snippet(key)), true));
+            let Some((value, after)) = quoted
+                .strip_prefix(quote)
+                .and_then(|value| value.split_once(quote))
+            else {
+                return Err(self.fault(
+                    format!("the attribute {} is not closed", snippet(key)),
+                    true,
+                ));
             };
             let mut text = String::new();
             unescape(value, &mut text);
             if attributes.insert(key, text).is_some() {
-                return Err(self.fault(format!("the attribute {} stands twice", snippet(key)), false));
+                return Err(self.fault(
+                    format!("the attribute {} stands twice", snippet(key)),
+                    false,
+                ));
             }
             self.rest = after;
         }
@@ -85,7 +103,11 @@ impl<'t> Cursor<'t> {
     pub(super) fn next(&mut self) -> Result<(&'t str, Next<'t>), Fault> {
         let start = self.rest;
         loop {
-            let Some((_, tag)) = self.rest.find('<').and_then(|at| self.rest.split_at_checked(at)) else {
+            let Some((_, tag)) = self
+                .rest
+                .find('<')
+                .and_then(|at| self.rest.split_at_checked(at))
+            else {
                 self.rest = "";
                 return Ok((start, Next::End));
             };
@@ -115,8 +137,14 @@ impl<'t> Cursor<'t> {
         let start = *self;
         let mut text = String::new();
         loop {
-            let Some((plain, tag)) = self.rest.find('<').and_then(|at| self.rest.split_at_checked(at)) else {
-                return Err(start.fault(format!("the element {} is not closed", snippet(name)), true));
+            let Some((plain, tag)) = self
+                .rest
+                .find('<')
+                .and_then(|at| self.rest.split_at_checked(at))
+            else {
+                return Err(
+                    start.fault(format!("the element {} is not closed", snippet(name)), true)
+                );
             };
             unescape(plain, &mut text);
             if let Some(section) = tag.strip_prefix("<![CDATA[") {
@@ -127,7 +155,9 @@ impl<'t> Cursor<'t> {
                 self.rest = after;
                 continue;
             }
-            if let Some((_, after)) = closing(tag).filter(|(closed, _)| closed.eq_ignore_ascii_case(name)) {
+            if let Some((_, after)) =
+                closing(tag).filter(|(closed, _)| closed.eq_ignore_ascii_case(name))
+            {
                 self.rest = after;
                 return Ok(text);
             }
@@ -137,7 +167,11 @@ impl<'t> Cursor<'t> {
     }
 
     fn fault(self, what: impl Into<String>, cut: bool) -> Fault {
-        Fault { left: self.rest.len(), what: what.into(), cut }
+        Fault {
+            left: self.rest.len(),
+            what: what.into(),
+            cut,
+        }
     }
 }
 
@@ -147,7 +181,8 @@ fn split_name(text: &str) -> (&str, &str) {
         return ("", text);
     }
     let end = text.find(|letter| !(is_word(letter) || matches!(letter, '-' | '.' | ':')));
-    text.split_at_checked(end.unwrap_or(text.len())).unwrap_or_default()
+    text.split_at_checked(end.unwrap_or(text.len()))
+        .unwrap_or_default()
 }
 
 /// The name of the closing tag at the front, and the rest.
@@ -162,7 +197,10 @@ fn unescape(plain: &str, text: &mut String) {
     let mut pieces = plain.split('&');
     text.push_str(pieces.next().unwrap_or_default());
     for piece in pieces {
-        let end = piece.bytes().take(MAX_REFERENCE).position(|byte| byte == b';');
+        let end = piece
+            .bytes()
+            .take(MAX_REFERENCE)
+            .position(|byte| byte == b';');
         let letter = end.and_then(|end| reference(piece.get(..end)?).zip(piece.get(end + 1..)));
         match letter {
             Some((letter, after)) => {
@@ -198,7 +236,12 @@ fn reference(name: &str) -> Option<char> {
 /// A value as it was meant: of one that begins with a line break, that break and the last one are layout.
 pub(super) fn block(text: String) -> String {
     let layout = [' ', '\t', '\r'];
-    let Some(lines) = text.trim_start_matches(layout).strip_prefix('\n') else { return text };
-    let inner = lines.trim_end_matches(layout).strip_suffix('\n').unwrap_or(lines);
+    let Some(lines) = text.trim_start_matches(layout).strip_prefix('\n') else {
+        return text;
+    };
+    let inner = lines
+        .trim_end_matches(layout)
+        .strip_suffix('\n')
+        .unwrap_or(lines);
     inner.strip_suffix('\r').unwrap_or(inner).to_owned()
 }

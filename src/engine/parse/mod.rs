@@ -75,7 +75,12 @@ fn tool_list(tools: &[ToolSpec]) -> String {
         return "There are no tools.".to_owned();
     }
     let mut list = "The tools, each with the JSON Schema of its arguments:".to_owned();
-    for ToolSpec { name, description, parameters } in tools {
+    for ToolSpec {
+        name,
+        description,
+        parameters,
+    } in tools
+    {
         // Writing into a string cannot fail.
         let _ = write!(list, "\n- {name}: {}\n  {parameters}", description.trim());
     }

@@ -4,7 +4,9 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostics::{Contract, Ignored, Parsed, ParsedDecision, Refusal, Repairs, Trouble, snippet};
+use super::diagnostics::{
+    Contract, Ignored, Parsed, ParsedDecision, Refusal, Repairs, Trouble, snippet,
+};
 use super::draft::{after_reasoning, arguments};
 use super::json::only_object;
 use super::literal::Reader;
@@ -29,29 +31,51 @@ pub fn native(calls: &[ToolCall], text: &str) -> Parsed {
     CONTRACT.report(subject.unwrap_or(text), outcome)
 }
 
-fn decide<'t>(calls: &'t [ToolCall], text: &str, subject: &mut Option<&'t str>) -> Result<ParsedDecision, Refusal> {
+fn decide<'t>(
+    calls: &'t [ToolCall],
+    text: &str,
+    subject: &mut Option<&'t str>,
+) -> Result<ParsedDecision, Refusal> {
     if calls.is_empty() && text.trim().is_empty() {
         return Err(Contract::empty());
     }
     if calls.is_empty() {
         let summary = "There is text, but no tool call.";
-        return Err(Refusal::new(Trouble::MissingActionOrFinal, summary, "Call one of the tools."));
+        return Err(Refusal::new(
+            Trouble::MissingActionOrFinal,
+            summary,
+            "Call one of the tools.",
+        ));
     }
     let mut repairs = Repairs::default();
     let mut actions = Vec::with_capacity(calls.len());
     for (place, call) in calls.iter().enumerate() {
         let outcome = read(place, call);
-        if outcome.as_ref().map_or(true, |(_, taken)| !taken.is_empty() && subject.is_none()) {
+        if outcome
+            .as_ref()
+            .map_or(true, |(_, taken)| !taken.is_empty() && subject.is_none())
+        {
             *subject = Some(&call.arguments);
         }
         let (args, taken) = outcome?;
         repairs.add(&taken);
         let id = Some(call.id.clone()).filter(|id| !id.is_empty());
-        actions.push(Action { name: call.name.trim().to_owned(), args, id });
+        actions.push(Action {
+            name: call.name.trim().to_owned(),
+            args,
+            id,
+        });
     }
     let thought = Some(after_reasoning(text).trim()).filter(|thought| !thought.is_empty());
-    let decision = Decision { rationale: thought.map(str::to_owned), ..Decision::act(actions) };
-    Ok(ParsedDecision { decision, repairs, ignored: Ignored::default() })
+    let decision = Decision {
+        rationale: thought.map(str::to_owned),
+        ..Decision::act(actions)
+    };
+    Ok(ParsedDecision {
+        decision,
+        repairs,
+        ignored: Ignored::default(),
+    })
 }
 
 fn read(place: usize, call: &ToolCall) -> Result<(Map<String, Value>, Repairs), Refusal> {
@@ -60,7 +84,8 @@ fn read(place: usize, call: &ToolCall) -> Result<(Map<String, Value>, Repairs), 
     if name.is_empty() {
         let summary = format!("Tool call {place} has no name.");
         let fix = "Name one of the tools.";
-        return Err(Refusal::new(Trouble::MissingRequiredField, summary, fix).at(format!("tool_calls[{place}].name")));
+        return Err(Refusal::new(Trouble::MissingRequiredField, summary, fix)
+            .at(format!("tool_calls[{place}].name")));
     }
     if text.trim().is_empty() {
         return Ok(Default::default());
@@ -68,15 +93,28 @@ fn read(place: usize, call: &ToolCall) -> Result<(Map<String, Value>, Repairs), 
     let mut reader = Reader::json(text);
     let first = reader.value(0);
     let read = match first {
-        Ok(value) if !value.is_object() => arguments(value, name).map(|args| (args, reader.repairs)),
-        // An object inside a list is not the arguments.
-        Err(fault) if text.trim_start().starts_with('[') => {
-            Err(Refusal::broken(Trouble::InvalidJson, "The JSON is broken.", &fault, text))
+        Ok(value) if !value.is_object() => {
+            arguments(value, name).map(|args| (args, reader.repairs))
         }
+        // An object inside a list is not the arguments.
+        Err(fault) if text.trim_start().starts_with('[') => Err(Refusal::broken(
+            Trouble::InvalidJson,
+            "The JSON is broken.",
+            &fault,
+            text,
+        )),
         _ => only_object(text, |_| true),
     };
     read.map_err(|refusal| {
-        let summary = format!("The call of {} cannot be read: {}", snippet(name), refusal.summary);
-        Refusal { summary, path: Some(path), ..refusal }
+        let summary = format!(
+            "The call of {} cannot be read: {}",
+            snippet(name),
+            refusal.summary
+        );
+        Refusal {
+            summary,
+            path: Some(path),
+            ..refusal
+        }
     })
 }

@@ -16,7 +16,9 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostics::{Contract, Extraction, Parsed, ParsedDecision, Refusal, Repairs, Trouble, snippet};
+use super::diagnostics::{
+    Contract, Extraction, Parsed, ParsedDecision, Refusal, Repairs, Trouble, snippet,
+};
 use super::draft::{Draft, Word, action, after_reasoning, arguments, is_fence};
 use super::literal::{Fault, Reader, consumed, is_word};
 use super::{Parser, tool_list};
@@ -67,8 +69,17 @@ fn decide(text: &str) -> Result<ParsedDecision, Refusal> {
     if text.trim().is_empty() {
         return Err(Contract::empty());
     }
-    let mut scan = Scan { text, rest: after_reasoning(text), draft: Draft::default(), repairs: Repairs::default() };
-    let before = if label(scan.rest).is_some() { "" } else { scan.block() };
+    let mut scan = Scan {
+        text,
+        rest: after_reasoning(text),
+        draft: Draft::default(),
+        repairs: Repairs::default(),
+    };
+    let before = if label(scan.rest).is_some() {
+        ""
+    } else {
+        scan.block()
+    };
     if !is_fence(before, "") {
         // A prompt may end with the label of the thought, and the answer begin inside it.
         scan.draft.think(before);
@@ -111,9 +122,13 @@ fn decide(text: &str) -> Result<ParsedDecision, Refusal> {
 /// The label at the front of a line, and what follows its colon.
 fn label(line: &str) -> Option<(Word, &str)> {
     let line = line.trim_start_matches([' ', '\t', '*', '#', '>']);
-    let end = line.find(|letter: char| !(letter.is_alphanumeric() || matches!(letter, ' ' | '_' | '-' | '*')))?;
+    let end = line.find(|letter: char| {
+        !(letter.is_alphanumeric() || matches!(letter, ' ' | '_' | '-' | '*'))
+    })?;
     let (name, after) = line.split_at_checked(end)?;
-    let name = name.trim_end_matches('*').trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == ' ');
+    let name = name
+        .trim_end_matches('*')
+        .trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == ' ');
     let body = after.strip_prefix(':')?;
     Some((Word::of(name)?, body.strip_prefix("**").unwrap_or(body)))
 }
@@ -141,11 +156,18 @@ impl<'t> Scan<'t> {
         let mut answer = self.rest.trim();
         if answer.is_empty() {
             let fix = "Write the answer after `Final Answer:`.";
-            let refusal = Refusal::new(Trouble::MissingRequiredField, "The final answer is blank.", fix);
+            let refusal = Refusal::new(
+                Trouble::MissingRequiredField,
+                "The final answer is blank.",
+                fix,
+            );
             return Err(refusal.at("final_answer"));
         }
         // A fence that was opened before the labels closes here.
-        if let Some(inside) = answer.strip_suffix("```").filter(|inside| !inside.contains("```")) {
+        if let Some(inside) = answer
+            .strip_suffix("```")
+            .filter(|inside| !inside.contains("```"))
+        {
             self.repairs.note(Extraction::Fenced);
             answer = inside;
         }
@@ -180,7 +202,9 @@ impl<'t> Scan<'t> {
             }
         }
         let beside = self.block();
-        let beside = beside.trim_matches(|letter: char| letter.is_whitespace() || matches!(letter, '`' | ';' | ','));
+        let beside = beside.trim_matches(|letter: char| {
+            letter.is_whitespace() || matches!(letter, '`' | ';' | ',')
+        });
         if !beside.is_empty() {
             self.draft.ignored.note("the text after an action", beside);
         }
@@ -189,7 +213,9 @@ impl<'t> Scan<'t> {
 
     /// Whether another call follows on a new line or after a `;`, and goes there.
     fn another(&mut self) -> bool {
-        let after = self.rest.trim_start_matches(|letter: char| letter.is_whitespace() || letter == ';');
+        let after = self
+            .rest
+            .trim_start_matches(|letter: char| letter.is_whitespace() || letter == ';');
         let parted = consumed(self.rest, after).contains(['\n', ';']);
         let called = split_name(after).is_some_and(|(_, after)| after.starts_with('('));
         if parted && called {
@@ -201,7 +227,10 @@ impl<'t> Scan<'t> {
     fn call(&mut self) -> Result<(), Refusal> {
         let path = format!("actions[{}]", self.draft.actions.len());
         let Some((name, after)) = split_name(self.rest) else {
-            let summary = format!("There is no call in the action, but {}.", snippet(first_line(self.rest)));
+            let summary = format!(
+                "There is no call in the action, but {}.",
+                snippet(first_line(self.rest))
+            );
             return Err(Refusal::new(Trouble::InvalidActionSchema, summary, FIX).at(path));
         };
         let args = if after.trim_start_matches([' ', '\t']).starts_with('(') {
@@ -211,7 +240,11 @@ impl<'t> Scan<'t> {
             self.rest = after;
             self.input(name, &path)?
         };
-        self.draft.actions.push(Action { name: name.to_owned(), args, id: None });
+        self.draft.actions.push(Action {
+            name: name.to_owned(),
+            args,
+            id: None,
+        });
         Ok(())
     }
 
@@ -225,7 +258,11 @@ impl<'t> Scan<'t> {
                 let before = reader.rest.len();
                 let Some((key, after)) = split_key(reader.rest.trim_start()) else {
                     let blank = reader.rest.trim().is_empty();
-                    return Err(if blank { reader.cut("an argument is missing") } else { reader.fault(UNNAMED) });
+                    return Err(if blank {
+                        reader.cut("an argument is missing")
+                    } else {
+                        reader.fault(UNNAMED)
+                    });
                 };
                 reader.rest = after;
                 at = Some(key.to_owned());
@@ -233,12 +270,19 @@ impl<'t> Scan<'t> {
                 at = None;
                 if args.insert(key.to_owned(), value).is_some() {
                     let what = format!("the argument {} is given twice", snippet(key));
-                    return Err(Fault { left: before, what, cut: false });
+                    return Err(Fault {
+                        left: before,
+                        what,
+                        cut: false,
+                    });
                 }
                 Ok(())
             })
         });
-        let path = at.map_or_else(|| path.to_owned(), |key| format!("{path}.args.{}", snippet(&key).trim_matches('"')));
+        let path = at.map_or_else(
+            || path.to_owned(),
+            |key| format!("{path}.args.{}", snippet(&key).trim_matches('"')),
+        );
         read.map_err(|refusal| refusal.at(path))?;
         Ok(args)
     }
@@ -249,7 +293,10 @@ impl<'t> Scan<'t> {
         let beside = beside.trim_matches(|letter: char| letter.is_whitespace() || letter == '`');
         let path = format!("{path}.args");
         let (true, Some((Word::Input, body))) = (beside.is_empty(), label(self.rest)) else {
-            let summary = format!("The action {} has no arguments in parentheses.", snippet(name));
+            let summary = format!(
+                "The action {} has no arguments in parentheses.",
+                snippet(name)
+            );
             return Err(Refusal::new(Trouble::MissingRequiredField, summary, FIX).at(path));
         };
         self.rest = body;
@@ -258,8 +305,9 @@ impl<'t> Scan<'t> {
             let summary = format!("The arguments of {} are not an object.", snippet(name));
             return Err(Refusal::new(Trouble::InvalidActionSchema, summary, FIX).at(path));
         }
-        let value =
-            self.read(Reader::json(self.rest), |reader| reader.value(0)).map_err(|refusal| refusal.at(&path))?;
+        let value = self
+            .read(Reader::json(self.rest), |reader| reader.value(0))
+            .map_err(|refusal| refusal.at(&path))?;
         arguments(value, name)
     }
 
@@ -270,8 +318,12 @@ impl<'t> Scan<'t> {
         value: impl FnOnce(&mut Reader<'t>) -> Result<T, Fault>,
     ) -> Result<T, Refusal> {
         let read = value(&mut reader).map_err(|fault| {
-            let mut refusal =
-                Refusal::broken(Trouble::InvalidActionSchema, "The action's arguments are broken.", &fault, self.text);
+            let mut refusal = Refusal::broken(
+                Trouble::InvalidActionSchema,
+                "The action's arguments are broken.",
+                &fault,
+                self.text,
+            );
             refusal.fix = format!("{} {FIX}", refusal.fix);
             refusal
         })?;
@@ -288,14 +340,17 @@ const UNNAMED: &str = "an argument is not written as name=value";
 fn split_name(text: &str) -> Option<(&str, &str)> {
     let part = |letter: char| is_word(letter) || matches!(letter, '.' | '-');
     let end = text.find(|letter| !part(letter)).unwrap_or(text.len());
-    text.split_at_checked(end)
-        .filter(|(name, _)| name.starts_with(|letter: char| letter.is_alphabetic() || letter == '_'))
+    text.split_at_checked(end).filter(|(name, _)| {
+        name.starts_with(|letter: char| letter.is_alphabetic() || letter == '_')
+    })
 }
 
 /// The argument's name at the front, and what follows its `=`.
 fn split_key(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|letter| !is_word(letter))?;
-    let (key, after) = text.split_at_checked(end).filter(|(key, _)| !key.is_empty())?;
+    let (key, after) = text
+        .split_at_checked(end)
+        .filter(|(key, _)| !key.is_empty())?;
     Some((key, after.trim_start().strip_prefix('=')?))
 }
 

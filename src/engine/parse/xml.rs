@@ -20,7 +20,9 @@
 
 use serde_json::{Map, Value};
 
-use super::diagnostics::{Contract, Extraction, Parsed, ParsedDecision, Refusal, Repairs, Trouble, snippet};
+use super::diagnostics::{
+    Contract, Extraction, Parsed, ParsedDecision, Refusal, Repairs, Trouble, snippet,
+};
 use super::draft::{Draft, Word, after_reasoning, is_fence};
 use super::literal::{Fault, Reader, consumed};
 use super::markup::{Cursor, Next, Tag, block};
@@ -75,18 +77,35 @@ fn decide(whole: &str) -> Result<ParsedDecision, Refusal> {
     let text = after_reasoning(whole);
     let Some(cursor) = Cursor::find(text, "decision") else {
         let summary = "There is no decision element.";
-        return Err(Refusal::new(Trouble::InvalidXml, summary, "Give one decision element and nothing else."));
+        return Err(Refusal::new(
+            Trouble::InvalidXml,
+            summary,
+            "Give one decision element and nothing else.",
+        ));
     };
     let before = consumed(text, cursor.rest);
-    let mut scan = Scan { cursor, whole, draft: Draft::default(), repairs: Repairs::default() };
+    let mut scan = Scan {
+        cursor,
+        whole,
+        draft: Draft::default(),
+        repairs: Repairs::default(),
+    };
     scan.decision()?;
     let after = scan.cursor.rest;
     if Cursor::find(after, "decision").is_some() {
         let fix = "Give one decision element.";
-        return Err(Refusal::new(Trouble::InvalidXml, "There is more than one decision element.", fix));
+        return Err(Refusal::new(
+            Trouble::InvalidXml,
+            "There is more than one decision element.",
+            fix,
+        ));
     }
     if !before.trim().is_empty() || !after.trim().is_empty() {
-        scan.repairs.note(if is_fence(before, after) { Extraction::Fenced } else { Extraction::Extracted });
+        scan.repairs.note(if is_fence(before, after) {
+            Extraction::Fenced
+        } else {
+            Extraction::Extracted
+        });
     }
     scan.draft.settle(scan.repairs)
 }
@@ -147,7 +166,11 @@ impl<'t> Scan<'t> {
             }
             _ if tag.name.eq_ignore_ascii_case("decision") => {
                 let fix = "Give one decision element.";
-                return Err(Refusal::new(Trouble::InvalidXml, "A decision stands inside a decision.", fix));
+                return Err(Refusal::new(
+                    Trouble::InvalidXml,
+                    "A decision stands inside a decision.",
+                    fix,
+                ));
             }
             _ => {
                 self.draft.ignored.note("the element", tag.name);
@@ -159,19 +182,42 @@ impl<'t> Scan<'t> {
 
     fn action(&mut self, mut tag: Tag<'t>) -> Result<(), Refusal> {
         let path = format!("actions[{}]", self.draft.actions.len());
-        let name = tag.attributes.remove("name").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+        let name = tag
+            .attributes
+            .remove("name")
+            .map(|name| name.trim().to_owned())
+            .filter(|name| !name.is_empty());
         let Some(name) = name else {
-            let refusal = Refusal::new(Trouble::MissingRequiredField, "The action has no name.", FIX);
+            let refusal = Refusal::new(
+                Trouble::MissingRequiredField,
+                "The action has no name.",
+                FIX,
+            );
             return Err(refusal.at(format!("{path}.name")));
         };
-        tag.attributes.keys().for_each(|key| self.draft.ignored.note("the attribute", key));
-        let args = if tag.empty { Map::new() } else { self.arguments(tag.name, &name, &path)? };
-        self.draft.actions.push(Action { name, args, id: None });
+        tag.attributes
+            .keys()
+            .for_each(|key| self.draft.ignored.note("the attribute", key));
+        let args = if tag.empty {
+            Map::new()
+        } else {
+            self.arguments(tag.name, &name, &path)?
+        };
+        self.draft.actions.push(Action {
+            name,
+            args,
+            id: None,
+        });
         Ok(())
     }
 
     /// What stands up to the closing `tag` of the action `name`.
-    fn arguments(&mut self, tag: &str, name: &str, path: &str) -> Result<Map<String, Value>, Refusal> {
+    fn arguments(
+        &mut self,
+        tag: &str,
+        name: &str,
+        path: &str,
+    ) -> Result<Map<String, Value>, Refusal> {
         let mut args = Map::new();
         loop {
             let start = self.cursor;
@@ -181,7 +227,8 @@ impl<'t> Scan<'t> {
                 Next::Comment => continue,
                 Next::Open(arg) if arg.name.eq_ignore_ascii_case("arg") => {
                     let path = format!("{path}.args");
-                    self.argument(arg, &mut args).map_err(|refusal| refusal.at(path))?;
+                    self.argument(arg, &mut args)
+                        .map_err(|refusal| refusal.at(path))?;
                     continue;
                 }
                 Next::Open(other) => format!("the element {}", snippet(other.name)),
@@ -206,8 +253,14 @@ impl<'t> Scan<'t> {
 
     fn argument(&mut self, mut arg: Tag<'t>, args: &mut Map<String, Value>) -> Result<(), Refusal> {
         let wrong = |summary: String| Err(Refusal::new(Trouble::InvalidActionSchema, summary, FIX));
-        let key = arg.attributes.remove("name").map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
-        let Some(key) = key else { return wrong("An argument has no name.".to_owned()) };
+        let key = arg
+            .attributes
+            .remove("name")
+            .map(|key| key.trim().to_owned())
+            .filter(|key| !key.is_empty());
+        let Some(key) = key else {
+            return wrong("An argument has no name.".to_owned());
+        };
         let text = self.value(&arg)?;
         let value = match arg.attributes.remove("type").as_deref() {
             None | Some("text" | "string") => Value::String(block(text)),
@@ -215,26 +268,43 @@ impl<'t> Scan<'t> {
                 let mut reader = Reader::json(&text);
                 let value = reader.value(0).map_err(|fault| {
                     let summary = format!("The argument {} is broken JSON.", snippet(&key));
-                    Refusal::new(Trouble::InvalidActionSchema, summary, FIX).details(format!("{}.", fault.what))
+                    Refusal::new(Trouble::InvalidActionSchema, summary, FIX)
+                        .details(format!("{}.", fault.what))
                 })?;
                 if !reader.rest.trim().is_empty() {
-                    return wrong(format!("The argument {} is more than one JSON value.", snippet(&key)));
+                    return wrong(format!(
+                        "The argument {} is more than one JSON value.",
+                        snippet(&key)
+                    ));
                 }
                 self.repairs.add(&reader.repairs);
                 value
             }
-            Some(other) => return wrong(format!("There is no type {} of an argument.", snippet(other))),
+            Some(other) => {
+                return wrong(format!(
+                    "There is no type {} of an argument.",
+                    snippet(other)
+                ));
+            }
         };
-        arg.attributes.keys().for_each(|key| self.draft.ignored.note("the attribute", key));
+        arg.attributes
+            .keys()
+            .for_each(|key| self.draft.ignored.note("the attribute", key));
         let twice = format!("The argument {} is given twice.", snippet(&key));
-        if args.insert(key, value).is_some() { wrong(twice) } else { Ok(()) }
+        if args.insert(key, value).is_some() {
+            wrong(twice)
+        } else {
+            Ok(())
+        }
     }
 
     fn value(&mut self, tag: &Tag<'t>) -> Result<String, Refusal> {
         if tag.empty {
             return Ok(String::new());
         }
-        self.cursor.value(tag.name).map_err(|fault| self.broken(&fault))
+        self.cursor
+            .value(tag.name)
+            .map_err(|fault| self.broken(&fault))
     }
 
     /// The text up to the next tag, and the tag.
@@ -243,13 +313,20 @@ impl<'t> Scan<'t> {
     }
 
     fn broken(&self, fault: &Fault) -> Refusal {
-        Refusal::broken(Trouble::InvalidXml, "The decision element is broken.", fault, self.whole)
+        Refusal::broken(
+            Trouble::InvalidXml,
+            "The decision element is broken.",
+            fault,
+            self.whole,
+        )
     }
 }
 
 /// Whether text beside the elements is only layout, or what is left of a code fence.
 fn is_layout(text: &str) -> bool {
-    text.chars().all(|letter| letter.is_whitespace() || letter == '`')
+    text.chars()
+        .all(|letter| letter.is_whitespace() || letter == '`')
 }
 
-const FIX: &str = r#"Write the action as <action name="tool"><arg name="key">value</arg></action>."#;
+const FIX: &str =
+    r#"Write the action as <action name="tool"><arg name="key">value</arg></action>."#;

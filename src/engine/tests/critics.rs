@@ -12,7 +12,10 @@ struct Says {
 }
 
 fn says(name: &'static str, opinions: impl IntoIterator<Item = Opinion>) -> Says {
-    Says { name, opinions: std::sync::Mutex::new(opinions.into_iter().collect()) }
+    Says {
+        name,
+        opinions: std::sync::Mutex::new(opinions.into_iter().collect()),
+    }
 }
 
 impl Critic<Notes> for Says {
@@ -28,24 +31,50 @@ impl Critic<Notes> for Says {
 
 #[tokio::test]
 async fn case_16_a_stop_on_a_final_answer_wins() {
-    let play = engine([Decision::final_answer("42")]).critic(says("strict", [Opinion::stop("wrong").score(0.1)]));
+    let play = engine([Decision::final_answer("42")])
+        .critic(says("strict", [Opinion::stop("wrong").score(0.1)]));
     let (result, disk) = recorded(play, "?").await;
-    assert_eq!(ending(&result.verdict), ("critic_stop", "critic[0]", Some(0)));
-    assert_eq!((result.verdict.outcome, result.answer()), (Outcome::Halted, None));
+    assert_eq!(
+        ending(&result.verdict),
+        ("critic_stop", "critic[0]", Some(0))
+    );
+    assert_eq!(
+        (result.verdict.outcome, result.answer()),
+        (Outcome::Halted, None)
+    );
     assert_eq!(result.last_text.as_deref(), Some("42"));
     let phases = disk.phases(0);
-    assert_eq!(phases[4..], ["CRITIC/outputs", "CRITIC/stop", "CHECK_STOP/stop", "END"]);
+    assert_eq!(
+        phases[4..],
+        ["CRITIC/outputs", "CRITIC/stop", "CHECK_STOP/stop", "END"]
+    );
 }
 
 #[tokio::test]
 async fn case_16_a_retry_on_a_final_answer_vetoes_it_and_limits_are_still_asked() {
-    let retry = || says("again", [Opinion::retry("no source").instruction("Name a source.")]);
-    let answers = || [Decision::final_answer("42"), Decision::final_answer("42 [1]")];
+    let retry = || {
+        says(
+            "again",
+            [Opinion::retry("no source").instruction("Name a source.")],
+        )
+    };
+    let answers = || {
+        [
+            Decision::final_answer("42"),
+            Decision::final_answer("42 [1]"),
+        ]
+    };
     let (result, _) = recorded(engine(answers()).critic(retry()), "?").await;
     assert_eq!(ending(&result.verdict), ("final", "decision", Some(1)));
     assert_eq!(result.answer(), Some("42 [1]"));
 
-    let (result, _) = recorded(engine(answers()).critic(retry()).stop(MaxSteps { steps: 1 }), "?").await;
+    let (result, _) = recorded(
+        engine(answers())
+            .critic(retry())
+            .stop(MaxSteps { steps: 1 }),
+        "?",
+    )
+    .await;
     assert_eq!(ending(&result.verdict), ("max_steps", "stop[0]", Some(0)));
     assert_eq!(result.answer(), None);
 }
@@ -55,12 +84,24 @@ async fn case_16_of_two_critics_the_first_that_objects_decides() {
     let stop = || says("stops", [Opinion::stop("enough")]);
     let retry = || says("retries", [Opinion::retry("again")]);
     let (result, _) = recorded(engine([echo("1")]).critic(stop()).critic(retry()), "?").await;
-    assert_eq!(ending(&result.verdict), ("critic_stop", "critic[0]", Some(0)));
-    let (result, disk) =
-        recorded(engine([echo("1"), Decision::final_answer("42")]).critic(retry()).critic(stop()), "?").await;
+    assert_eq!(
+        ending(&result.verdict),
+        ("critic_stop", "critic[0]", Some(0))
+    );
+    let (result, disk) = recorded(
+        engine([echo("1"), Decision::final_answer("42")])
+            .critic(retry())
+            .critic(stop()),
+        "?",
+    )
+    .await;
     assert_eq!(ending(&result.verdict), ("final", "decision", Some(1)));
-    let actions: Vec<_> =
-        disk.steps[0]["critic_outputs"].as_array().unwrap().iter().map(|o| o["action"].clone()).collect();
+    let actions: Vec<_> = disk.steps[0]["critic_outputs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|o| o["action"].clone())
+        .collect();
     assert_eq!(actions, ["retry", "stop"]);
 }
 
@@ -70,26 +111,48 @@ async fn case_17_a_critic_that_changes_the_state_is_no_stagnation() {
     let rule = StopSpec::from(Stagnation { steps: 2 });
     let (result, _) = recorded(engine(same()).stop(rule.clone()), "?").await;
     assert_eq!(ending(&result.verdict), ("stagnation", "stop[0]", Some(2)));
-    let patch = |at: u32| Opinion::retry("look elsewhere").set("seen", json!([format!("hint {at}")]));
-    let (result, disk) = recorded(engine(same()).critic(says("hints", (0..4).map(patch))).stop(rule), "?").await;
+    let patch =
+        |at: u32| Opinion::retry("look elsewhere").set("seen", json!([format!("hint {at}")]));
+    let (result, disk) = recorded(
+        engine(same())
+            .critic(says("hints", (0..4).map(patch)))
+            .stop(rule),
+        "?",
+    )
+    .await;
     assert_eq!(ending(&result.verdict), ("stagnation", "stop[0]", Some(5)));
-    assert_eq!(disk.steps[1]["state_diff"]["seen"], json!({"before": ["hint 0"], "after": ["hint 1"]}));
+    assert_eq!(
+        disk.steps[1]["state_diff"]["seen"],
+        json!({"before": ["hint 0"], "after": ["hint 1"]})
+    );
 }
 
 #[tokio::test]
 async fn a_patch_that_does_not_fit_fails_the_critic() {
     for (field, value, why) in [
-        ("sene", json!([]), "the patch sets \"sene\", which the state does not have"),
-        ("current_step", json!(7), "the patch sets current_step, which the engine counts"),
+        (
+            "sene",
+            json!([]),
+            "the patch sets \"sene\", which the state does not have",
+        ),
+        (
+            "current_step",
+            json!(7),
+            "the patch sets current_step, which the engine counts",
+        ),
         (
             "seen",
             json!(7),
             "the patch does not fit the state: the agent's data: invalid type: integer `7`, expected a sequence at line 1 column 9",
         ),
     ] {
-        let play = engine([echo("1")]).critic(says("patches", [Opinion::retry("again").set(field, value)]));
+        let play = engine([echo("1")])
+            .critic(says("patches", [Opinion::retry("again").set(field, value)]));
         let (result, disk) = recorded(play, "?").await;
-        assert_eq!(ending(&result.verdict), ("criterion_error", "critic[0]", Some(0)));
+        assert_eq!(
+            ending(&result.verdict),
+            ("criterion_error", "critic[0]", Some(0))
+        );
         assert_eq!(disk.steps[0]["critic_outputs"][0]["reason"], why);
         assert_eq!(disk.steps[0]["critic_outputs"][0]["action"], "failed");
     }
@@ -97,7 +160,9 @@ async fn a_patch_that_does_not_fit_fails_the_critic() {
 
 #[tokio::test]
 async fn a_score_that_is_no_number_is_text_and_no_fact() {
-    let play = engine([echo("1")]).max_steps(1).critic(says("odd", [Opinion::proceed("?").score(f64::NAN)]));
+    let play = engine([echo("1")])
+        .max_steps(1)
+        .critic(says("odd", [Opinion::proceed("?").score(f64::NAN)]));
     let (result, disk) = recorded(play, "?").await;
     assert_eq!(disk.steps[0]["critic_outputs"][0]["score"], "NaN");
     assert_eq!(result.steps[0].facts.critics[0].score, None);

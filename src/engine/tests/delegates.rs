@@ -24,7 +24,13 @@ impl Tool for Looks {
     async fn call(&self, _: NoArgs, cx: ToolCx<'_>) -> Result<Self::Output, ToolError> {
         let world = cx.env::<i32>().ok_or_else(|| ToolError::new("no world"))?;
         let missing = cx.state::<u64>("nothing").unwrap_err();
-        Ok((cx.state("current_step")?, cx.state("seen")?, *world, cx.cancel().is_now(), missing.message))
+        Ok((
+            cx.state("current_step")?,
+            cx.state("seen")?,
+            *world,
+            cx.cancel().is_now(),
+            missing.message,
+        ))
     }
 }
 
@@ -58,7 +64,11 @@ impl Hook<Notes> for Hears {
     fn on(&mut self, moment: &Moment<'_, Notes>) -> Result<(), String> {
         let heard = match moment {
             Moment::Call { step, action } => format!("{step} calls {}", action.name),
-            Moment::Result { step, place, result } => format!("{step}.{place} gave {}", result.text()),
+            Moment::Result {
+                step,
+                place,
+                result,
+            } => format!("{step}.{place} gave {}", result.text()),
             _ => return Ok(()),
         };
         self.0.lock().unwrap().push(heard);
@@ -70,12 +80,19 @@ impl Hook<Notes> for Hears {
 async fn tools_reach_the_state_the_environment_and_the_end_and_hooks_hear_calls() {
     let heard = Arc::<Mutex<Vec<String>>>::default();
     let looks = Decision::act([Action::new("looks")]);
-    let play =
-        engine([echo("0"), looks, Decision::final_answer("done")]).tool(Looks).env(World).hook(Hears(heard.clone()));
+    let play = engine([echo("0"), looks, Decision::final_answer("done")])
+        .tool(Looks)
+        .env(World)
+        .hook(Hears(heard.clone()));
     let result = play.build().unwrap().run("?").await;
     let looked = r#"[1,["0"],42,false,"the state has no field \"nothing\""]"#;
     assert_eq!(result.steps[1].results[0].text(), looked);
-    let all = ["0 calls echo", "0.0 gave 0", "1 calls looks", &format!("1.0 gave {looked}")];
+    let all = [
+        "0 calls echo",
+        "0.0 gave 0",
+        "1 calls looks",
+        &format!("1.0 gave {looked}"),
+    ];
     assert_eq!(*heard.lock().unwrap(), all);
 }
 
@@ -93,7 +110,11 @@ impl Agent for Cannot {
         Ok(State::new(&*task.objective, ()))
     }
 
-    async fn decide(&mut self, _: &State<()>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+    async fn decide(
+        &mut self,
+        _: &State<()>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
         Err(AgentError::fatal("I cannot"))
     }
 }
@@ -109,13 +130,18 @@ async fn a_part_of_the_work_is_a_run_of_its_own() {
         Decision::act([ask("scout"), ask("scout"), ask("lost"), ask("fails")]),
         Decision::final_answer("done"),
     ]);
-    let play = play.tool(SubAgent::new("scout", "Looks for it.", part)).tool(SubAgent::new("lost", "Never.", lost));
+    let play = play
+        .tool(SubAgent::new("scout", "Looks for it.", part))
+        .tool(SubAgent::new("lost", "Never.", lost));
     let play = play.tool(SubAgent::new("fails", "Cannot.", fails));
     let play = play.record(RunWriter::create(root.path(), "whole").unwrap());
     let result = play.build().unwrap().run("?").await;
     let results = &result.steps[0].results;
     assert_eq!(results[0].output["answer"], "found it");
-    let ids: Vec<_> = results[..2].iter().map(|result| result.output["run_id"].as_str().unwrap()).collect();
+    let ids: Vec<_> = results[..2]
+        .iter()
+        .map(|result| result.output["run_id"].as_str().unwrap())
+        .collect();
     assert_eq!(ids, ["whole.scout-0-0", "whole.scout-0-1"]);
     for id in ids {
         let child = Disk::read(&root.path().join(id));
@@ -126,11 +152,17 @@ async fn a_part_of_the_work_is_a_run_of_its_own() {
         assert_eq!(child.events[0]["payload"]["task"], "look for it");
     }
     let failed = results[2].text();
-    assert!(failed.contains("max_steps") || failed.contains("budget_steps"), "{failed}");
+    assert!(
+        failed.contains("max_steps") || failed.contains("budget_steps"),
+        "{failed}"
+    );
     assert!(failed.ends_with("; its run is whole.lost-0-0"), "{failed}");
     let told = "the run ended without an answer: step 0 failed (decide): I cannot; its run is whole.fails-0-0";
     assert!(results[3].text().contains(told), "{}", results[3].text());
-    assert_eq!(Disk::read(&root.path().join("whole")).manifest["parent_run_id"], Value::Null);
+    assert_eq!(
+        Disk::read(&root.path().join("whole")).manifest["parent_run_id"],
+        Value::Null
+    );
 }
 
 #[tokio::test]
@@ -143,7 +175,10 @@ async fn many_tasks_run_at_once_and_stay_in_order() {
     for (n, result) in results.iter().enumerate() {
         match result {
             Err(error) => assert!(n == 7 && error.to_string().contains("two tools"), "{error}"),
-            Ok(result) => assert_eq!((result.answer(), result.step_count), (Some(&*format!("did {n}")), 1)),
+            Ok(result) => assert_eq!(
+                (result.answer(), result.step_count),
+                (Some(&*format!("did {n}")), 1)
+            ),
         }
     }
 }
@@ -180,8 +215,10 @@ async fn the_end_of_a_run_reaches_work_elsewhere_and_the_runs_below_it() {
     let root = tempfile::tempdir().unwrap();
     let ended = Arc::new(Notify::new());
     let deep = ended.clone();
-    let part = move || engine([Decision::act([Action::new("moves_out")])]).tool(MovesOut(deep.clone()));
-    let play = engine([Decision::act([Action::new("scout").arg("task", "go")])]).tool(SubAgent::new("scout", "", part));
+    let part =
+        move || engine([Decision::act([Action::new("moves_out")])]).tool(MovesOut(deep.clone()));
+    let play = engine([Decision::act([Action::new("scout").arg("task", "go")])])
+        .tool(SubAgent::new("scout", "", part));
     let play = play.record(RunWriter::create(root.path(), "whole").unwrap());
     let result = play.build().unwrap().run("?").await;
     ended.notified().await;

@@ -16,7 +16,11 @@ async fn the_task_reaches_the_model_however_late_it_is_asked() {
         fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
             Ok(State::new(&*task.objective, ()))
         }
-        async fn decide(&mut self, _: &State<()>, cx: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+        async fn decide(
+            &mut self,
+            _: &State<()>,
+            cx: &StepCx<'_>,
+        ) -> Result<Option<Decision>, AgentError> {
             Ok((cx.step == 0).then(|| echo("first")))
         }
     }
@@ -24,13 +28,30 @@ async fn the_task_reaches_the_model_however_late_it_is_asked() {
         Err(ModelError::new(ModelErrorKind::Transient, "overloaded")),
         Ok(Reply::text("done")),
     ]);
-    let builder = Engine::builder(LetsTheModelFinish).tool(Echo).model(model).process(None);
+    let builder = Engine::builder(LetsTheModelFinish)
+        .tool(Echo)
+        .model(model)
+        .process(None);
     let (result, disk) = recorded(builder, "Say it.").await;
     assert_eq!(result.answer(), Some("done"));
-    let inputs: Vec<_> = disk.events.iter().filter(|event| event["payload"]["stage"] == "model_input").collect();
-    let told: Vec<_> =
-        inputs[1]["payload"]["messages"].as_array().unwrap().iter().map(|m| m["content"].clone()).collect();
-    assert_eq!(told, ["Say it.\n\nThe last step failed: overloaded", "echo gave: first"]);
+    let inputs: Vec<_> = disk
+        .events
+        .iter()
+        .filter(|event| event["payload"]["stage"] == "model_input")
+        .collect();
+    let told: Vec<_> = inputs[1]["payload"]["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["content"].clone())
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "Say it.\n\nThe last step failed: overloaded",
+            "echo gave: first"
+        ]
+    );
 }
 
 #[tokio::test]
@@ -40,11 +61,19 @@ async fn a_native_call_is_answered_under_its_id_also_beside_a_text_parser() {
         fn name(&self) -> &str {
             "listens"
         }
-        async fn complete(&self, request: &Request, _: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
+        async fn complete(
+            &self,
+            request: &Request,
+            _: &(dyn Fn(&str) + Send + Sync),
+        ) -> Result<Reply, ModelError> {
             let mut heard = self.0.lock().unwrap();
             heard.push(request.clone());
             let call = ToolCall::new("", "echo", r#"{"text": "a"}"#);
-            let missing = ToolCall { name: "echo".into(), arguments: "{".into(), ..ToolCall::default() };
+            let missing = ToolCall {
+                name: "echo".into(),
+                arguments: "{".into(),
+                ..ToolCall::default()
+            };
             Ok(match heard.len() {
                 1 => Reply::calls([call]),
                 2 => Reply::calls([missing]),
@@ -63,17 +92,31 @@ async fn a_native_call_is_answered_under_its_id_also_beside_a_text_parser() {
         }
     }
     let listens = std::sync::Arc::new(Listens(std::sync::Mutex::default()));
-    let builder = Engine::builder(Quiet).tool(Echo).model(listens.clone()).parser(ReAct).process(None);
+    let builder = Engine::builder(Quiet)
+        .tool(Echo)
+        .model(listens.clone())
+        .parser(ReAct)
+        .process(None);
     let (result, _) = recorded(builder, "?").await;
     assert_eq!(result.answer(), Some("heard"));
     let requests = listens.0.lock().unwrap();
     let last = &requests[2].messages;
-    for (at, message) in last.iter().enumerate().filter(|(_, message)| !message.tool_calls.is_empty()) {
+    for (at, message) in last
+        .iter()
+        .enumerate()
+        .filter(|(_, message)| !message.tool_calls.is_empty())
+    {
         let answer = &last[at + 1];
-        assert_eq!((answer.role, answer.tool_call_id.as_deref()), (Role::Tool, Some(&*message.tool_calls[0].id)));
+        assert_eq!(
+            (answer.role, answer.tool_call_id.as_deref()),
+            (Role::Tool, Some(&*message.tool_calls[0].id))
+        );
     }
-    let answers: Vec<_> =
-        last.iter().filter(|message| message.role == Role::Tool).map(|m| m.content.as_str()).collect();
+    let answers: Vec<_> = last
+        .iter()
+        .filter(|message| message.role == Role::Tool)
+        .map(|m| m.content.as_str())
+        .collect();
     assert_eq!(answers, ["a", "error: the call was not carried out"]);
 }
 
@@ -84,13 +127,19 @@ async fn a_panic_before_the_first_await_is_caught_too() {
         fn name(&self) -> &str {
             "hasty"
         }
-        fn judge(&self, _: CriticCx<'_, Notes>) -> impl Future<Output = Result<Opinion, CriticError>> + Send {
+        fn judge(
+            &self,
+            _: CriticCx<'_, Notes>,
+        ) -> impl Future<Output = Result<Opinion, CriticError>> + Send {
             assert!(self.name().is_empty(), "too hasty");
             async { Ok(Opinion::proceed("")) }
         }
     }
     let (result, disk) = recorded(engine([echo("1")]).critic(Hasty), "?").await;
-    assert_eq!(ending(&result.verdict), ("criterion_error", "critic[0]", Some(0)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("criterion_error", "critic[0]", Some(0))
+    );
     assert_eq!(disk.manifest["status"], "failed");
 
     struct Grumpy;
@@ -118,10 +167,22 @@ async fn a_panic_before_the_first_await_is_caught_too() {
             Ok(State::new(&*task.objective, ()))
         }
     }
-    let builder = Engine::builder(Quiet).model(Scripted::new([Reply::text("hello")])).parser(Grumpy).process(None);
+    let builder = Engine::builder(Quiet)
+        .model(Scripted::new([Reply::text("hello")]))
+        .parser(Grumpy)
+        .process(None);
     let (result, _) = recorded(builder, "?").await;
-    assert_eq!(ending(&result.verdict), ("recovery_exhausted", "recovery", Some(0)));
-    assert!(result.verdict.reading.detail.ends_with("panicked: not in the mood"));
+    assert_eq!(
+        ending(&result.verdict),
+        ("recovery_exhausted", "recovery", Some(0))
+    );
+    assert!(
+        result
+            .verdict
+            .reading
+            .detail
+            .ends_with("panicked: not in the mood")
+    );
 }
 
 #[tokio::test]
@@ -130,14 +191,28 @@ async fn a_run_whose_future_is_dropped_is_closed() {
     let writer = RunWriter::create(dir.path(), "r").unwrap();
     let waits = Decision::act([Action::new("waits")]);
     // Its own handle is not the run's, so nothing ends the tool.
-    let run = engine([echo("1"), waits]).tool(Waits { cancel: Cancel::new() }).record(writer).build().unwrap().run("?");
+    let run = engine([echo("1"), waits])
+        .tool(Waits {
+            cancel: Cancel::new(),
+        })
+        .record(writer)
+        .build()
+        .unwrap()
+        .run("?");
     let mut run = Box::pin(run);
-    let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(run.as_mut().poll(cx).is_pending())).await;
+    let polled =
+        std::future::poll_fn(|cx| std::task::Poll::Ready(run.as_mut().poll(cx).is_pending())).await;
     assert!(polled, "the tool never answers");
     drop(run);
     let disk = Disk::read(&dir.path().join("r"));
-    assert_eq!((&disk.manifest["status"], disk.steps.len()), (&json!("stopped"), 1));
-    assert_eq!(disk.end()["payload"]["stop"]["detail"], "the run was dropped before it ended");
+    assert_eq!(
+        (&disk.manifest["status"], disk.steps.len()),
+        (&json!("stopped"), 1)
+    );
+    assert_eq!(
+        disk.end()["payload"]["stop"]["detail"],
+        "the run was dropped before it ended"
+    );
 }
 
 /// Sets its final result in the state, or stops, as told.
@@ -159,14 +234,24 @@ impl Agent for Sets {
         Ok(State::new(&*task.objective, ()))
     }
 
-    async fn decide(&mut self, _: &State<()>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+    async fn decide(
+        &mut self,
+        _: &State<()>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
         Ok(Some(self.decision.clone()))
     }
 
     fn reduce(&mut self, state: &mut State<()>, _: &Done<'_>) -> Result<(), AgentError> {
-        state.final_result = self.result.take().map(str::to_owned).or(state.final_result.take());
+        state.final_result = self
+            .result
+            .take()
+            .map(str::to_owned)
+            .or(state.final_result.take());
         if let Some(reason) = self.reason {
-            state.set_stop(reason, None).map_err(|wrong| AgentError::fatal(wrong.to_string()))?;
+            state
+                .set_stop(reason, None)
+                .map_err(|wrong| AgentError::fatal(wrong.to_string()))?;
         }
         Ok(())
     }
@@ -178,22 +263,61 @@ impl Agent for Sets {
 
 #[tokio::test]
 async fn an_answer_that_was_refused_is_no_answer() {
-    let keyword = || StopSpec::from(Keyword { keyword: "DONE".into() });
-    let refused = Sets { result: None, reason: None, stops: true, decision: Decision::final_answer("nearly") };
-    let (result, disk) = recorded(Engine::builder(refused).stop(keyword()).process(None), "?").await;
-    assert_eq!(ending(&result.verdict), ("agent_condition", "agent", Some(0)));
-    assert_eq!((result.answer(), result.last_text.as_deref()), (None, Some("nearly")));
+    let keyword = || {
+        StopSpec::from(Keyword {
+            keyword: "DONE".into(),
+        })
+    };
+    let refused = Sets {
+        result: None,
+        reason: None,
+        stops: true,
+        decision: Decision::final_answer("nearly"),
+    };
+    let (result, disk) =
+        recorded(Engine::builder(refused).stop(keyword()).process(None), "?").await;
+    assert_eq!(
+        ending(&result.verdict),
+        ("agent_condition", "agent", Some(0))
+    );
+    assert_eq!(
+        (result.answer(), result.last_text.as_deref()),
+        (None, Some("nearly"))
+    );
     assert_eq!(disk.manifest["summary"]["final_result"], json!(null));
 
-    let set = Sets { result: Some("nearly"), reason: None, stops: false, decision: Decision::wait("") };
-    let (result, _) = recorded(Engine::builder(set).stop(keyword()).max_steps(2).process(None), "?").await;
-    assert_eq!(ending(&result.verdict), ("budget_steps", "budget.steps", Some(1)));
-    assert_eq!((result.answer(), result.last_text.as_deref()), (None, Some("nearly")));
+    let set = Sets {
+        result: Some("nearly"),
+        reason: None,
+        stops: false,
+        decision: Decision::wait(""),
+    };
+    let (result, _) = recorded(
+        Engine::builder(set)
+            .stop(keyword())
+            .max_steps(2)
+            .process(None),
+        "?",
+    )
+    .await;
+    assert_eq!(
+        ending(&result.verdict),
+        ("budget_steps", "budget.steps", Some(1))
+    );
+    assert_eq!(
+        (result.answer(), result.last_text.as_deref()),
+        (None, Some("nearly"))
+    );
 }
 
 #[tokio::test]
 async fn a_reason_that_an_agent_sets_is_the_reason() {
-    let sets = |reason| Sets { result: None, reason: Some(reason), stops: false, decision: Decision::wait("") };
+    let sets = |reason| Sets {
+        result: None,
+        reason: Some(reason),
+        stops: false,
+        decision: Decision::wait(""),
+    };
     for (reason, code, outcome) in [
         ("unrecoverable_error", "agent_failed", Outcome::Failed),
         ("stagnation", "stagnation", Outcome::Halted),
@@ -201,11 +325,18 @@ async fn a_reason_that_an_agent_sets_is_the_reason() {
         ("env_terminal", "env_terminal", Outcome::Completed),
     ] {
         let (result, disk) = recorded(Engine::builder(sets(reason)).process(None), "?").await;
-        assert_eq!((result.verdict.code.as_str(), result.verdict.outcome), (code, outcome), "{reason}");
+        assert_eq!(
+            (result.verdict.code.as_str(), result.verdict.outcome),
+            (code, outcome),
+            "{reason}"
+        );
         assert_eq!(disk.manifest["summary"]["stop_reason"], reason);
     }
     let (result, _) = recorded(Engine::builder(sets("tired")).process(None), "?").await;
-    assert_eq!(ending(&result.verdict), ("recovery_exhausted", "recovery", Some(0)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("recovery_exhausted", "recovery", Some(0))
+    );
 }
 
 #[tokio::test]
@@ -223,27 +354,64 @@ async fn what_is_too_large_for_a_line_is_cut_and_said_so() {
         }
         async fn call(&self, args: EchoArgs, _: ToolCx<'_>) -> Result<String, ToolError> {
             let text = "x".repeat(SIZE);
-            if args.text == "fail" { Err(ToolError::new(text)) } else { Ok(text) }
+            if args.text == "fail" {
+                Err(ToolError::new(text))
+            } else {
+                Ok(text)
+            }
         }
     }
     let call = |text: &str| Action::new("huge").arg("text", text);
     let many = Decision::act(std::iter::repeat_n(call("give"), 40));
-    let (result, disk) = recorded(engine([Decision::act([call("fail")]), many]).tool(Huge).max_steps(2), "?").await;
+    let (result, disk) = recorded(
+        engine([Decision::act([call("fail")]), many])
+            .tool(Huge)
+            .max_steps(2),
+        "?",
+    )
+    .await;
     assert_eq!(result.verdict.code.as_str(), "budget_steps");
-    let error = disk.steps[0]["action_results"][0]["error"].as_str().unwrap();
-    assert!(error.len() < 17 << 10 && error.ends_with("[... cut from 350000 bytes]"), "{}", error.len());
+    let error = disk.steps[0]["action_results"][0]["error"]
+        .as_str()
+        .unwrap();
+    assert!(
+        error.len() < 17 << 10 && error.ends_with("[... cut from 350000 bytes]"),
+        "{}",
+        error.len()
+    );
     let outputs = disk.steps[1]["action_results"].as_array().unwrap();
-    assert!(outputs.iter().all(|output| output["cut_from_bytes"] == SIZE));
-    assert!(outputs[0]["output"].as_str().unwrap().contains("of 350000 bytes left out"));
-    let all: usize = outputs.iter().map(|output| output["output"].as_str().unwrap().len()).sum();
+    assert!(
+        outputs
+            .iter()
+            .all(|output| output["cut_from_bytes"] == SIZE)
+    );
+    assert!(
+        outputs[0]["output"]
+            .as_str()
+            .unwrap()
+            .contains("of 350000 bytes left out")
+    );
+    let all: usize = outputs
+        .iter()
+        .map(|output| output["output"].as_str().unwrap().len())
+        .sum();
     assert!(all < 3 << 20, "{all}");
 
     // A state of some megabytes that changes does not fit as before and after; the step is told all the same.
     let grow = || Decision::act(std::iter::repeat_n(call("give"), 8));
-    let (result, disk) = recorded(engine(std::iter::repeat_with(grow).take(3)).tool(Huge).max_steps(3), "?").await;
+    let (result, disk) = recorded(
+        engine(std::iter::repeat_with(grow).take(3))
+            .tool(Huge)
+            .max_steps(3),
+        "?",
+    )
+    .await;
     assert_eq!(result.verdict.code.as_str(), "budget_steps");
     let last = &disk.steps[2];
-    assert_eq!((&last["state_diff"], &last["changed"]), (&json!({}), &json!(["current_step", "seen"])));
+    assert_eq!(
+        (&last["state_diff"], &last["changed"]),
+        (&json!({}), &json!(["current_step", "seen"]))
+    );
     assert!(last["cut_from_bytes"].as_u64().unwrap() > crate::model::MAX_LINE_BYTES);
 }
 
@@ -260,10 +428,18 @@ async fn a_critic_that_is_cut_short_accepts_nothing() {
         }
     }
     let cancel = Cancel::new();
-    let play = engine([Decision::final_answer("42")]).critic(Ponders(cancel.clone())).cancel(cancel);
+    let play = engine([Decision::final_answer("42")])
+        .critic(Ponders(cancel.clone()))
+        .cancel(cancel);
     let (result, disk) = recorded(play, "?").await;
-    assert_eq!(ending(&result.verdict), ("cancelled_immediate", "cancelled_immediate", Some(0)));
-    assert_eq!((result.answer(), result.last_text.as_deref()), (None, Some("42")));
+    assert_eq!(
+        ending(&result.verdict),
+        ("cancelled_immediate", "cancelled_immediate", Some(0))
+    );
+    assert_eq!(
+        (result.answer(), result.last_text.as_deref()),
+        (None, Some("42"))
+    );
     assert!(!disk.phases(0).contains(&"CRITIC/pass".to_owned()));
 }
 
@@ -276,17 +452,34 @@ async fn the_state_of_an_earlier_run_can_be_gone_on_with() {
             "goes on"
         }
         fn init_state(&mut self, _: &Task) -> Result<State<Notes>, AgentError> {
-            self.0.take().ok_or_else(|| AgentError::new("there was no earlier run"))
+            self.0
+                .take()
+                .ok_or_else(|| AgentError::new("there was no earlier run"))
         }
-        async fn decide(&mut self, _: &State<Notes>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+        async fn decide(
+            &mut self,
+            _: &State<Notes>,
+            _: &StepCx<'_>,
+        ) -> Result<Option<Decision>, AgentError> {
             Ok(Some(echo("more")))
         }
     }
-    let first = engine([echo("1"), echo("2")]).max_steps(2).build().unwrap().run("?").await;
-    let again = Engine::builder(GoesOn(first.state)).tool(Echo).process(None).max_steps(4);
+    let first = engine([echo("1"), echo("2")])
+        .max_steps(2)
+        .build()
+        .unwrap()
+        .run("?")
+        .await;
+    let again = Engine::builder(GoesOn(first.state))
+        .tool(Echo)
+        .process(None)
+        .max_steps(4);
     let again = again.resume(first.stats, crate::stop::Pause::NotCounted);
     let (result, disk) = recorded(again, "?").await;
-    assert_eq!(ending(&result.verdict), ("budget_steps", "budget.steps", Some(1)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("budget_steps", "budget.steps", Some(1))
+    );
     assert_eq!(result.state.unwrap().current_step, 4);
     assert_eq!(disk.steps.len(), 2);
 }
@@ -307,7 +500,19 @@ async fn numbers_that_json_does_not_have_are_text_where_they_are_data() {
             Ok(f64::NEG_INFINITY)
         }
     }
-    let (_, disk) = recorded(engine([Decision::act([Action::new("odd")])]).tool(Odd).max_steps(1), "?").await;
-    assert_eq!(disk.steps[0]["action_results"][0], json!({"status": "success", "output": "-Infinity"}));
-    assert_eq!(disk.steps[0]["state_diff"]["seen"]["after"], json!(["-Infinity"]));
+    let (_, disk) = recorded(
+        engine([Decision::act([Action::new("odd")])])
+            .tool(Odd)
+            .max_steps(1),
+        "?",
+    )
+    .await;
+    assert_eq!(
+        disk.steps[0]["action_results"][0],
+        json!({"status": "success", "output": "-Infinity"})
+    );
+    assert_eq!(
+        disk.steps[0]["state_diff"]["seen"]["after"],
+        json!(["-Infinity"])
+    );
 }

@@ -3,12 +3,17 @@
 use serde_json::json;
 
 use super::*;
-use crate::stop::{Budget, Gate, Keyword, MaxRounds, MaxSteps, Origin, Outcome, StopOnTool, StopSpec};
+use crate::stop::{
+    Budget, Gate, Keyword, MaxRounds, MaxSteps, Origin, Outcome, StopOnTool, StopSpec,
+};
 
 #[tokio::test]
 async fn a_budget_of_nothing_runs_nothing() {
     let (result, disk) = recorded(engine([echo("one")]).max_steps(0), "Say it.").await;
-    assert_eq!(ending(&result.verdict), ("budget_steps", "budget.steps", None));
+    assert_eq!(
+        ending(&result.verdict),
+        ("budget_steps", "budget.steps", None)
+    );
     assert_eq!((result.step_count, result.steps.len()), (0, 0));
     assert_eq!(disk.manifest["stop"]["step"], json!(null));
     // What the gate looked at is kept, although no step ran.
@@ -18,12 +23,20 @@ async fn a_budget_of_nothing_runs_nothing() {
 #[tokio::test]
 async fn case_4_max_steps_runs_n_steps_and_max_rounds_does_not_run_the_last_tools() {
     let steps = StopSpec::from(MaxSteps { steps: 2 });
-    let (result, _) = recorded(engine([echo("1"), echo("2"), echo("3")]).stop(steps), "Say it.").await;
+    let (result, _) = recorded(
+        engine([echo("1"), echo("2"), echo("3")]).stop(steps),
+        "Say it.",
+    )
+    .await;
     assert_eq!(ending(&result.verdict), ("max_steps", "stop[0]", Some(1)));
     assert_eq!(result.state.unwrap().data.seen, ["1", "2"]);
 
     let rounds = StopSpec::from(MaxRounds { rounds: 2 });
-    let (result, disk) = recorded(engine([echo("1"), echo("2"), echo("3")]).stop(rounds), "Say it.").await;
+    let (result, disk) = recorded(
+        engine([echo("1"), echo("2"), echo("3")]).stop(rounds),
+        "Say it.",
+    )
+    .await;
     assert_eq!(ending(&result.verdict), ("max_rounds", "stop[0]", Some(1)));
     assert_eq!(result.verdict.gate, Some(Gate::AfterDecide));
     assert_eq!(result.state.unwrap().data.seen, ["1"]);
@@ -33,20 +46,34 @@ async fn case_4_max_steps_runs_n_steps_and_max_rounds_does_not_run_the_last_tool
 
 #[tokio::test]
 async fn case_7_and_8_an_answer_on_the_last_step_is_kept_and_a_text_is_not_one() {
-    let (result, _) = recorded(engine([echo("1"), Decision::final_answer("42")]).max_steps(2), "?").await;
+    let (result, _) = recorded(
+        engine([echo("1"), Decision::final_answer("42")]).max_steps(2),
+        "?",
+    )
+    .await;
     assert_eq!(ending(&result.verdict), ("final", "decision", Some(1)));
     assert_eq!(result.verdict.also, ["budget.steps"]);
     assert_eq!(result.require_answer(), Ok("42"));
 
-    let keyword = StopSpec::from(Keyword { keyword: "DONE".into() });
-    let play = engine([Decision::final_answer("nearly"), echo("1")]).stop(keyword).max_steps(2);
+    let keyword = StopSpec::from(Keyword {
+        keyword: "DONE".into(),
+    });
+    let play = engine([Decision::final_answer("nearly"), echo("1")])
+        .stop(keyword)
+        .max_steps(2);
     let (result, disk) = recorded(play, "?").await;
     assert_eq!(result.verdict.outcome, Outcome::Truncated);
     let none = result.require_answer().unwrap_err();
-    assert_eq!(none.to_string(), "the run ended without an answer (budget_steps): 2 steps >= 2");
+    assert_eq!(
+        none.to_string(),
+        "the run ended without an answer (budget_steps): 2 steps >= 2"
+    );
     assert_eq!(none.last_text.as_deref(), Some("nearly"));
     let error = crate::Error::from(none.clone());
-    assert_eq!((error.kind(), error.to_string()), (crate::Kind::NotFound, none.to_string()));
+    assert_eq!(
+        (error.kind(), error.to_string()),
+        (crate::Kind::NotFound, none.to_string())
+    );
     assert_eq!(disk.manifest["summary"]["final_result"], json!(null));
 }
 
@@ -61,17 +88,32 @@ async fn case_9_a_refused_answer_comes_back_as_feedback() {
         fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
             Ok(State::new(&*task.objective, ()))
         }
-        async fn decide(&mut self, _: &State<()>, cx: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+        async fn decide(
+            &mut self,
+            _: &State<()>,
+            cx: &StepCx<'_>,
+        ) -> Result<Option<Decision>, AgentError> {
             self.0.extend(cx.feedback.iter().cloned());
-            Ok(Some(Decision::final_answer(if cx.feedback.is_empty() { "yes" } else { "yes DONE" })))
+            Ok(Some(Decision::final_answer(if cx.feedback.is_empty() {
+                "yes"
+            } else {
+                "yes DONE"
+            })))
         }
         fn should_stop(&self, _: &State<()>) -> bool {
             assert!(self.0.len() < 3);
             false
         }
     }
-    let keyword = StopSpec::from(Keyword { keyword: "DONE".into() });
-    let result = Engine::builder(Learns(Vec::new())).stop(keyword).build().unwrap().run("?").await;
+    let keyword = StopSpec::from(Keyword {
+        keyword: "DONE".into(),
+    });
+    let result = Engine::builder(Learns(Vec::new()))
+        .stop(keyword)
+        .build()
+        .unwrap()
+        .run("?")
+        .await;
     assert_eq!(ending(&result.verdict), ("keyword", "accept[0]", Some(1)));
     assert_eq!(result.verdict.stop_reason, "success");
     assert_eq!(result.answer(), Some("yes DONE"));
@@ -80,30 +122,49 @@ async fn case_9_a_refused_answer_comes_back_as_feedback() {
 #[tokio::test]
 async fn case_14_a_forbidden_tool_does_not_run_and_its_step_is_told() {
     let two = Decision::act([Action::new("echo").arg("text", "a"), Action::new("Echo")]);
-    let rule = StopSpec::from(StopOnTool { tool_name: "Echo".into() });
+    let rule = StopSpec::from(StopOnTool {
+        tool_name: "Echo".into(),
+    });
     let (result, disk) = recorded(engine([echo("0"), two]).stop(rule), "?").await;
-    assert_eq!(ending(&result.verdict), ("stop_on_tool", "stop[0]", Some(1)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("stop_on_tool", "stop[0]", Some(1))
+    );
     assert_eq!(result.state.unwrap().data.seen, ["0"]);
     assert_eq!(disk.steps.len(), 2);
-    assert_eq!(disk.manifest["stop"]["evidence"], json!([{"step": 1, "action": 1}]));
+    assert_eq!(
+        disk.manifest["stop"]["evidence"],
+        json!([{"step": 1, "action": 1}])
+    );
 }
 
 #[tokio::test]
 async fn case_21_each_gate_names_the_last_step_that_ran() {
     let budget = Budget::default().steps(1, Origin::Engine);
     let (result, disk) = recorded(engine([echo("1"), echo("2")]).budget(budget), "?").await;
-    assert_eq!((result.verdict.gate, result.verdict.step), (Some(Gate::BeforeStep), Some(0)));
+    assert_eq!(
+        (result.verdict.gate, result.verdict.step),
+        (Some(Gate::BeforeStep), Some(0))
+    );
     assert_eq!(disk.end()["step_id"], 0);
     assert_eq!(disk.steps.len(), 1);
 }
 
 #[tokio::test]
 async fn case_22_a_resumed_run_counts_on() {
-    let first = engine([echo("1"), echo("2")]).max_steps(2).build().unwrap().run("?").await;
+    let first = engine([echo("1"), echo("2")])
+        .max_steps(2)
+        .build()
+        .unwrap()
+        .run("?")
+        .await;
     let again = engine([echo("3"), echo("4")]).max_steps(3);
     let again = again.resume(first.stats.clone(), crate::stop::Pause::Counted(500));
     let (result, disk) = recorded(again, "?").await;
-    assert_eq!(ending(&result.verdict), ("budget_steps", "budget.steps", Some(0)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("budget_steps", "budget.steps", Some(0))
+    );
     assert_eq!(result.stats.steps, 3);
     assert!(result.stats.elapsed_ms > first.stats.elapsed_ms.map(|ms| ms + 500));
     assert_eq!(disk.manifest["resumed_from"]["steps"], 2);
@@ -114,16 +175,37 @@ async fn case_23_cancelled_before_a_step_in_a_tool_and_after_the_answer() {
     let cancel = Cancel::new();
     cancel.now();
     let (result, disk) = recorded(engine([echo("1")]).cancel(cancel), "?").await;
-    assert_eq!(ending(&result.verdict), ("cancelled_immediate", "cancelled_immediate", None));
-    assert_eq!((result.verdict.outcome, &disk.manifest["status"]), (Outcome::Cancelled, &json!("stopped")));
+    assert_eq!(
+        ending(&result.verdict),
+        ("cancelled_immediate", "cancelled_immediate", None)
+    );
+    assert_eq!(
+        (result.verdict.outcome, &disk.manifest["status"]),
+        (Outcome::Cancelled, &json!("stopped"))
+    );
 
     let cancel = Cancel::new();
-    let waits = Waits { cancel: cancel.clone() };
-    let two = Decision::act([Action::new("waits"), Action::new("echo").arg("text", "never")]);
+    let waits = Waits {
+        cancel: cancel.clone(),
+    };
+    let two = Decision::act([
+        Action::new("waits"),
+        Action::new("echo").arg("text", "never"),
+    ]);
     let (result, disk) = recorded(engine([echo("0"), two]).tool(waits).cancel(cancel), "?").await;
-    assert_eq!(ending(&result.verdict), ("cancelled_immediate", "cancelled_immediate", Some(1)));
-    let states: Vec<_> = disk.steps[1]["tool_invocations"].as_array().unwrap().iter().collect();
-    assert!(states.iter().all(|call| call["status"] == "cancelled"), "{states:?}");
+    assert_eq!(
+        ending(&result.verdict),
+        ("cancelled_immediate", "cancelled_immediate", Some(1))
+    );
+    let states: Vec<_> = disk.steps[1]["tool_invocations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .collect();
+    assert!(
+        states.iter().all(|call| call["status"] == "cancelled"),
+        "{states:?}"
+    );
     assert_eq!(result.state.unwrap().data.seen, ["0"]);
 
     struct Late(Cancel);
@@ -137,15 +219,22 @@ async fn case_23_cancelled_before_a_step_in_a_tool_and_after_the_answer() {
         }
     }
     let cancel = Cancel::new();
-    let play = engine([Decision::final_answer("42")]).critic(Late(cancel.clone())).cancel(cancel);
+    let play = engine([Decision::final_answer("42")])
+        .critic(Late(cancel.clone()))
+        .cancel(cancel);
     let (result, _) = recorded(play, "?").await;
     assert_eq!(ending(&result.verdict), ("final", "decision", Some(0)));
     assert_eq!(result.verdict.also, ["cancelled_after_step"]);
 
     let cancel = Cancel::new();
-    let play = engine([echo("1"), echo("2")]).critic(Late(cancel.clone())).cancel(cancel);
+    let play = engine([echo("1"), echo("2")])
+        .critic(Late(cancel.clone()))
+        .cancel(cancel);
     let (result, _) = recorded(play, "?").await;
-    assert_eq!(ending(&result.verdict), ("cancelled_after_step", "cancelled_after_step", Some(0)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("cancelled_after_step", "cancelled_after_step", Some(0))
+    );
 }
 
 #[tokio::test]
@@ -162,13 +251,18 @@ async fn case_27_a_hook_changes_no_limit() {
     }
     let play = engine(std::iter::repeat_n(echo("1"), 30)).hook(Nosy(0));
     let (result, _) = recorded(play, "?").await;
-    assert_eq!(ending(&result.verdict), ("budget_steps", "budget.steps", Some(DEFAULT_STEPS - 1)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("budget_steps", "budget.steps", Some(DEFAULT_STEPS - 1))
+    );
     assert_eq!(result.verdict.limit_from, Some(Origin::Default));
 }
 
 #[tokio::test]
 async fn a_task_goes_before_the_engine_field_by_field() {
-    let budget = Budget::default().steps(9, Origin::Engine).tokens(5, Origin::Engine);
+    let budget = Budget::default()
+        .steps(9, Origin::Engine)
+        .tokens(5, Origin::Engine);
     let play = engine(std::iter::repeat_n(echo("1"), 9)).budget(budget);
     let (result, disk) = recorded(play, Task::new("?").max_steps(2)).await;
     assert_eq!(result.verdict.limit_from, Some(Origin::Task));
@@ -182,16 +276,31 @@ async fn a_task_goes_before_the_engine_field_by_field() {
 async fn what_is_wrong_before_the_first_step_is_a_verdict_too() {
     let task = Task::new(" ").resource(Resource::at(ResourceKind::File, "no/such/file").required());
     let (result, disk) = recorded(engine([echo("1")]), task).await;
-    assert_eq!(ending(&result.verdict), ("task_validation_failed", "task_validation_failed", None));
-    assert_eq!(result.verdict.reading.detail, "the task does not say what to do, and 1 more");
+    assert_eq!(
+        ending(&result.verdict),
+        ("task_validation_failed", "task_validation_failed", None)
+    );
+    assert_eq!(
+        result.verdict.reading.detail,
+        "the task does not say what to do, and 1 more"
+    );
     let issues = disk.end()["payload"]["issues"].clone();
     assert_eq!(issues[1]["code"], "TASK_RESOURCE_MISSING");
-    assert_eq!(issues[1]["message"], "the required file \"no/such/file\" is not there");
-    assert_eq!((&disk.manifest["status"], disk.steps.len()), (&json!("failed"), 0));
+    assert_eq!(
+        issues[1]["message"],
+        "the required file \"no/such/file\" is not there"
+    );
+    assert_eq!(
+        (&disk.manifest["status"], disk.steps.len()),
+        (&json!("failed"), 0)
+    );
 
     let (result, _) = recorded(engine([echo("1")]), Task::new("?").needs("browser")).await;
     assert_eq!(ending(&result.verdict).0, "env_capability_mismatch");
-    assert_eq!(result.verdict.reading.detail, "the task needs \"browser\"; there is no environment");
+    assert_eq!(
+        result.verdict.reading.detail,
+        "the task needs \"browser\"; there is no environment"
+    );
 
     struct Short;
     impl Agent for Short {
@@ -207,7 +316,10 @@ async fn what_is_wrong_before_the_first_step_is_a_verdict_too() {
     }
     let (result, _) = recorded(Engine::builder(Short).max_steps(8), "?").await;
     let detail = "state.max_steps 5 is below the budget of 8 steps; raise it, leave it out, or lower the budget";
-    assert_eq!((ending(&result.verdict).0, &*result.verdict.reading.detail), ("task_validation_failed", detail));
+    assert_eq!(
+        (ending(&result.verdict).0, &*result.verdict.reading.detail),
+        ("task_validation_failed", detail)
+    );
     assert!(result.state.is_none());
 }
 
@@ -229,9 +341,14 @@ async fn a_hard_timeout_drops_what_hangs() {
     }
     // Less than a tool may take by default.
     let limit = Duration::from_secs(30);
-    let play = engine([Decision::act([Action::new("hangs")])]).tool(Hangs).hard_timeout(limit);
+    let play = engine([Decision::act([Action::new("hangs")])])
+        .tool(Hangs)
+        .hard_timeout(limit);
     let (result, disk) = recorded(play, "?").await;
-    assert_eq!(ending(&result.verdict), ("budget_time", "budget_time", Some(0)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("budget_time", "budget_time", Some(0))
+    );
     assert_eq!(result.verdict.source, crate::stop::Source::Budget);
     assert_eq!(disk.steps[0]["tool_invocations"][0]["status"], "cancelled");
 }

@@ -33,9 +33,16 @@ impl Agent for Breaks {
         Ok(State::new(&*task.objective, Notes::default()))
     }
 
-    async fn decide(&mut self, _: &State<Notes>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+    async fn decide(
+        &mut self,
+        _: &State<Notes>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
         self.at("decide").map_err(AgentError::fatal)?;
-        Ok(Some(Decision::act([Action::new("breaks"), Action::new("echo").arg("text", "still here")])))
+        Ok(Some(Decision::act([
+            Action::new("breaks"),
+            Action::new("echo").arg("text", "still here"),
+        ])))
     }
 
     fn reduce(&mut self, state: &mut State<Notes>, _: &Done<'_>) -> Result<(), AgentError> {
@@ -113,11 +120,18 @@ impl Env for Breaks {
 
 async fn broken(part: &'static str, panics: bool) -> (RunResult<Notes>, Disk) {
     let breaks = || Breaks { part, panics };
-    let builder = Engine::builder(breaks()).tool(breaks()).tool(Echo).critic(breaks()).hook(breaks()).env(breaks());
+    let builder = Engine::builder(breaks())
+        .tool(breaks())
+        .tool(Echo)
+        .critic(breaks())
+        .hook(breaks())
+        .env(breaks());
     let builder = builder.rules(|rules| {
-        rules.policy_when("mine", crate::stop::Gate::AfterStep, move |_| match (part, panics) {
-            ("rule", true) => panic!("broken on purpose"),
-            _ => false,
+        rules.policy_when("mine", crate::stop::Gate::AfterStep, move |_| {
+            match (part, panics) {
+                ("rule", true) => panic!("broken on purpose"),
+                _ => false,
+            }
         })
     });
     recorded(builder.max_steps(2).process(None), "Break.").await
@@ -140,15 +154,26 @@ async fn each_ends_as_a_verdict_in_a_closed_manifest() {
         for panics in [false, true] {
             let (result, disk) = broken(part, panics).await;
             let case = format!("{part}, panics: {panics}: {:?}", result.verdict);
-            assert_eq!((result.verdict.code.as_str(), result.verdict.step), (code, step), "{case}");
-            assert!(result.verdict.reading.detail.contains("broken on purpose"), "{case}");
+            assert_eq!(
+                (result.verdict.code.as_str(), result.verdict.step),
+                (code, step),
+                "{case}"
+            );
+            assert!(
+                result.verdict.reading.detail.contains("broken on purpose"),
+                "{case}"
+            );
             assert_eq!(result.verdict.stop_reason, "unrecoverable_error", "{case}");
             assert_eq!(
                 (&disk.manifest["status"], disk.end()["ok"].as_bool()),
                 (&json!("failed"), Some(false)),
                 "{case}"
             );
-            assert_eq!(disk.manifest["stop"], serde_json::to_value(&result.verdict).unwrap(), "{case}");
+            assert_eq!(
+                disk.manifest["stop"],
+                serde_json::to_value(&result.verdict).unwrap(),
+                "{case}"
+            );
         }
     }
 }
@@ -158,20 +183,38 @@ async fn a_tool_that_fails_or_panics_is_a_result() {
     for (panics, category) in [(false, "runtime_error"), (true, "panic")] {
         let (result, disk) = broken("tool", panics).await;
         assert_eq!(result.verdict.code.as_str(), "budget_steps");
-        assert_eq!(disk.steps[0]["tool_invocations"][0]["error_category"], category);
-        assert_eq!(disk.steps[0]["action_results"][1], json!({"status": "success", "output": "still here"}));
-        assert!(result.steps[0].facts.error.is_none(), "one of two calls went well");
+        assert_eq!(
+            disk.steps[0]["tool_invocations"][0]["error_category"],
+            category
+        );
+        assert_eq!(
+            disk.steps[0]["action_results"][1],
+            json!({"status": "success", "output": "still here"})
+        );
+        assert!(
+            result.steps[0].facts.error.is_none(),
+            "one of two calls went well"
+        );
     }
 }
 
 #[tokio::test]
 async fn should_stop_and_rules_that_panic_end_the_run() {
     let (result, _) = broken("should_stop", true).await;
-    assert_eq!(ending(&result.verdict), ("agent_failed", "agent_failed", Some(0)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("agent_failed", "agent_failed", Some(0))
+    );
     let (result, _) = broken("should_stop", false).await;
-    assert_eq!(ending(&result.verdict), ("agent_condition", "agent", Some(0)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("agent_condition", "agent", Some(0))
+    );
     let (result, _) = broken("rule", true).await;
-    assert_eq!(ending(&result.verdict), ("criterion_error", "mine", Some(0)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("criterion_error", "mine", Some(0))
+    );
 }
 
 #[tokio::test]
@@ -193,7 +236,11 @@ async fn case_15_failed_steps_in_a_row_and_in_all() {
         fn init_state(&mut self, task: &Task) -> Result<State<()>, AgentError> {
             Ok(State::new(&*task.objective, ()))
         }
-        async fn decide(&mut self, _: &State<()>, cx: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+        async fn decide(
+            &mut self,
+            _: &State<()>,
+            cx: &StepCx<'_>,
+        ) -> Result<Option<Decision>, AgentError> {
             // Three failures, a good step, and so on.
             match cx.step % 4 {
                 3 => Ok(Some(Decision::wait("a breath"))),
@@ -205,15 +252,40 @@ async fn case_15_failed_steps_in_a_row_and_in_all() {
     let fails = |until| Engine::builder(Fails(until)).max_steps(20).process(None);
     let (result, disk) = recorded(fails(9), "?").await;
     assert_eq!(ending(&result.verdict), ("final", "decision", Some(9)));
-    assert_eq!(disk.manifest["summary"]["failure_report"]["failure_count"], 7);
-    assert_eq!(disk.phases(0), ["INIT", "DECIDE/start", "DECIDE_ERROR", "RECOVER", "CHECK_STOP/continue"]);
+    assert_eq!(
+        disk.manifest["summary"]["failure_report"]["failure_count"],
+        7
+    );
+    assert_eq!(
+        disk.phases(0),
+        [
+            "INIT",
+            "DECIDE/start",
+            "DECIDE_ERROR",
+            "RECOVER",
+            "CHECK_STOP/continue"
+        ]
+    );
 
     let rule = StopSpec::from(ConsecutiveErrors { max: 2 });
     let (result, _) = recorded(fails(9).stop(rule), "?").await;
-    assert_eq!(ending(&result.verdict), ("consecutive_errors", "stop[0]", Some(1)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("consecutive_errors", "stop[0]", Some(1))
+    );
 
-    let (result, _) = recorded(fails(9).recovery(RecoverySteps { consecutive: 9, total: 4 }), "?").await;
-    assert_eq!(ending(&result.verdict), ("recovery_exhausted", "recovery", Some(5)));
+    let (result, _) = recorded(
+        fails(9).recovery(RecoverySteps {
+            consecutive: 9,
+            total: 4,
+        }),
+        "?",
+    )
+    .await;
+    assert_eq!(
+        ending(&result.verdict),
+        ("recovery_exhausted", "recovery", Some(5))
+    );
 }
 
 #[tokio::test]
@@ -222,25 +294,47 @@ async fn a_step_all_of_whose_calls_failed_counts_as_failed() {
     let unknown = Decision::act([Action::new("ecko").arg("text", "a")]);
     let play = engine([wrong, unknown, echo("never")]).stop(ConsecutiveErrors { max: 2 });
     let (result, disk) = recorded(play, "?").await;
-    assert_eq!(ending(&result.verdict), ("consecutive_errors", "stop[0]", Some(1)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("consecutive_errors", "stop[0]", Some(1))
+    );
     let message = |step: usize| disk.steps[step]["action_results"][0]["error"].clone();
-    assert_eq!(message(0), "wrong arguments: unknown field `txt`, expected `text`");
+    assert_eq!(
+        message(0),
+        "wrong arguments: unknown field `txt`, expected `text`"
+    );
     assert_eq!(message(1), "no tool is called \"ecko\"; known tools: echo");
 }
 
 #[cfg(feature = "schema")]
 #[tokio::test]
 async fn case_10_a_schema_asks_for_another_answer_and_a_bad_one_is_a_build_error() {
-    let wants = |schema: Value| StopSpec::from(crate::stop::StructuredOutput { schema: Some(schema), fenced: false });
+    let wants = |schema: Value| {
+        StopSpec::from(crate::stop::StructuredOutput {
+            schema: Some(schema),
+            fenced: false,
+        })
+    };
     let answers = || ["42", "{\"a\": 1}"].map(Decision::final_answer);
     let schema = json!({"type": "object", "required": ["a"]});
     let (result, disk) = recorded(engine(answers()).stop(wants(schema.clone())), "?").await;
-    assert_eq!(ending(&result.verdict), ("structured_output", "accept[0]", Some(1)));
+    assert_eq!(
+        ending(&result.verdict),
+        ("structured_output", "accept[0]", Some(1))
+    );
     assert_eq!(result.require_answer(), Ok("{\"a\": 1}"));
-    assert_eq!(disk.manifest["stop_rules"]["completion"][0]["rule"]["schema"], schema);
+    assert_eq!(
+        disk.manifest["stop_rules"]["completion"][0]["rule"]["schema"],
+        schema
+    );
 
-    let refused = engine(answers()).stop(wants(json!({"$ref": "file:///etc/hostname"}))).build();
+    let refused = engine(answers())
+        .stop(wants(json!({"$ref": "file:///etc/hostname"})))
+        .build();
     let refused = refused.expect_err("a schema stands alone");
     let why: Vec<_> = crate::error::causes(&refused).collect();
-    assert!(why[0].contains("neither to the network nor to a file"), "{why:?}");
+    assert!(
+        why[0].contains("neither to the network nor to a file"),
+        "{why:?}"
+    );
 }

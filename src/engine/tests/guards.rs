@@ -27,7 +27,10 @@ struct Once(Mutex<Vec<String>>);
 impl Person for std::sync::Arc<Once> {
     async fn ask(&self, question: Question<'_>) -> Result<Consent, String> {
         let mut heard = self.0.lock().unwrap();
-        heard.push(format!("{} {}: {}", question.tool, question.args["text"], question.reason));
+        heard.push(format!(
+            "{} {}: {}",
+            question.tool, question.args["text"], question.reason
+        ));
         match heard.len() {
             1 => Ok(Consent::Yes),
             2 => Ok(Consent::No("not twice".to_owned())),
@@ -38,7 +41,14 @@ impl Person for std::sync::Arc<Once> {
 
 fn gated(disk: &Disk) -> Vec<(String, Value)> {
     let events = disk.events.iter().filter(|event| event["phase"] == "GATE");
-    events.map(|event| (event["payload"]["stage"].as_str().unwrap().to_owned(), event["payload"].clone())).collect()
+    events
+        .map(|event| {
+            (
+                event["payload"]["stage"].as_str().unwrap().to_owned(),
+                event["payload"].clone(),
+            )
+        })
+        .collect()
 }
 
 fn stages(disk: &Disk) -> Vec<String> {
@@ -47,34 +57,70 @@ fn stages(disk: &Disk) -> Vec<String> {
 
 #[tokio::test]
 async fn a_call_that_is_refused_is_a_result_that_the_agent_sees() {
-    let strict =
-        Says("strict", |text: &str| Ok(if text == "bad" { Pass::Deny("it is bad".to_owned()) } else { Pass::Allow }));
-    let both = Decision::act([Action::new("echo").arg("text", "bad"), Action::new("echo").arg("text", "good")]);
-    let (result, disk) = recorded(engine([both, Decision::final_answer("done")]).guard(strict), "?").await;
+    let strict = Says("strict", |text: &str| {
+        Ok(if text == "bad" {
+            Pass::Deny("it is bad".to_owned())
+        } else {
+            Pass::Allow
+        })
+    });
+    let both = Decision::act([
+        Action::new("echo").arg("text", "bad"),
+        Action::new("echo").arg("text", "good"),
+    ]);
+    let (result, disk) = recorded(
+        engine([both, Decision::final_answer("done")]).guard(strict),
+        "?",
+    )
+    .await;
     assert_eq!(result.answer(), Some("done"));
-    assert_eq!(result.state.unwrap().data.seen, ["error: not allowed: it is bad", "good"]);
+    assert_eq!(
+        result.state.unwrap().data.seen,
+        ["error: not allowed: it is bad", "good"]
+    );
     assert_eq!(stages(&disk), ["deny", "allow"]);
-    assert_eq!(disk.manifest["summary"]["run_meta"]["guards"], json!(["strict"]));
+    assert_eq!(
+        disk.manifest["summary"]["run_meta"]["guards"],
+        json!(["strict"])
+    );
     let denied = &gated(&disk)[0].1;
     assert_eq!(
         *denied,
         json!({"stage": "deny", "tool": "echo", "action": 0, "guard": "strict", "reason": "it is bad"})
     );
     let calls = &disk.steps[0]["tool_invocations"];
-    assert_eq!((&calls[0]["error_category"], &calls[0]["attempts"]), (&json!("denied"), &json!(0)));
+    assert_eq!(
+        (&calls[0]["error_category"], &calls[0]["attempts"]),
+        (&json!("denied"), &json!(0))
+    );
 }
 
 #[tokio::test]
 async fn a_changed_call_is_carried_out_as_changed_and_judged_so_by_the_next() {
     let milder = Says("milder", |_: &str| {
         let args = Map::from_iter([("text".to_owned(), json!("please"))]);
-        Ok(Pass::Change { args, reason: "more polite".to_owned() })
+        Ok(Pass::Change {
+            args,
+            reason: "more polite".to_owned(),
+        })
     });
-    let polite = Says("polite", |text: &str| if text == "please" { Ok(Pass::Allow) } else { Err(text.to_owned()) });
-    let play = engine([echo("now"), Decision::final_answer("done")]).guard(milder).guard(polite);
+    let polite = Says("polite", |text: &str| {
+        if text == "please" {
+            Ok(Pass::Allow)
+        } else {
+            Err(text.to_owned())
+        }
+    });
+    let play = engine([echo("now"), Decision::final_answer("done")])
+        .guard(milder)
+        .guard(polite);
     let (result, disk) = recorded(play, "?").await;
     assert_eq!(result.state.unwrap().data.seen, ["please"]);
-    assert_eq!(disk.steps[0]["actions"][0]["args"], json!({"text": "now"}), "what was decided stays as it was");
+    assert_eq!(
+        disk.steps[0]["actions"][0]["args"],
+        json!({"text": "now"}),
+        "what was decided stays as it was"
+    );
     assert_eq!(gated(&disk)[0].1["args"], json!({"text": "please"}));
     assert_eq!(stages(&disk), ["change", "allow"]);
 }
@@ -83,7 +129,14 @@ async fn a_changed_call_is_carried_out_as_changed_and_judged_so_by_the_next() {
 async fn a_person_is_asked_and_without_one_the_answer_is_no() {
     let asks = || Says("asks", |_: &str| Ok(Pass::Ask("it is loud".to_owned())));
     let person = std::sync::Arc::new(Once(Mutex::default()));
-    let plays = || [echo("a"), echo("b"), echo("c"), Decision::final_answer("done")];
+    let plays = || {
+        [
+            echo("a"),
+            echo("b"),
+            echo("c"),
+            Decision::final_answer("done"),
+        ]
+    };
     let (result, disk) = recorded(engine(plays()).guard(asks()).person(person.clone()), "?").await;
     let seen = [
         "a",
@@ -91,32 +144,67 @@ async fn a_person_is_asked_and_without_one_the_answer_is_no() {
         "error: not allowed: somebody is to be asked, and could not be: gone home",
     ];
     assert_eq!(result.state.unwrap().data.seen, seen);
-    assert_eq!(stages(&disk), ["ask", "allow", "ask", "deny", "ask", "deny"]);
-    let consents: Vec<_> = gated(&disk).into_iter().filter_map(|(_, said)| said.get("consent")?.as_bool()).collect();
+    assert_eq!(
+        stages(&disk),
+        ["ask", "allow", "ask", "deny", "ask", "deny"]
+    );
+    let consents: Vec<_> = gated(&disk)
+        .into_iter()
+        .filter_map(|(_, said)| said.get("consent")?.as_bool())
+        .collect();
     assert_eq!(consents, [true, false, false]);
     assert_eq!(person.0.lock().unwrap()[1], "echo \"b\": it is loud");
     let (result, _) = recorded(engine(plays()).guard(asks()), "?").await;
-    assert_eq!(result.state.unwrap().data.seen[0], "error: not allowed: somebody is to be asked, and nobody is there");
+    assert_eq!(
+        result.state.unwrap().data.seen[0],
+        "error: not allowed: somebody is to be asked, and nobody is there"
+    );
 }
 
 #[tokio::test]
 async fn a_guard_may_end_the_run() {
-    let ends =
-        Says("ends", |text: &str| Ok(if text == "boom" { Pass::Stop("enough".to_owned()) } else { Pass::Allow }));
-    let two = Decision::act([Action::new("echo").arg("text", "boom"), Action::new("echo").arg("text", "after")]);
-    let (result, disk) = recorded(engine([echo("a"), two, Decision::final_answer("never")]).guard(ends), "?").await;
+    let ends = Says("ends", |text: &str| {
+        Ok(if text == "boom" {
+            Pass::Stop("enough".to_owned())
+        } else {
+            Pass::Allow
+        })
+    });
+    let two = Decision::act([
+        Action::new("echo").arg("text", "boom"),
+        Action::new("echo").arg("text", "after"),
+    ]);
+    let (result, disk) = recorded(
+        engine([echo("a"), two, Decision::final_answer("never")]).guard(ends),
+        "?",
+    )
+    .await;
     assert_eq!(ending(&result.verdict).0, "guard_stop");
     assert_eq!(result.verdict.outcome, crate::stop::Outcome::Halted);
-    assert_eq!(result.verdict.reading.detail, "the guard ends ended the run at echo: enough");
+    assert_eq!(
+        result.verdict.reading.detail,
+        "the guard ends ended the run at echo: enough"
+    );
     assert_eq!(disk.steps[1]["tool_invocations"][1]["status"], "cancelled");
     assert_eq!(disk.manifest["status"], "completed");
 }
 
 #[tokio::test]
 async fn a_guard_that_fails_refuses() {
-    let fails = Says("fails", |text: &str| if text == "a" { Err("no idea".to_owned()) } else { panic!("lost") });
-    let (result, _) = recorded(engine([echo("a"), echo("b"), Decision::final_answer("done")]).guard(fails), "?").await;
-    let seen = ["no idea", "panicked: lost"].map(|why| format!("error: not allowed: the guard fails failed: {why}"));
+    let fails = Says("fails", |text: &str| {
+        if text == "a" {
+            Err("no idea".to_owned())
+        } else {
+            panic!("lost")
+        }
+    });
+    let (result, _) = recorded(
+        engine([echo("a"), echo("b"), Decision::final_answer("done")]).guard(fails),
+        "?",
+    )
+    .await;
+    let seen = ["no idea", "panicked: lost"]
+        .map(|why| format!("error: not allowed: the guard fails failed: {why}"));
     assert_eq!(result.state.unwrap().data.seen, seen);
 }
 
@@ -176,7 +264,14 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
             60_000,
         ),
         (
-            |play| play.stop(AnyOf { of: vec![MaxSteps { steps: 9 }.into(), MaxRuntime { seconds: 60.0 }.into()] }),
+            |play| {
+                play.stop(AnyOf {
+                    of: vec![
+                        MaxSteps { steps: 9 }.into(),
+                        MaxRuntime { seconds: 60.0 }.into(),
+                    ],
+                })
+            },
             ("max_runtime", "stop[0]", Some(0)),
             "60000 ms >= 60000; 60000 ms went by for the answer of a person",
             Some(false),
@@ -189,10 +284,19 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
             None,
             60_000,
         ),
-        (|play| play.hard_timeout(Duration::from_secs(60)), ("budget_time", "budget_time", Some(0)), CUT, None, 60_000),
+        (
+            |play| play.hard_timeout(Duration::from_secs(60)),
+            ("budget_time", "budget_time", Some(0)),
+            CUT,
+            None,
+            60_000,
+        ),
         (
             // What is off bounds nothing, and the rule that is not is asked at its own gate.
-            |play| play.stop(Timeout { seconds: 0 }).stop(MaxRuntime { seconds: 60.0 }),
+            |play| {
+                play.stop(Timeout { seconds: 0 })
+                    .stop(MaxRuntime { seconds: 60.0 })
+            },
             ("max_runtime", "stop[1]", Some(0)),
             "60000 ms >= 60000; 60000 ms went by for the answer of a person",
             Some(false),
@@ -201,17 +305,36 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
     ];
     for (limit, end, detail, consent, waited) in limits {
         let asks = Says("asks", |_: &str| Ok(Pass::Ask("it is loud".to_owned())));
-        let play = engine([echo("a"), echo("b")]).guard(asks).person(Slow(None));
+        let play = engine([echo("a"), echo("b")])
+            .guard(asks)
+            .person(Slow(None));
         let play = limit(play.clock(Turned(tokio::time::Instant::now())));
-        let (result, disk) = tokio::time::timeout(10 * minute, recorded(play, "?")).await.expect("it does not hang");
-        assert_eq!((ending(&result.verdict), &*result.verdict.reading.detail), (end, detail));
+        let (result, disk) = tokio::time::timeout(10 * minute, recorded(play, "?"))
+            .await
+            .expect("it does not hang");
+        assert_eq!(
+            (ending(&result.verdict), &*result.verdict.reading.detail),
+            (end, detail)
+        );
         disk.end();
         let asked = &gated(&disk)[0].1;
-        assert_eq!((asked["stage"].as_str(), asked["waited_ms"].as_u64()), (Some("ask"), Some(waited)), "{detail}");
-        assert_eq!(asked.get("consent").and_then(Value::as_bool), consent, "{detail}");
+        assert_eq!(
+            (asked["stage"].as_str(), asked["waited_ms"].as_u64()),
+            (Some("ask"), Some(waited)),
+            "{detail}"
+        );
+        assert_eq!(
+            asked.get("consent").and_then(Value::as_bool),
+            consent,
+            "{detail}"
+        );
         assert_eq!(disk.steps[0]["facts"]["waited_ms"], waited);
         let denied = "error: not allowed: somebody was asked, and did not answer before the run's time was over";
-        let told = if consent.is_some() { denied } else { "error: the run was cancelled" };
+        let told = if consent.is_some() {
+            denied
+        } else {
+            "error: the run was cancelled"
+        };
         assert_eq!(result.steps[0].results[0].text(), told);
     }
 }
@@ -219,7 +342,10 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_in_time_is_an_answer_and_its_time_is_told() {
     let asks = Says("asks", |_: &str| Ok(Pass::Ask("it is loud".to_owned())));
-    let play = engine([echo("a"), echo("b")]).guard(asks).person(Slow(Some(20))).stop(MaxRuntime { seconds: 40.0 });
+    let play = engine([echo("a"), echo("b")])
+        .guard(asks)
+        .person(Slow(Some(20)))
+        .stop(MaxRuntime { seconds: 40.0 });
     let (result, disk) = recorded(play.clock(Turned(tokio::time::Instant::now())), "?").await;
     assert_eq!(disk.steps[0]["tool_invocations"][0]["status"], "success");
     assert_eq!(gated(&disk)[0].1["waited_ms"], 20_000);
@@ -268,7 +394,10 @@ impl Guard<Notes> for Sorts {
         let args = Map::from_iter([("text".to_owned(), json!("quiet"))]);
         Ok(match call.args["text"].as_str().unwrap() {
             "bad" => Pass::Deny("it is bad".to_owned()),
-            "loud" => Pass::Change { args, reason: "it is loud".to_owned() },
+            "loud" => Pass::Change {
+                args,
+                reason: "it is loud".to_owned(),
+            },
             "dear" | "dearer" => Pass::Ask("it is dear".to_owned()),
             _ => Pass::Allow,
         })
@@ -280,7 +409,8 @@ impl Guard<Notes> for Sorts {
 async fn of_calls_at_the_same_time_one_is_refused_one_changed_one_asked_for_and_one_fails() {
     let call = |text: &str| Action::new("together").arg("text", text);
     let all = Decision::act(["bad", "loud", "dear", "breaks", "dearer"].map(call));
-    let play = engine([all, Decision::final_answer("done")]).tool(Together(tokio::sync::Barrier::new(2)));
+    let play =
+        engine([all, Decision::final_answer("done")]).tool(Together(tokio::sync::Barrier::new(2)));
     let person = std::sync::Arc::new(Once(Mutex::default()));
     let (result, disk) = recorded(play.guard(Sorts).person(person), "?").await;
     let seen = [
@@ -291,13 +421,42 @@ async fn of_calls_at_the_same_time_one_is_refused_one_changed_one_asked_for_and_
         "error: not allowed: not twice",
     ];
     assert_eq!(result.answer(), Some("done"));
-    assert_eq!(result.state.unwrap().data.seen, seen, "in the order of the calls");
-    assert_eq!(stages(&disk), ["deny", "change", "allow", "ask", "allow", "allow", "ask", "deny"]);
-    let of: Vec<_> = gated(&disk).into_iter().map(|(_, said)| said["action"].as_u64().unwrap()).collect();
+    assert_eq!(
+        result.state.unwrap().data.seen,
+        seen,
+        "in the order of the calls"
+    );
+    assert_eq!(
+        stages(&disk),
+        [
+            "deny", "change", "allow", "ask", "allow", "allow", "ask", "deny"
+        ]
+    );
+    let of: Vec<_> = gated(&disk)
+        .into_iter()
+        .map(|(_, said)| said["action"].as_u64().unwrap())
+        .collect();
     assert_eq!(of, [0, 1, 1, 2, 2, 3, 4, 4]);
     let invoked = disk.steps[0]["tool_invocations"].as_array().unwrap();
-    let known = |key: &str| invoked.iter().map(|call| call[key].clone()).collect::<Vec<_>>();
-    assert_eq!(known("status"), ["error", "success", "success", "error", "error"]);
-    assert_eq!(known("error_category"), [json!("denied"), json!(null), json!(null), json!("panic"), json!("denied")]);
+    let known = |key: &str| {
+        invoked
+            .iter()
+            .map(|call| call[key].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        known("status"),
+        ["error", "success", "success", "error", "error"]
+    );
+    assert_eq!(
+        known("error_category"),
+        [
+            json!("denied"),
+            json!(null),
+            json!(null),
+            json!("panic"),
+            json!("denied")
+        ]
+    );
     assert_eq!(known("attempts"), [0, 1, 1, 1, 0]);
 }

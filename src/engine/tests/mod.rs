@@ -40,7 +40,10 @@ pub(super) struct Play {
 
 impl Play {
     pub(super) fn new(decisions: impl IntoIterator<Item = Decision>) -> Self {
-        Self { decisions: decisions.into_iter().collect(), takes_notes: true }
+        Self {
+            decisions: decisions.into_iter().collect(),
+            takes_notes: true,
+        }
     }
 }
 
@@ -55,13 +58,24 @@ impl Agent for Play {
         Ok(State::new(&*task.objective, Notes::default()))
     }
 
-    async fn decide(&mut self, _: &State<Notes>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
-        Ok(Some(self.decisions.pop_front().unwrap_or_else(|| Decision::wait("the play is over"))))
+    async fn decide(
+        &mut self,
+        _: &State<Notes>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
+        Ok(Some(
+            self.decisions
+                .pop_front()
+                .unwrap_or_else(|| Decision::wait("the play is over")),
+        ))
     }
 
     fn reduce(&mut self, state: &mut State<Notes>, step: &Done<'_>) -> Result<(), AgentError> {
         if self.takes_notes {
-            state.data.seen.extend(step.results.iter().map(ToolResult::text));
+            state
+                .data
+                .seen
+                .extend(step.results.iter().map(ToolResult::text));
         }
         Ok(())
     }
@@ -115,7 +129,10 @@ pub(super) fn echo(text: &str) -> Decision {
 pub(super) fn engine(decisions: impl IntoIterator<Item = Decision>) -> Builder<Play> {
     Engine::builder(Play::new(decisions))
         .tool(Echo)
-        .clock(Stepping::new(1_700_000_000_000_000, Duration::from_millis(1)))
+        .clock(Stepping::new(
+            1_700_000_000_000_000,
+            Duration::from_millis(1),
+        ))
         .process(None)
 }
 
@@ -146,7 +163,10 @@ impl Tool for Waits {
 }
 
 /// The three files of a run, read back.
-#[cfg_attr(not(feature = "analysis"), expect(dead_code, reason = "the replays read it"))]
+#[cfg_attr(
+    not(feature = "analysis"),
+    expect(dead_code, reason = "the replays read it")
+)]
 pub(super) struct Disk {
     pub(super) manifest: Value,
     pub(super) steps: Vec<Value>,
@@ -160,7 +180,12 @@ impl Disk {
     pub(super) fn read(dir: &Path) -> Self {
         let text = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
         let lines = |name: &str| -> Vec<String> { text(name).lines().map(str::to_owned).collect() };
-        let parsed = |lines: &[String]| lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let parsed = |lines: &[String]| {
+            lines
+                .iter()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect()
+        };
         let step_lines = lines("steps.jsonl");
         Self {
             manifest: serde_json::from_str(&text("manifest.json")).unwrap(),
@@ -190,18 +215,40 @@ impl Disk {
 }
 
 /// Runs to the end with a trace, and reads it back.
-pub(super) async fn recorded<A: Agent>(builder: Builder<A>, task: impl Into<Task>) -> (RunResult<A::Data>, Disk) {
+pub(super) async fn recorded<A: Agent>(
+    builder: Builder<A>,
+    task: impl Into<Task>,
+) -> (RunResult<A::Data>, Disk) {
     let dir = tempfile::tempdir().unwrap();
     let writer = RunWriter::create(dir.path(), "r").unwrap();
     let result = builder.record(writer).build().unwrap().run(task).await;
     assert_eq!(result.trace_error, None);
     let disk = Disk::read(&dir.path().join("r"));
-    let counts = (disk.manifest["step_count"].as_u64(), disk.manifest["event_count"].as_u64());
-    assert_eq!(counts, (Some(disk.steps.len() as u64), Some(disk.events.len() as u64)));
+    let counts = (
+        disk.manifest["step_count"].as_u64(),
+        disk.manifest["event_count"].as_u64(),
+    );
+    assert_eq!(
+        counts,
+        (
+            Some(disk.steps.len() as u64),
+            Some(disk.events.len() as u64)
+        )
+    );
     assert_eq!(disk.events.len(), result.events.len());
-    (result, Disk { dir: Some(dir), ..disk })
+    (
+        result,
+        Disk {
+            dir: Some(dir),
+            ..disk
+        },
+    )
 }
 
 pub(super) fn ending(verdict: &StopVerdict) -> (&str, &str, Option<u64>) {
-    (verdict.code.as_str(), verdict.criterion.as_str(), verdict.step)
+    (
+        verdict.code.as_str(),
+        verdict.criterion.as_str(),
+        verdict.step,
+    )
 }

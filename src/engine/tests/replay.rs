@@ -10,9 +10,9 @@ use crate::analysis::whatif::{Question, StopTiming};
 use crate::analysis::why::{Standing, why};
 use crate::model::RunKey;
 use crate::stop::{
-    Budget, Code, ConsecutiveErrors, CriticBelow, EntryRule, FinalResult, Keyword, MaxRounds, MaxRuntime, MaxSteps,
-    Origin, Source, Stagnation, Stats, StepFacts, StopOnTool, StopRules, StopSet, StopSpec, StopVerdict,
-    StructuredOutput,
+    Budget, Code, ConsecutiveErrors, CriticBelow, EntryRule, FinalResult, Keyword, MaxRounds,
+    MaxRuntime, MaxSteps, Origin, Source, Stagnation, Stats, StepFacts, StopOnTool, StopRules,
+    StopSet, StopSpec, StopVerdict, StructuredOutput,
 };
 
 /// One step of a random play.
@@ -52,7 +52,11 @@ impl Agent for Random {
         Ok(State::new(&*task.objective, Notes::default()))
     }
 
-    async fn decide(&mut self, _: &State<Notes>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+    async fn decide(
+        &mut self,
+        _: &State<Notes>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
         match self.beats.pop_front().unwrap_or(Beat::Wait) {
             Beat::Echo(n) => Ok(Some(echo(&n.to_string()))),
             Beat::Wrong => Ok(Some(Decision::act([Action::new("missing")]))),
@@ -97,18 +101,27 @@ fn spec() -> impl Strategy<Value = StopSpec> {
     prop_oneof![
         (0..6_u64).prop_map(|rounds| StopSpec::from(MaxRounds { rounds })),
         (0..6_u64).prop_map(|steps| StopSpec::from(MaxSteps { steps })),
-        (0..2_u64).prop_map(|seconds| StopSpec::from(MaxRuntime { seconds: seconds as f64 })),
+        (0..2_u64).prop_map(|seconds| StopSpec::from(MaxRuntime {
+            seconds: seconds as f64
+        })),
         (0..4_u64).prop_map(|max| StopSpec::from(ConsecutiveErrors { max })),
         (0..4_u64).prop_map(|steps| StopSpec::from(Stagnation { steps })),
-        Just(StopSpec::from(StopOnTool { tool_name: "missing".to_owned() })),
+        Just(StopSpec::from(StopOnTool {
+            tool_name: "missing".to_owned()
+        })),
         (0..3_u64, 0.0..1.0).prop_map(|(steps, score)| StopSpec::from(CriticBelow {
             critic: "temper".to_owned(),
             score,
             steps
         })),
-        (0..4_u8).prop_map(|n| StopSpec::from(Keyword { keyword: n.to_string() })),
+        (0..4_u8).prop_map(|n| StopSpec::from(Keyword {
+            keyword: n.to_string()
+        })),
         Just(StopSpec::from(FinalResult {})),
-        Just(StopSpec::from(StructuredOutput { schema: None, fenced: false })),
+        Just(StopSpec::from(StructuredOutput {
+            schema: None,
+            fenced: false
+        })),
     ]
 }
 
@@ -116,12 +129,19 @@ fn spec() -> impl Strategy<Value = StopSpec> {
 fn from_disk(disk: &Disk) -> (StopRules, Vec<StepFacts>, StopVerdict, Stats) {
     let rules = serde_json::from_value(disk.manifest["stop_rules"].clone()).unwrap();
     let lines = disk.step_lines.iter().enumerate();
-    let mut facts: Vec<_> = lines.map(|(step, line)| facts_of(step as u64, line.as_bytes())).collect();
+    let mut facts: Vec<_> = lines
+        .map(|(step, line)| facts_of(step as u64, line.as_bytes()))
+        .collect();
     if let Some(last) = disk.end()["payload"].get("facts") {
         facts.push(serde_json::from_value(last.clone()).unwrap());
     }
     let resumed = serde_json::from_value(disk.manifest["resumed_from"].clone()).unwrap_or_default();
-    (rules, facts, serde_json::from_value(disk.manifest["stop"].clone()).unwrap(), resumed)
+    (
+        rules,
+        facts,
+        serde_json::from_value(disk.manifest["stop"].clone()).unwrap(),
+        resumed,
+    )
 }
 
 /// The facts of a step, read from its line.
@@ -238,11 +258,18 @@ async fn a_hook_that_fails_after_the_last_step_is_told_by_the_next_gate() {
             "late"
         }
         fn on(&mut self, moment: &Moment<'_, Notes>) -> Result<(), String> {
-            if matches!(moment, Moment::AfterStep { .. }) { Err("no".to_owned()) } else { Ok(()) }
+            if matches!(moment, Moment::AfterStep { .. }) {
+                Err("no".to_owned())
+            } else {
+                Ok(())
+            }
         }
     }
     let (result, disk) = recorded(engine([echo("1"), echo("2")]).hook(Late), "?").await;
-    assert_eq!((&result.verdict.code, result.verdict.source), (&Code::HookFailed, Source::Error));
+    assert_eq!(
+        (&result.verdict.code, result.verdict.source),
+        (&Code::HookFailed, Source::Error)
+    );
     let (rules, facts, recorded, _) = from_disk(&disk);
     assert_eq!(facts.len(), 2, "the second came to its first gate");
     let set: StopSet = StopSet::builder().rules(rules).build().unwrap();

@@ -17,7 +17,13 @@ struct Told {
 impl Told {
     fn new(replies: impl IntoIterator<Item = Reply>) -> (Self, Arc<Mutex<Vec<Request>>>) {
         let asked = Arc::<Mutex<Vec<Request>>>::default();
-        (Self { replies: Scripted::new(replies), asked: asked.clone() }, asked)
+        (
+            Self {
+                replies: Scripted::new(replies),
+                asked: asked.clone(),
+            },
+            asked,
+        )
     }
 }
 
@@ -26,7 +32,11 @@ impl ChatModel for Told {
         "told"
     }
 
-    async fn complete(&self, request: &Request, on_text: &(dyn Fn(&str) + Send + Sync)) -> Result<Reply, ModelError> {
+    async fn complete(
+        &self,
+        request: &Request,
+        on_text: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<Reply, ModelError> {
         self.asked.lock().unwrap().push(request.clone());
         ChatModel::complete(&self.replies, request, on_text).await
     }
@@ -47,7 +57,10 @@ impl Agent for Counts {
     }
 
     fn reduce(&mut self, state: &mut State<Notes>, step: &Done<'_>) -> Result<(), AgentError> {
-        state.data.seen.extend(step.results.iter().map(ToolResult::text));
+        state
+            .data
+            .seen
+            .extend(step.results.iter().map(ToolResult::text));
         Ok(())
     }
 }
@@ -59,12 +72,26 @@ fn call(n: u64) -> Reply {
 
 fn asking(replies: impl IntoIterator<Item = Reply>) -> (Builder<Counts>, Arc<Mutex<Vec<Request>>>) {
     let (model, asked) = Told::new(replies);
-    let builder = Engine::builder(Counts).model(model).tool(Echo).process(None);
-    (builder.clock(Stepping::new(1_700_000_000_000_000, Duration::from_millis(1))), asked)
+    let builder = Engine::builder(Counts)
+        .model(model)
+        .tool(Echo)
+        .process(None);
+    (
+        builder.clock(Stepping::new(
+            1_700_000_000_000_000,
+            Duration::from_millis(1),
+        )),
+        asked,
+    )
 }
 
 async fn record(builder: Builder<Counts>, root: &Path) -> RunResult<Notes> {
-    builder.record(RunWriter::create(root, "r").unwrap()).build().unwrap().run("Say it.").await
+    builder
+        .record(RunWriter::create(root, "r").unwrap())
+        .build()
+        .unwrap()
+        .run("Say it.")
+        .await
 }
 
 /// What a killed process leaves: the first lines, a torn one, and a manifest that says running.
@@ -86,23 +113,39 @@ fn kill(dir: &Path, steps: usize, events: usize) {
 #[tokio::test]
 async fn a_killed_run_goes_on_as_if_it_had_not_been() {
     let root = tempfile::tempdir().unwrap();
-    let (builder, whole) = asking([call(0), call(1), call(2), Reply::text("done").usage(100, 10)]);
+    let (builder, whole) = asking([
+        call(0),
+        call(1),
+        call(2),
+        Reply::text("done").usage(100, 10),
+    ]);
     let straight = record(builder, root.path()).await;
     let dir = root.path().join("r");
     let disk = Disk::read(&dir);
     // Killed in step 2, after the model answered.
-    let of_two = |event: &Value| event["step_id"] == 2 && event["payload"]["stage"] == "decision_ready";
+    let of_two =
+        |event: &Value| event["step_id"] == 2 && event["payload"]["stage"] == "decision_ready";
     let events = disk.events.iter().position(of_two).unwrap() + 1;
     std::fs::write(dir.join(".reserve"), "x").unwrap();
     kill(&dir, 2, events);
 
     let earlier = Earlier::open(&dir).unwrap();
     assert_eq!((earlier.steps(), earlier.torn_bytes()), (2, 11));
-    assert_eq!(earlier.unfinished(), Some(Unfinished { step: 2, events: 5, tokens: 110 }));
+    assert_eq!(
+        earlier.unfinished(),
+        Some(Unfinished {
+            step: 2,
+            events: 5,
+            tokens: 110
+        })
+    );
     let (builder, asked) = asking([call(2), Reply::text("done").usage(100, 10)]);
     let result = builder.build().unwrap().go_on(earlier).await.unwrap();
     assert_eq!(result.require_answer(), Ok("done"));
-    assert_eq!(result.state.unwrap().data.seen, ["said 0", "said 1", "said 2"]);
+    assert_eq!(
+        result.state.unwrap().data.seen,
+        ["said 0", "said 1", "said 2"]
+    );
     // The conversation is the one that the model had.
     let (asked, whole) = (asked.lock().unwrap(), whole.lock().unwrap());
     assert_eq!(
@@ -110,19 +153,45 @@ async fn a_killed_run_goes_on_as_if_it_had_not_been() {
         whole[2..].iter().map(|r| &r.messages).collect::<Vec<_>>()
     );
     // The model was asked twice in step 2, and both times were paid for.
-    assert_eq!((result.step_count, result.stats.tokens.total()), (4, straight.stats.tokens.total() + 110));
+    assert_eq!(
+        (result.step_count, result.stats.tokens.total()),
+        (4, straight.stats.tokens.total() + 110)
+    );
     assert_eq!(result.steps[0].facts.usage, Some(Usage::reported(200, 20)));
 
     let disk = Disk::read(&dir);
-    assert_eq!(disk.steps.iter().map(|step| step["step_id"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 1, 2, 3]);
-    let inits: Vec<_> = disk.events.iter().filter(|event| event["phase"] == "INIT").collect();
+    assert_eq!(
+        disk.steps
+            .iter()
+            .map(|step| step["step_id"].as_u64().unwrap())
+            .collect::<Vec<_>>(),
+        [0, 1, 2, 3]
+    );
+    let inits: Vec<_> = disk
+        .events
+        .iter()
+        .filter(|event| event["phase"] == "INIT")
+        .collect();
     assert_eq!((inits.len(), inits[1]["step_id"].as_u64()), (2, Some(2)));
-    assert_eq!(inits[1]["payload"]["resumed"]["unfinished"], json!({"step": 2, "events": 5, "tokens": 110}));
+    assert_eq!(
+        inits[1]["payload"]["resumed"]["unfinished"],
+        json!({"step": 2, "events": 5, "tokens": 110})
+    );
     assert_eq!(inits[1]["payload"]["resumed"]["torn_bytes"], 11);
     assert_eq!(disk.manifest["step_count"], 4);
     assert_eq!(disk.manifest["event_count"], disk.events.len());
-    assert_eq!((&disk.manifest["token_usage"], &disk.manifest["resumed_from"]), (&json!(550), &Value::Null));
-    let resumed: Vec<_> = disk.steps.iter().map(|step| step["facts"]["resumed"] == true).collect();
+    assert_eq!(
+        (
+            &disk.manifest["token_usage"],
+            &disk.manifest["resumed_from"]
+        ),
+        (&json!(550), &Value::Null)
+    );
+    let resumed: Vec<_> = disk
+        .steps
+        .iter()
+        .map(|step| step["facts"]["resumed"] == true)
+        .collect();
     assert_eq!(resumed, [false, false, true, false]);
     assert!(!dir.join(".reserve").exists());
     // Times go on, though the clock began anew.
@@ -143,13 +212,22 @@ async fn a_limit_counts_every_part_and_what_ended_before_is_no_end() {
         engine.go_on(Earlier::open(&dir).unwrap()).await.unwrap()
     };
     let again = go_on(3).await;
-    assert_eq!((ending(&again.verdict), again.step_count), (("budget_steps", "budget.steps", Some(2)), 3));
+    assert_eq!(
+        (ending(&again.verdict), again.step_count),
+        (("budget_steps", "budget.steps", Some(2)), 3)
+    );
     // Of the end before nothing is left in the state.
     let disk = Disk::read(&dir);
-    assert_eq!(disk.steps[2]["state_diff"]["seen"]["after"], json!(["said 0", "said 1", "said 2"]));
+    assert_eq!(
+        disk.steps[2]["state_diff"]["seen"]["after"],
+        json!(["said 0", "said 1", "said 2"])
+    );
     // Under a limit that is used up it ends where it is.
     let over = go_on(2).await;
-    assert_eq!((ending(&over.verdict), over.step_count), (("budget_steps", "budget.steps", Some(2)), 3));
+    assert_eq!(
+        (ending(&over.verdict), over.step_count),
+        (("budget_steps", "budget.steps", Some(2)), 3)
+    );
     let last = go_on(5).await;
     assert_eq!((last.step_count, last.verdict.step), (5, Some(4)));
     assert_eq!(last.stats.tokens.total(), 550);
@@ -174,11 +252,27 @@ async fn what_critics_asked_for_is_still_asked() {
     record(builder.critic(Wants).max_steps(1), root.path()).await;
     let (builder, asked) = asking([Reply::text("LOUD")]);
     let earlier = Earlier::open(&root.path().join("r")).unwrap();
-    let result = builder.critic(Wants).build().unwrap().go_on(earlier).await.unwrap();
-    assert_eq!((result.answer(), result.verdict.outcome), (Some("LOUD"), Outcome::Completed));
+    let result = builder
+        .critic(Wants)
+        .build()
+        .unwrap()
+        .go_on(earlier)
+        .await
+        .unwrap();
+    assert_eq!(
+        (result.answer(), result.verdict.outcome),
+        (Some("LOUD"), Outcome::Completed)
+    );
     let asked = asked.lock().unwrap();
-    let users: Vec<_> = asked[0].messages.iter().map(|message| (message.role, &*message.content)).collect();
-    assert_eq!(users[2..], [(Role::Tool, "said 0"), (Role::User, "Say it louder.")]);
+    let users: Vec<_> = asked[0]
+        .messages
+        .iter()
+        .map(|message| (message.role, &*message.content))
+        .collect();
+    assert_eq!(
+        users[2..],
+        [(Role::Tool, "said 0"), (Role::User, "Say it louder.")]
+    );
 }
 
 #[tokio::test]
@@ -189,19 +283,31 @@ async fn a_branch_is_a_run_of_its_own() {
     let dir = root.path().join("r");
     let before = std::fs::read(dir.join("events.jsonl")).unwrap();
     let error = Earlier::open(&dir).unwrap_err();
-    assert!(format!("{error:?}").contains("it has its answer"), "{error:?}");
+    assert!(
+        format!("{error:?}").contains("it has its answer"),
+        "{error:?}"
+    );
     let into = || RunWriter::create(root.path(), "b").unwrap();
     assert!(Earlier::branch(&dir, 4, into()).is_err());
     let earlier = Earlier::branch(&dir, 1, into()).unwrap();
     assert_eq!((earlier.steps(), earlier.parent()), (1, Some("r")));
     let (builder, asked) = asking([Reply::text("otherwise").usage(100, 10)]);
     let result = builder.build().unwrap().go_on(earlier).await.unwrap();
-    assert_eq!((result.answer(), result.stats.tokens.total()), (Some("otherwise"), 220));
-    assert_eq!(asked.lock().unwrap()[0].messages, whole.lock().unwrap()[1].messages);
+    assert_eq!(
+        (result.answer(), result.stats.tokens.total()),
+        (Some("otherwise"), 220)
+    );
+    assert_eq!(
+        asked.lock().unwrap()[0].messages,
+        whole.lock().unwrap()[1].messages
+    );
     let branch = Disk::read(&root.path().join("b"));
     assert_eq!(branch.steps.len(), 2);
     assert_eq!(branch.manifest["parent_run_id"], "r");
-    assert_eq!(branch.manifest["branched_from"], json!({"run_id": "r", "steps": 1}));
+    assert_eq!(
+        branch.manifest["branched_from"],
+        json!({"run_id": "r", "steps": 1})
+    );
     assert_eq!(branch.step_lines[0], Disk::read(&dir).step_lines[0]);
     assert_eq!(std::fs::read(dir.join("events.jsonl")).unwrap(), before);
 }
@@ -214,13 +320,20 @@ async fn a_run_that_is_written_or_not_ours_is_refused() {
     let dir = root.path().join("r");
     let held = Earlier::open(&dir).unwrap();
     let refused = Earlier::open(&dir).unwrap_err();
-    assert!(format!("{refused:?}").contains("somebody is writing it"), "{refused:?}");
+    assert!(
+        format!("{refused:?}").contains("somebody is writing it"),
+        "{refused:?}"
+    );
     drop(held);
     // Who only looked left nothing.
     assert!(!dir.join(".reserve").exists());
     drop(Earlier::open(&dir).unwrap());
     let manifest = std::fs::read_to_string(dir.join("manifest.json")).unwrap();
-    std::fs::write(dir.join("manifest.json"), manifest.replace("\"board 0.", "\"qitos 0.")).unwrap();
+    std::fs::write(
+        dir.join("manifest.json"),
+        manifest.replace("\"board 0.", "\"qitos 0."),
+    )
+    .unwrap();
     let refused = Earlier::open(&dir).unwrap_err();
     assert!(format!("{refused:?}").contains("qitos 0."), "{refused:?}");
 }
@@ -246,10 +359,21 @@ async fn a_state_of_another_agent_is_refused_and_nothing_is_written() {
             Err(AgentError::new("not asked"))
         }
     }
-    let refused = Engine::builder(Other).build().unwrap().go_on(Earlier::open(&dir).unwrap()).await.unwrap_err();
-    assert!(format!("{refused:?}").contains("is not one of this agent"), "{refused:?}");
+    let refused = Engine::builder(Other)
+        .build()
+        .unwrap()
+        .go_on(Earlier::open(&dir).unwrap())
+        .await
+        .unwrap_err();
+    assert!(
+        format!("{refused:?}").contains("is not one of this agent"),
+        "{refused:?}"
+    );
     let after = Disk::read(&dir);
-    assert_eq!((before.manifest, before.events), (after.manifest, after.events));
+    assert_eq!(
+        (before.manifest, before.events),
+        (after.manifest, after.events)
+    );
 }
 
 #[tokio::test]
@@ -262,18 +386,41 @@ async fn a_run_goes_on_with_the_agent_that_made_it_and_in_its_own_directory() {
     let open = || Earlier::open(&dir).unwrap();
     let play = || engine([Decision::final_answer("done")]).build().unwrap();
     let refused = play().go_on(open()).await.unwrap_err();
-    assert!(refused.to_string().ends_with(r#"is a run of "counts", not of "play""#), "{refused:?}");
-    assert!(refused.hints()[1].contains("Earlier::branch"), "{refused:?}");
+    assert!(
+        refused
+            .to_string()
+            .ends_with(r#"is a run of "counts", not of "play""#),
+        "{refused:?}"
+    );
+    assert!(
+        refused.hints()[1].contains("Earlier::branch"),
+        "{refused:?}"
+    );
 
     let (builder, _) = asking([Reply::text("done")]);
-    let writes = builder.record(RunWriter::create(root.path(), "w").unwrap()).build().unwrap();
+    let writes = builder
+        .record(RunWriter::create(root.path(), "w").unwrap())
+        .build()
+        .unwrap();
     let refused = writes.go_on(open()).await.unwrap_err();
-    assert!(refused.to_string().contains("and the engine records in"), "{refused:?}");
-    assert!(refused.hints()[0].contains("Builder::record"), "{refused:?}");
+    assert!(
+        refused.to_string().contains("and the engine records in"),
+        "{refused:?}"
+    );
+    assert!(
+        refused.hints()[0].contains("Builder::record"),
+        "{refused:?}"
+    );
     let after = Disk::read(&dir);
-    assert_eq!((before.manifest, before.events), (after.manifest, after.events));
+    assert_eq!(
+        (before.manifest, before.events),
+        (after.manifest, after.events)
+    );
 
     // A branch is a run of its own, and may be another agent's.
     let branch = Earlier::branch(&dir, 1, RunWriter::create(root.path(), "b").unwrap()).unwrap();
-    assert_eq!(play().go_on(branch).await.unwrap().require_answer(), Ok("done"));
+    assert_eq!(
+        play().go_on(branch).await.unwrap().require_answer(),
+        Ok("done")
+    );
 }

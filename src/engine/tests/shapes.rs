@@ -29,12 +29,25 @@ impl Agent for Shaped {
 
     fn init_state(&mut self, task: &Task) -> Result<State<Shapes>, AgentError> {
         let by_number = [(3, "three".to_owned()), (40, "forty".to_owned())].into();
-        let data = Shapes { by_number, large: u128::MAX - 1, worst: f64::NAN, turns: 0 };
+        let data = Shapes {
+            by_number,
+            large: u128::MAX - 1,
+            worst: f64::NAN,
+            turns: 0,
+        };
         Ok(State::new(&*task.objective, data))
     }
 
-    async fn decide(&mut self, _: &State<Shapes>, cx: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
-        Ok(Some(if cx.step < 2 { Decision::wait("not yet") } else { Decision::final_answer("done") }))
+    async fn decide(
+        &mut self,
+        _: &State<Shapes>,
+        cx: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
+        Ok(Some(if cx.step < 2 {
+            Decision::wait("not yet")
+        } else {
+            Decision::final_answer("done")
+        }))
     }
 
     fn reduce(&mut self, state: &mut State<Shapes>, step: &Done<'_>) -> Result<(), AgentError> {
@@ -57,27 +70,44 @@ impl Critic<Shapes> for Sets {
     }
 
     async fn judge(&self, step: CriticCx<'_, Shapes>) -> Result<Opinion, CriticError> {
-        Ok(if step.step == 0 { Opinion::retry("again").set("turns", 7) } else { Opinion::proceed("") })
+        Ok(if step.step == 0 {
+            Opinion::retry("again").set("turns", 7)
+        } else {
+            Opinion::proceed("")
+        })
     }
 }
 
 #[tokio::test]
 async fn a_failed_step_is_put_back_whatever_the_state_is_made_of() {
-    let engine = Engine::builder(Shaped { fails: Some(1) }).process(None).build().unwrap();
+    let engine = Engine::builder(Shaped { fails: Some(1) })
+        .process(None)
+        .build()
+        .unwrap();
     let result = engine.run("t").await;
     assert_eq!(result.answer(), Some("done"), "{:?}", result.verdict);
     let data = result.state.unwrap().data;
-    assert_eq!((data.by_number.len(), data.large, data.turns), (2, u128::MAX - 1, 2));
+    assert_eq!(
+        (data.by_number.len(), data.large, data.turns),
+        (2, u128::MAX - 1, 2)
+    );
     assert!(data.worst.is_nan());
 }
 
 #[tokio::test]
 async fn a_critics_patch_leaves_the_rest_as_it_was() {
-    let engine = Engine::builder(Shaped { fails: None }).critic(Sets).process(None).build().unwrap();
+    let engine = Engine::builder(Shaped { fails: None })
+        .critic(Sets)
+        .process(None)
+        .build()
+        .unwrap();
     let result = engine.run("t").await;
     assert_eq!(result.answer(), Some("done"), "{:?}", result.verdict);
     let data = result.state.unwrap().data;
-    assert_eq!((data.by_number[&40].as_str(), data.large, data.turns), ("forty", u128::MAX - 1, 9));
+    assert_eq!(
+        (data.by_number[&40].as_str(), data.large, data.turns),
+        ("forty", u128::MAX - 1, 9)
+    );
 }
 
 #[test]
@@ -87,11 +117,17 @@ fn a_state_is_read_as_it_is_written() {
         "turns": 1,
     }))
     .unwrap();
-    assert_eq!((state.data.by_number[&5].as_str(), state.data.worst), ("five", f64::INFINITY));
+    assert_eq!(
+        (state.data.by_number[&5].as_str(), state.data.worst),
+        ("five", f64::INFINITY)
+    );
     assert_eq!((state.max_steps, state.metadata.len()), (None, 0));
     let empty: State<()> =
-        serde_json::from_value(json!({"schema_version": 1, "task": "t", "current_step": 0})).unwrap();
+        serde_json::from_value(json!({"schema_version": 1, "task": "t", "current_step": 0}))
+            .unwrap();
     assert_eq!(empty, State::new("t", ()));
-    let wrong = serde_json::from_value::<State<()>>(json!({"schema_version": 1, "task": 3, "current_step": 0}));
+    let wrong = serde_json::from_value::<State<()>>(
+        json!({"schema_version": 1, "task": 3, "current_step": 0}),
+    );
     assert!(wrong.unwrap_err().to_string().contains("state.task"));
 }

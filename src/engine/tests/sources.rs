@@ -25,7 +25,11 @@ impl<F: FnMut(&mut State<()>) + Send> Agent for Sets<F> {
         Ok(State::new(&*task.objective, ()))
     }
 
-    async fn decide(&mut self, _: &State<()>, _: &StepCx<'_>) -> Result<Option<Decision>, AgentError> {
+    async fn decide(
+        &mut self,
+        _: &State<()>,
+        _: &StepCx<'_>,
+    ) -> Result<Option<Decision>, AgentError> {
         Ok(Some(Decision::wait("the state says it")))
     }
 
@@ -36,23 +40,46 @@ impl<F: FnMut(&mut State<()>) + Send> Agent for Sets<F> {
 }
 
 async fn ends(set: impl FnMut(&mut State<()>) + Send) -> (String, Outcome, Option<String>) {
-    let result = Engine::builder(Sets(set)).process(None).build().unwrap().run("t").await;
+    let result = Engine::builder(Sets(set))
+        .process(None)
+        .build()
+        .unwrap()
+        .run("t")
+        .await;
     let answer = result.answer().map(str::to_owned);
     assert_eq!(result.task.final_result, answer);
-    (result.verdict.code.as_str().to_owned(), result.verdict.outcome, answer)
+    (
+        result.verdict.code.as_str().to_owned(),
+        result.verdict.outcome,
+        answer,
+    )
 }
 
 #[tokio::test]
 async fn an_answer_in_the_state_ends_the_run_and_stays() {
     let answer = || Some("42".to_owned());
     let done = |code: &str, outcome| (code.to_owned(), outcome, answer());
-    assert_eq!(ends(|state| state.final_result = answer()).await, done("final", Outcome::Completed));
-    let stop = |reason: &'static str| ends(move |state: &mut State<()>| state.set_stop(reason, answer()).unwrap());
+    assert_eq!(
+        ends(|state| state.final_result = answer()).await,
+        done("final", Outcome::Completed)
+    );
+    let stop = |reason: &'static str| {
+        ends(move |state: &mut State<()>| state.set_stop(reason, answer()).unwrap())
+    };
     assert_eq!(stop("final").await, done("final", Outcome::Completed));
     assert_eq!(stop("success").await, done("final", Outcome::Completed));
-    assert_eq!(stop("agent_condition").await, done("agent_condition", Outcome::Completed));
-    assert_eq!(stop("budget_steps").await, done("budget_steps", Outcome::Truncated));
-    assert_eq!(stop("critic_stop").await, done("critic_stop", Outcome::Halted));
+    assert_eq!(
+        stop("agent_condition").await,
+        done("agent_condition", Outcome::Completed)
+    );
+    assert_eq!(
+        stop("budget_steps").await,
+        done("budget_steps", Outcome::Truncated)
+    );
+    assert_eq!(
+        stop("critic_stop").await,
+        done("critic_stop", Outcome::Halted)
+    );
     let by_code = ends(|state| state.set_stop(Code::MaxRounds, answer()).unwrap()).await;
     assert_eq!(by_code, done("budget_steps", Outcome::Truncated));
 }
@@ -61,7 +88,10 @@ async fn an_answer_in_the_state_ends_the_run_and_stays() {
 fn a_word_that_is_no_reason_is_refused() {
     let mut state = State::new("t", ());
     assert!(state.set_stop("tired", None).is_err());
-    assert!(state.set_stop(Code::Final, None).is_err(), "there is no answer");
+    assert!(
+        state.set_stop(Code::Final, None).is_err(),
+        "there is no answer"
+    );
     assert_eq!(state.stop_reason, None);
 }
 
@@ -83,13 +113,24 @@ async fn criteria_get_results_that_the_trace_holds() {
         state.final_result = Some("done".to_owned());
     };
     let writer = RunWriter::create(runs.path(), "run").unwrap();
-    let engine = Engine::builder(Sets(set)).critic(Checks).record(writer).process(None).build().unwrap();
-    let task = ["the file is there", "the tests pass", "nobody looked"].into_iter().fold(Task::new("t"), Task::success);
+    let engine = Engine::builder(Sets(set))
+        .critic(Checks)
+        .record(writer)
+        .process(None)
+        .build()
+        .unwrap();
+    let task = ["the file is there", "the tests pass", "nobody looked"]
+        .into_iter()
+        .fold(Task::new("t"), Task::success);
     let task = task.constraint("network", false).env("host", Map::new());
-    let task = Task { env_spec: None, ..task };
+    let task = Task {
+        env_spec: None,
+        ..task
+    };
     engine.run(task).await;
     let manifest: Value =
-        serde_json::from_slice(&std::fs::read(runs.path().join("run/manifest.json")).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(runs.path().join("run/manifest.json")).unwrap())
+            .unwrap();
     let summary = &manifest["summary"];
     let expected = json!([
         {"criterion": "the file is there", "passed": true, "evidence": "a.txt"},
@@ -97,24 +138,45 @@ async fn criteria_get_results_that_the_trace_holds() {
         {"criterion": "nobody looked", "passed": null},
     ]);
     assert_eq!(summary["task_result"]["criteria"], expected);
-    assert_eq!(summary["task_meta"]["constraints"], json!({"network": false}));
+    assert_eq!(
+        summary["task_meta"]["constraints"],
+        json!({"network": false})
+    );
 }
 
 #[test]
 fn an_environment_is_asked_for_by_type_and_config() {
-    let config = json!({"workspace_root": "playground"}).as_object().unwrap().clone();
+    let config = json!({"workspace_root": "playground"})
+        .as_object()
+        .unwrap()
+        .clone();
     let task = Task::new("t").env("host", config);
     let spec = serde_json::to_value(task.env_spec).unwrap();
-    assert_eq!(spec, json!({"type": "host", "config": {"workspace_root": "playground"}, "capabilities": []}));
+    assert_eq!(
+        spec,
+        json!({"type": "host", "config": {"workspace_root": "playground"}, "capabilities": []})
+    );
 }
 
 #[test]
 fn max_runtime_takes_fractions() {
     let half: StopSpec = "max_runtime=0.5".parse().unwrap();
-    assert_eq!(serde_json::to_value(&half).unwrap(), json!({"type": "max_runtime", "seconds": 0.5}));
-    let whole: StopSpec = serde_json::from_value(json!({"type": "max_runtime", "seconds": 60})).unwrap();
-    assert_eq!(serde_json::to_string(&whole).unwrap(), r#"{"type":"max_runtime","seconds":60}"#);
-    assert!(Engine::builder(Play::new([])).stop(MaxRuntime { seconds: f64::NAN }).build().is_err());
+    assert_eq!(
+        serde_json::to_value(&half).unwrap(),
+        json!({"type": "max_runtime", "seconds": 0.5})
+    );
+    let whole: StopSpec =
+        serde_json::from_value(json!({"type": "max_runtime", "seconds": 60})).unwrap();
+    assert_eq!(
+        serde_json::to_string(&whole).unwrap(),
+        r#"{"type":"max_runtime","seconds":60}"#
+    );
+    assert!(
+        Engine::builder(Play::new([]))
+            .stop(MaxRuntime { seconds: f64::NAN })
+            .build()
+            .is_err()
+    );
 }
 
 /// Waits until so many calls are under way; fails where it is told.
@@ -162,12 +224,22 @@ async fn calls_that_may_are_made_at_the_same_time_and_keep_their_order() {
         call("meets", "b"),
         call("echo", "last"),
     ]);
-    let engine = engine([calls, Decision::final_answer("done")]).tool(Meets { all, begun: begun.clone() });
+    let engine = engine([calls, Decision::final_answer("done")]).tool(Meets {
+        all,
+        begun: begun.clone(),
+    });
     let result = engine.build().unwrap().run("t").await;
-    let texts: Vec<_> = result.steps[0].results.iter().map(ToolResult::text).collect();
+    let texts: Vec<_> = result.steps[0]
+        .results
+        .iter()
+        .map(ToolResult::text)
+        .collect();
     assert_eq!(texts[..3], ["first", "a", "error: this one fails"]);
     assert!(texts[3].contains("this one panics"), "{}", texts[3]);
-    assert_eq!((&texts[4..], begun.load(Ordering::Relaxed)), (&["b".to_owned(), "last".to_owned()][..], 4));
+    assert_eq!(
+        (&texts[4..], begun.load(Ordering::Relaxed)),
+        (&["b".to_owned(), "last".to_owned()][..], 4)
+    );
     assert_eq!(result.answer(), Some("done"));
 }
 
@@ -184,9 +256,10 @@ impl Guard<Notes> for Picky {
         tokio::task::yield_now().await;
         Ok(match call.args["text"].as_str() {
             Some("no") => Pass::Deny("not this one".to_owned()),
-            Some("b") => {
-                Pass::Change { args: Map::from_iter([("text".to_owned(), json!("bee"))]), reason: String::new() }
-            }
+            Some("b") => Pass::Change {
+                args: Map::from_iter([("text".to_owned(), json!("bee"))]),
+                reason: String::new(),
+            },
             _ => Pass::Allow,
         })
     }
@@ -197,17 +270,54 @@ async fn calls_of_a_part_are_judged_before_any_is_made_and_each_keeps_its_place(
     let (all, begun) = (Arc::new(Barrier::new(3)), Arc::new(AtomicUsize::new(0)));
     let call = |text: &str| Action::new("meets").arg("text", text);
     let calls = Decision::act([call("a"), call("no"), call("b"), call("bad")]);
-    let play = engine([calls, Decision::final_answer("done")]).tool(Meets { all, begun: begun.clone() });
-    let (result, disk) = recorded(play.guard(Picky), "t").await;
-    let texts: Vec<_> = result.steps[0].results.iter().map(ToolResult::text).collect();
-    assert_eq!(texts, ["a", "error: not allowed: not this one", "bee", "error: this one fails"]);
-    assert_eq!((begun.load(Ordering::Relaxed), result.answer()), (3, Some("done")));
-    let said = disk.events.iter().filter(|event| event["phase"] == "GATE").map(|event| {
-        (event["payload"]["stage"].as_str().unwrap().to_owned(), event["payload"]["action"].as_u64().unwrap())
+    let play = engine([calls, Decision::final_answer("done")]).tool(Meets {
+        all,
+        begun: begun.clone(),
     });
+    let (result, disk) = recorded(play.guard(Picky), "t").await;
+    let texts: Vec<_> = result.steps[0]
+        .results
+        .iter()
+        .map(ToolResult::text)
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "a",
+            "error: not allowed: not this one",
+            "bee",
+            "error: this one fails"
+        ]
+    );
+    assert_eq!(
+        (begun.load(Ordering::Relaxed), result.answer()),
+        (3, Some("done"))
+    );
+    let said = disk
+        .events
+        .iter()
+        .filter(|event| event["phase"] == "GATE")
+        .map(|event| {
+            (
+                event["payload"]["stage"].as_str().unwrap().to_owned(),
+                event["payload"]["action"].as_u64().unwrap(),
+            )
+        });
     let said: Vec<_> = said.collect();
-    let said: Vec<_> = said.iter().map(|(stage, place)| (&**stage, *place)).collect();
-    assert_eq!(said, [("allow", 0), ("deny", 1), ("change", 2), ("allow", 2), ("allow", 3)]);
+    let said: Vec<_> = said
+        .iter()
+        .map(|(stage, place)| (&**stage, *place))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("allow", 0),
+            ("deny", 1),
+            ("change", 2),
+            ("allow", 2),
+            ("allow", 3)
+        ]
+    );
 }
 
 #[tokio::test]
@@ -216,24 +326,45 @@ async fn what_replies_cost_is_told_or_estimated_and_ends_a_run() {
     let mut told = calls("a").cost(0.25);
     told.usage = Some(Usage::reported(1_000_000, 0));
     let mut cached = calls("b");
-    cached.usage = Some(Usage { cached: Some(500_000), ..Usage::reported(1_000_000, 100_000) });
-    let price = Price { input: 1.0, cached: Some(0.1), output: 2.0 };
+    cached.usage = Some(Usage {
+        cached: Some(500_000),
+        ..Usage::reported(1_000_000, 100_000)
+    });
+    let price = Price {
+        input: 1.0,
+        cached: Some(0.1),
+        output: 2.0,
+    };
     let prices = Prices::new([("scripted".to_owned(), price)].into(), "prices".to_owned()).unwrap();
     let runs = tempfile::tempdir().unwrap();
     let writer = RunWriter::create(runs.path(), "run").unwrap();
-    let engine = Engine::builder(Asks).tool(Echo).process(None).prices(prices).record(writer);
+    let engine = Engine::builder(Asks)
+        .tool(Echo)
+        .process(None)
+        .prices(prices)
+        .record(writer);
     let engine = engine.model(Scripted::new([told, cached, calls("c")]));
     let engine = engine.stop("max_cost=1".parse::<StopSpec>().unwrap());
     let result = engine.build().unwrap().run("t").await;
-    assert_eq!((result.verdict.code.as_str(), result.verdict.step), ("max_cost", Some(1)));
+    assert_eq!(
+        (result.verdict.code.as_str(), result.verdict.step),
+        ("max_cost", Some(1))
+    );
     let steps = std::fs::read_to_string(runs.path().join("run/steps.jsonl")).unwrap();
-    let steps: Vec<Value> = steps.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let steps: Vec<Value> = steps
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     // 0.5 read, 0.05 from the cache, 0.2 written.
-    assert_eq!((&steps[0]["cost_usd"], &steps[1]["cost_usd"]), (&json!(0.25), &json!(0.75)));
+    assert_eq!(
+        (&steps[0]["cost_usd"], &steps[1]["cost_usd"]),
+        (&json!(0.25), &json!(0.75))
+    );
     assert_eq!(steps[1]["facts"]["cost_estimated"], true);
     assert_eq!(steps[1]["context"]["cached_tokens"], 500_000);
     assert_eq!(result.task.metrics.cost_usd, Some(1.0));
     let manifest: Value =
-        serde_json::from_slice(&std::fs::read(runs.path().join("run/manifest.json")).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(runs.path().join("run/manifest.json")).unwrap())
+            .unwrap();
     assert_eq!(manifest["summary"]["cost"], 1.0);
 }

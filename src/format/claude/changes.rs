@@ -6,24 +6,47 @@ use crate::format::value::is_true;
 use crate::model::json::walk;
 
 /// The text of a file after these edits, one after the other; `None` where one of them does not fit.
-fn replaced<'a>(original: Option<&str>, mut edits: impl Iterator<Item = Replaced<'a>>) -> Option<String> {
+fn replaced<'a>(
+    original: Option<&str>,
+    mut edits: impl Iterator<Item = Replaced<'a>>,
+) -> Option<String> {
     let after = edits.try_fold(text(original)?, |file, edit| {
         let (old, new) = (text(edit.old)?, text(edit.new)?);
-        let many = if is_true(edit.all) && !old.is_empty() { usize::MAX } else { 1 };
-        file.contains(&*old).then(|| file.replacen(&*old, &new, many))
+        let many = if is_true(edit.all) && !old.is_empty() {
+            usize::MAX
+        } else {
+            1
+        };
+        file.contains(&*old)
+            .then(|| file.replacen(&*old, &new, many))
     });
     after.map(|after| quoted(&after))
 }
 
 /// Which files and plans a result says were changed, with both sides where both can be told.
-pub(super) fn changes(result: &Result<'_>, cwd: Option<&str>) -> Vec<(String, Option<String>, Option<String>)> {
+pub(super) fn changes(
+    result: &Result<'_>,
+    cwd: Option<&str>,
+) -> Vec<(String, Option<String>, Option<String>)> {
     let mut changes = Vec::new();
     if let Some(path) = text(result.file)
-        && (result.original.or(result.contents).or(result.edits).or(result.old).is_some())
+        && (result
+            .original
+            .or(result.contents)
+            .or(result.edits)
+            .or(result.old)
+            .is_some())
     {
-        let short = cwd.and_then(|cwd| path.strip_prefix(cwd)).map_or(&*path, |path| path.trim_start_matches('/'));
+        let short = cwd
+            .and_then(|cwd| path.strip_prefix(cwd))
+            .map_or(&*path, |path| path.trim_start_matches('/'));
         let original = result.original.or(result.contents);
-        let one = || Replaced { old: result.old, new: result.new, all: result.all, ..Replaced::default() };
+        let one = || Replaced {
+            old: result.old,
+            new: result.new,
+            all: result.all,
+            ..Replaced::default()
+        };
         let after = match (result.content, result.edits, result.old) {
             // A file that is written anew.
             (Some(content), None, None) => Some(content.to_owned()),
@@ -33,12 +56,23 @@ pub(super) fn changes(result: &Result<'_>, cwd: Option<&str>) -> Vec<(String, Op
         changes.push((format!("files.{short}"), original.map(str::to_owned), after));
     }
     if let Some(todos) = result.new_todos {
-        changes.push(("todos".to_owned(), result.old_todos.map(str::to_owned), Some(todos.to_owned())));
+        changes.push((
+            "todos".to_owned(),
+            result.old_todos.map(str::to_owned),
+            Some(todos.to_owned()),
+        ));
     }
     fields! { struct Change { from, to } struct Task { id, subject } }
     if let (Some(id), Some(change)) = (text(result.task_id), result.change.map(Change::of)) {
-        changes.push((format!("tasks.{id}"), change.from.map(str::to_owned), change.to.map(str::to_owned)));
-    } else if let Some(task) = result.task.filter(|task| task.starts_with('{')).map(Task::of)
+        changes.push((
+            format!("tasks.{id}"),
+            change.from.map(str::to_owned),
+            change.to.map(str::to_owned),
+        ));
+    } else if let Some(task) = result
+        .task
+        .filter(|task| task.starts_with('{'))
+        .map(Task::of)
         && let Some(id) = text(task.id)
     {
         changes.push((format!("tasks.{id}"), None, task.subject.map(str::to_owned)));

@@ -69,7 +69,10 @@ impl Lines {
         }
         // Later lines of another session are not copies: some versions write what comes after `/resume` into this file.
         let is_others = named.is_some() && !self.has_own && is_uuid(&session);
-        let is_older = !self.is_begun && ts.zip(self.began).is_some_and(|(ts, began)| ts < began - SLACK_MICROS);
+        let is_older = !self.is_begun
+            && ts
+                .zip(self.began)
+                .is_some_and(|(ts, began)| ts < began - SLACK_MICROS);
         self.is_begun |= !is_others && !is_older;
         (is_others || is_older).then_some(if is_others { session } else { String::new() })
     }
@@ -78,20 +81,31 @@ impl Lines {
     pub(super) fn is_misplaced(&mut self, line: &Line<'_>) -> bool {
         let hashed = |id: Option<&str>| id.filter(|id| is_text(Some(id))).map(|id| hash(&id));
         let known = |id: &u64| self.nodes.contains_key(id);
-        let is_misplaced = hashed(line.uuid).is_some_and(|id| !known(&id) && self.missing.contains(&id));
-        self.missing.extend(hashed(line.parent).filter(|parent| !known(parent)));
+        let is_misplaced =
+            hashed(line.uuid).is_some_and(|id| !known(&id) && self.missing.contains(&id));
+        self.missing
+            .extend(hashed(line.parent).filter(|parent| !known(parent)));
         is_misplaced
     }
 
     /// Takes in a line that belongs to `step`. Which steps it leaves behind, and which ones it comes back to.
     pub(super) fn add(&mut self, line: &Line<'_>, step: Option<usize>) -> Vec<(usize, bool)> {
         // Of lines with one id the first has the place in the tree.
-        let Some(id) = line.uuid.map(|uuid| hash(&uuid)).filter(|id| !self.nodes.contains_key(id)) else {
+        let Some(id) = line
+            .uuid
+            .map(|uuid| hash(&uuid))
+            .filter(|id| !self.nodes.contains_key(id))
+        else {
             return Vec::new();
         };
         let step = step.and_then(|step| u32::try_from(step).ok());
-        let named = line.parent.filter(|parent| is_text(Some(parent))).or(line.logical);
-        let parent = named.map(|parent| hash(&parent)).filter(|parent| self.nodes.contains_key(parent));
+        let named = line
+            .parent
+            .filter(|parent| is_text(Some(parent)))
+            .or(line.logical);
+        let parent = named
+            .map(|parent| hash(&parent))
+            .filter(|parent| self.nodes.contains_key(parent));
         let is_note = is_true(line.meta);
         if let Some(step) = step {
             self.count_alive(step, |lines| lines + 1);
@@ -101,13 +115,27 @@ impl Lines {
         let is_main = !is_true(line.sidechain) && line.agent.is_none();
         let refers = |parent: &u64| self.nodes.get(parent).is_some_and(|parent| parent.is_note);
         // What names no line that is known goes on where the file does.
-        let parent = parent.filter(|parent| !is_main || !refers(parent)).or(self.leaf.filter(|_| is_main));
-        self.nodes.insert(id, Node { parent, step, is_alive: true, is_note });
+        let parent = parent
+            .filter(|parent| !is_main || !refers(parent))
+            .or(self.leaf.filter(|_| is_main));
+        self.nodes.insert(
+            id,
+            Node {
+                parent,
+                step,
+                is_alive: true,
+                is_note,
+            },
+        );
         if !is_main {
             return Vec::new();
         }
         let leaf = self.leaf.replace(id);
-        if parent == leaf { Vec::new() } else { self.turn(leaf, parent) }
+        if parent == leaf {
+            Vec::new()
+        } else {
+            self.turn(leaf, parent)
+        }
     }
 
     /// The branch that ended in `leaf` is left for the one with `parent`.
@@ -145,14 +173,28 @@ impl Lines {
         changed: &mut Vec<(usize, bool)>,
     ) -> Option<u64> {
         while let Some(id) = at.filter(|_| at != end && self.walk > 0) {
-            let Some(node) = self.nodes.get_mut(&id).filter(|node| node.is_alive != is_alive) else { break };
+            let Some(node) = self
+                .nodes
+                .get_mut(&id)
+                .filter(|node| node.is_alive != is_alive)
+            else {
+                break;
+            };
             self.walk -= 1;
             node.is_alive = is_alive;
             at = node.parent;
             let Some(step) = node.step else { continue };
-            let before = self.count_alive(step, |lines| if is_alive { lines + 1 } else { lines.saturating_sub(1) });
+            let before = self.count_alive(step, |lines| {
+                if is_alive {
+                    lines + 1
+                } else {
+                    lines.saturating_sub(1)
+                }
+            });
             // A step of which one line is on the branch that goes on is part of it: its calls may have one each.
-            if let (0, true, Ok(step)) | (1, false, Ok(step)) = (before, is_alive, usize::try_from(step)) {
+            if let (0, true, Ok(step)) | (1, false, Ok(step)) =
+                (before, is_alive, usize::try_from(step))
+            {
                 changed.push((step, !is_alive));
             }
         }
@@ -162,7 +204,13 @@ impl Lines {
 
 fn is_uuid(name: &str) -> bool {
     let is_place = |at: usize| matches!(at, 8 | 13 | 18 | 23);
-    let fits = |(at, byte): (usize, u8)| if is_place(at) { byte == b'-' } else { byte.is_ascii_hexdigit() };
+    let fits = |(at, byte): (usize, u8)| {
+        if is_place(at) {
+            byte == b'-'
+        } else {
+            byte.is_ascii_hexdigit()
+        }
+    };
     name.len() == UUID_LEN && name.bytes().enumerate().all(fits)
 }
 

@@ -13,7 +13,9 @@ use crate::format::value::{count, cut, is_text, is_true, number, objects, short,
 use crate::format::{Answer, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
 use crate::model::json::walk;
 use crate::model::step::Usage as Whole;
-use crate::model::{CAPTURED, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, Total};
+use crate::model::{
+    CAPTURED, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome, Total,
+};
 
 const CAN: Capabilities = Capabilities {
     state: Can::Partly,
@@ -29,7 +31,9 @@ pub(in crate::format) static CLAUDE: Tool = Tool {
         name: "Claude Code stream",
         can: CAN,
         file: CAPTURED,
-        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record, false)))),
+        assemble: Some(|n, records| {
+            part::line(n, records.iter().map(|record| part_of(record, false)))
+        }),
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,
@@ -41,14 +45,25 @@ pub(in crate::format) static CLAUDE: Tool = Tool {
 pub(in crate::format) static QWEN: Tool = Tool {
     format: Format {
         name: "Qwen Code stream",
-        can: Capabilities { times: Can::No, cost: Can::No, ..CAN },
+        can: Capabilities {
+            times: Can::No,
+            cost: Can::No,
+            ..CAN
+        },
         file: CAPTURED,
-        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record, true)))),
+        assemble: Some(|n, records| {
+            part::line(n, records.iter().map(|record| part_of(record, true)))
+        }),
         ..Format::UNKNOWN
     },
     shape: Shape::Lines,
     is: |name, head| name.ends_with(".jsonl") && init(head) == Some(true),
-    reader: || Box::new(Stream { is_qwen: true, ..Stream::default() }),
+    reader: || {
+        Box::new(Stream {
+            is_qwen: true,
+            ..Stream::default()
+        })
+    },
 };
 
 fields! {
@@ -87,8 +102,12 @@ const LEAST_USD: f64 = 1e-6;
 /// Whether the first lines are those of a stream, and whether of Qwen Code's.
 fn init(head: &[u8]) -> Option<bool> {
     let lines = objects(head).map(Line::of);
-    let is_init = |line: &Line<'_>| line.kind == Some("\"system\"") && line.subtype == Some("\"init\"");
-    lines.filter(is_init).find(|line| is_text(line.session)).map(|line| line.qwen.is_some())
+    let is_init =
+        |line: &Line<'_>| line.kind == Some("\"system\"") && line.subtype == Some("\"init\"");
+    lines
+        .filter(is_init)
+        .find(|line| is_text(line.session))
+        .map(|line| line.qwen.is_some())
 }
 
 /// A stream under way.
@@ -138,8 +157,16 @@ impl Reader for Stream {
         let ts = draft.time(line.timestamp);
         // Between a result and what follows it nobody worked.
         let before = draft.latest().filter(|_| !self.is_idle);
-        let (kind, stage) = (text(line.kind).unwrap_or_default(), text(line.subtype).unwrap_or_default());
-        let mark = EventDraft { phase: &kind, stage: &stage, ts, ..EventDraft::default() };
+        let (kind, stage) = (
+            text(line.kind).unwrap_or_default(),
+            text(line.subtype).unwrap_or_default(),
+        );
+        let mark = EventDraft {
+            phase: &kind,
+            stage: &stage,
+            ts,
+            ..EventDraft::default()
+        };
         let message = line.message.map(Message::of).unwrap_or_default();
         // A result with nothing between it and the one before is of its own turn only where it says something else.
         let is_again = (line.uuid.is_some() || kind == "result") && draft.is_again(record.text);
@@ -147,7 +174,11 @@ impl Reader for Stream {
             return draft.again(&mark);
         }
         self.children.extend(text(line.parent).map(Box::from));
-        self.agents.extend(text(line.agent).filter(|_| is_text(line.parent)).map(Box::from));
+        self.agents.extend(
+            text(line.agent)
+                .filter(|_| is_text(line.parent))
+                .map(Box::from),
+        );
         self.is_idle = kind == "result" || self.is_idle && ts.is_none();
         match (&*kind, &*stage) {
             ("system", "init") => {
@@ -171,23 +202,41 @@ impl Reader for Stream {
             ("system", _) => {
                 self.retries += u64::from(matches!(&*stage, "retry" | "api_retry"));
                 self.is_compacted |= stage == "compact_boundary";
-                let task = line.data.filter(|_| stage == "task_notification").map(Task::of).unwrap_or_default();
+                let task = line
+                    .data
+                    .filter(|_| stage == "task_notification")
+                    .map(Task::of)
+                    .unwrap_or_default();
                 if let Some(id) = text(task.id) {
                     self.agents.insert((*id).into());
-                    let tokens = task.usage.map(Counted::of).and_then(|usage| count(usage.total));
+                    let tokens = task
+                        .usage
+                        .map(Counted::of)
+                        .and_then(|usage| count(usage.total));
                     self.tasks.extend(tokens.map(|tokens| (id.into(), tokens)));
                 }
-                draft.event(EventDraft { failed: stage == "api_retry", ..mark });
+                draft.event(EventDraft {
+                    failed: stage == "api_retry",
+                    ..mark
+                });
             }
             ("assistant", _) if is_own(&message, self.is_qwen) => {
-                draft.event(EventDraft { stage: "API error", failed: true, ..mark });
+                draft.event(EventDraft {
+                    stage: "API error",
+                    failed: true,
+                    ..mark
+                });
             }
             ("assistant", _) => self.reply(&line, &message, record.text, &mark, before, draft),
             ("user", _) => self.user(&line, &message, record.text, mark, draft),
             ("stream_event", _) => self.partial(&line, record.text, mark, draft),
             ("result", _) => {
                 let end = ended(&line, self.is_stopped_by_user);
-                let at = draft.event(EventDraft { kind: EventKind::Other, failed: is_true(line.is_error), ..mark });
+                let at = draft.event(EventDraft {
+                    kind: EventKind::Other,
+                    failed: is_true(line.is_error),
+                    ..mark
+                });
                 // What follows the end of a turn is of another turn, whether or not a line says that one began.
                 if self.end.is_some() {
                     let (end, answer) = self.settled();
@@ -199,7 +248,10 @@ impl Reader for Stream {
                 // Each result is of its own turn.
                 let took = number(line.duration_ms).filter(|ms| *ms >= 0.0);
                 if took.is_none() && number(line.duration_ms).is_some() {
-                    draft.issue(IssueKind::Field, "the result's duration is below zero, and does not count");
+                    draft.issue(
+                        IssueKind::Field,
+                        "the result's duration is below zero, and does not count",
+                    );
                 }
                 let run = draft.run();
                 let took = took.map(|ms| ms / 1e3 + run.latency_s.unwrap_or_default());
@@ -234,7 +286,8 @@ impl Stream {
 
     /// The end and the answer of the run. A turn without steps leaves those of the turn before.
     fn settled(&self) -> (Option<Ended>, Option<Box<str>>) {
-        self.ends.settle(self.end.clone(), self.answer.clone(), self.steps(), None)
+        self.ends
+            .settle(self.end.clone(), self.answer.clone(), self.steps(), None)
     }
 
     /// Qwen Code asks no model where all calls of a reply were cancelled, and prints nothing more.
@@ -253,25 +306,49 @@ impl Stream {
         before: Option<i64>,
         draft: &mut Draft<'_>,
     ) {
-        let (id, lane) = (text(message.id).unwrap_or_default(), text(line.parent).unwrap_or_default());
+        let (id, lane) = (
+            text(message.id).unwrap_or_default(),
+            text(line.parent).unwrap_or_default(),
+        );
         let part = part_of(record, self.is_qwen);
-        let goes_on = self.newest.get(&*lane).filter(|(_, goes_on)| *goes_on).map(|(n, _)| *n);
+        let goes_on = self
+            .newest
+            .get(&*lane)
+            .filter(|(_, goes_on)| *goes_on)
+            .map(|(n, _)| *n);
         let known = self.by_message.get(&*id).copied().or(goes_on);
-        let n = draft.reply(known, before, EventDraft { kind: EventKind::Decided, note: None, ..*mark });
+        let n = draft.reply(
+            known,
+            before,
+            EventDraft {
+                kind: EventKind::Decided,
+                note: None,
+                ..*mark
+            },
+        );
         if !id.is_empty() {
             self.by_message.insert(id.into(), n);
         }
         let goes_on = self.is_qwen && part.tokens.is_none();
-        if let Some((last, _)) = self.newest.insert(lane.into(), (n, goes_on)).filter(|(last, _)| *last != n) {
+        if let Some((last, _)) = self
+            .newest
+            .insert(lane.into(), (n, goes_on))
+            .filter(|(last, _)| *last != n)
+        {
             draft.close(last);
         }
-        self.by_call.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
+        self.by_call
+            .extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
         (self.last, self.end, self.is_between) = (Some(n), None, false);
         if let Some(input) = part.tokens.and_then(|tokens| tokens.input) {
             self.inputs.insert(n, input);
         }
         self.models.extend(part.model.as_deref().map(Box::from));
-        let aside: u64 = part.others.iter().filter_map(|(_, tokens)| tokens.input).sum();
+        let aside: u64 = part
+            .others
+            .iter()
+            .filter_map(|(_, tokens)| tokens.input)
+            .sum();
         self.read_aside = self.read_aside.saturating_add(aside);
         if let Some(model) = &part.model {
             draft.run().model = Some(cut(model));
@@ -295,23 +372,38 @@ impl Stream {
         if part.answers.is_empty() {
             if is_interruption(&words) {
                 self.is_stopped_by_user = true;
-                draft.event(EventDraft { stage: "interrupted", ..mark });
+                draft.event(EventDraft {
+                    stage: "interrupted",
+                    ..mark
+                });
             } else if text(line.parent).is_some() || is_true(line.is_synthetic) {
-                draft.event(EventDraft { stage: "note", ..mark });
+                draft.event(EventDraft {
+                    stage: "note",
+                    ..mark
+                });
             } else if self.unasked(draft) {
                 // What follows a result is the user's, and so is what the program prints again of it. The task stays
                 // unknown: it was not printed.
                 let is_asked = self.is_between || is_true(line.is_replay);
-                draft.event(EventDraft { stage: if is_asked { "prompt" } else { "note" }, ..mark });
+                draft.event(EventDraft {
+                    stage: if is_asked { "prompt" } else { "note" },
+                    ..mark
+                });
             } else {
                 draft.prompt(Some(&words), &mark);
             }
             return;
         }
         let lane = text(line.parent).unwrap_or_default();
-        self.newest.get_mut(&*lane).into_iter().for_each(|(_, goes_on)| *goes_on = false);
-        let mut steps: Vec<usize> =
-            part.answers.iter().filter_map(|answer| self.by_call.remove(&*answer.call)).collect();
+        self.newest
+            .get_mut(&*lane)
+            .into_iter()
+            .for_each(|(_, goes_on)| *goes_on = false);
+        let mut steps: Vec<usize> = part
+            .answers
+            .iter()
+            .filter_map(|answer| self.by_call.remove(&*answer.call))
+            .collect();
         steps.dedup();
         let failed = part.has_failed();
         let is_own = text(line.parent).is_none();
@@ -323,9 +415,18 @@ impl Stream {
             (false, _) => "result",
         };
         let step = steps.first().copied();
-        draft.event(EventDraft { kind: EventKind::Inside, stage, step, failed, ..mark });
+        draft.event(EventDraft {
+            kind: EventKind::Inside,
+            stage,
+            step,
+            failed,
+            ..mark
+        });
         odd_results(message, draft);
-        let taken = steps.iter().filter(|n| draft.part(**n, part.clone())).count();
+        let taken = steps
+            .iter()
+            .filter(|n| draft.part(**n, part.clone()))
+            .count();
         if taken == 0 {
             draft.orphan(&part);
         }
@@ -342,14 +443,27 @@ impl Stream {
         let whole = |usage: Usage<'_>| {
             let beside = [usage.created, usage.read].map(count).into_iter().flatten();
             let input = count(usage.input).map(|input| beside.fold(input, u64::saturating_add));
-            Whole { input, cached: count(usage.read), output: count(usage.output), reasoning: None }
+            Whole {
+                input,
+                cached: count(usage.read),
+                output: count(usage.output),
+                reasoning: None,
+            }
         };
         let each = |models: Option<&'_ str>| {
-            let models = models.into_iter().flat_map(walk::members).map(|(_, usage)| Usage::of(usage));
-            models.map(|usage| (whole(usage), number(usage.cost))).collect::<Vec<_>>()
+            let models = models
+                .into_iter()
+                .flat_map(walk::members)
+                .map(|(_, usage)| Usage::of(usage));
+            models
+                .map(|usage| (whole(usage), number(usage.cost)))
+                .collect::<Vec<_>>()
         };
         let plus = |(usage, cost): (Whole, Option<f64>), (more, and): (Whole, Option<f64>)| {
-            (usage.plus(more), cost.zip(and).map(|(cost, and)| cost + and))
+            (
+                usage.plus(more),
+                cost.zip(and).map(|(cost, and)| cost + and),
+            )
         };
         if self.is_qwen {
             return self.counted(line, draft);
@@ -364,8 +478,9 @@ impl Stream {
             let (usage, cost) = self.own.unwrap_or((Whole::default(), Some(0.0)));
             let total = number(line.cost).unwrap_or_default();
             if let Some(cost) = cost.filter(|cost| total - cost > LEAST_USD) {
-                let reason =
-                    format!("the result's cost ({total} USD) is of the whole session, of which this run took {cost}");
+                let reason = format!(
+                    "the result's cost ({total} USD) is of the whole session, of which this run took {cost}"
+                );
                 draft.issue(IssueKind::Copied, reason);
             }
             let run = draft.run();
@@ -374,15 +489,23 @@ impl Stream {
             run.total = sum_of(usage).map(|tokens| self.total(tokens));
             return;
         }
-        let sum = each(line.models).into_iter().reduce(plus).map(|(usage, _)| usage);
+        let sum = each(line.models)
+            .into_iter()
+            .reduce(plus)
+            .map(|(usage, _)| usage);
         let own = self.exceeded(line, draft.run().model.as_deref());
         let read = self.read_by_models(line);
         // The program asks other models for titles and the like, and prints nothing of it.
         let named = line.models.into_iter().flat_map(walk::members);
-        let named = named.filter(|(name, _)| text(Some(name)).is_some_and(|name| self.models.contains(&*name)));
-        let by_replies = named.map(|(_, told)| whole(Usage::of(told))).reduce(Whole::plus);
+        let named = named
+            .filter(|(name, _)| text(Some(name)).is_some_and(|name| self.models.contains(&*name)));
+        let by_replies = named
+            .map(|(_, told)| whole(Usage::of(told)))
+            .reduce(Whole::plus);
         if own.is_some() {
-            let said = text(line.cost).or(line.cost.map(str::to_owned)).unwrap_or_default();
+            let said = text(line.cost)
+                .or(line.cost.map(str::to_owned))
+                .unwrap_or_default();
             let reason = format!(
                 "the result's cost ({said} USD) and tokens by model are of more than the replies here took, as where a \
                  session goes on and counts what it took before: what this run cost is not known"
@@ -393,18 +516,34 @@ impl Stream {
         // Older programs print no tokens by model. `usage` leaves out sub-agents, and whether it is of this turn or of all
         // of them differs between versions.
         let is_alone = line.models.is_none() && self.turns <= 1 && self.children.is_empty();
-        let told = line.usage.filter(|_| is_alone).map(|usage| whole_of(tokens(usage)));
+        let told = line
+            .usage
+            .filter(|_| is_alone)
+            .map(|usage| whole_of(tokens(usage)));
         let told = told.filter(|usage| sum_of(*usage).is_some());
         let usage = own.or(sum).or(told);
-        if let Some(usage) = usage.map(|usage| self.earlier.map_or(usage, |earlier| earlier.plus(usage))) {
+        if let Some(usage) =
+            usage.map(|usage| self.earlier.map_or(usage, |earlier| earlier.plus(usage)))
+        {
             (run.tokens, run.usage) = (sum_of(usage), usage);
             run.totals_with_children = own.is_none() && sum.is_some();
             let read = read.filter(|_| own.is_none());
-            let tokens = sum_of(by_replies.filter(|_| own.is_none() && self.earlier.is_none()).unwrap_or(usage));
-            run.total = tokens.map(|tokens| Total { read, ..self.total(tokens) });
+            let tokens = sum_of(
+                by_replies
+                    .filter(|_| own.is_none() && self.earlier.is_none())
+                    .unwrap_or(usage),
+            );
+            run.total = tokens.map(|tokens| Total {
+                read,
+                ..self.total(tokens)
+            });
         }
         let cost = number(line.cost).map(|cost| cost + self.earlier_cost.unwrap_or_default());
-        run.cost_usd = if own.is_some() { None } else { cost.or(run.cost_usd) };
+        run.cost_usd = if own.is_some() {
+            None
+        } else {
+            cost.or(run.cost_usd)
+        };
     }
 
     /// What Qwen Code's program counted up to this result. Each program counts from its own start; where one answers
@@ -412,12 +551,26 @@ impl Stream {
     fn counted(&mut self, line: &Line<'_>, draft: &mut Draft<'_>) {
         let Some(usage) = line.usage else { return };
         let told = Usage::of(usage);
-        let [input, output, cached] = [told.input_tokens, told.output_tokens, told.cache_read_input_tokens].map(count);
-        let whole = Whole { input, cached, output, reasoning: None };
-        let Some(tokens) = sum_of(whole).or_else(|| count(Counted::of(usage).total)) else { return };
+        let [input, output, cached] = [
+            told.input_tokens,
+            told.output_tokens,
+            told.cache_read_input_tokens,
+        ]
+        .map(count);
+        let whole = Whole {
+            input,
+            cached,
+            output,
+            reasoning: None,
+        };
+        let Some(tokens) = sum_of(whole).or_else(|| count(Counted::of(usage).total)) else {
+            return;
+        };
         let summed = draft.tokens_summed().unwrap_or_default();
         if let Some((before, summed_before)) = self.counted {
-            let least = sum_of(before).unwrap_or_default().saturating_add(summed.saturating_sub(summed_before));
+            let least = sum_of(before)
+                .unwrap_or_default()
+                .saturating_add(summed.saturating_sub(summed_before));
             if tokens < least {
                 self.earlier = Some(self.earlier.map_or(before, |earlier| earlier.plus(before)));
             }
@@ -428,7 +581,10 @@ impl Stream {
         let total = sum_of(all).unwrap_or(tokens);
         let run = draft.run();
         (run.tokens, run.usage, run.totals_with_children) = (Some(total), all, true);
-        run.total = Some(Total { cached: all.cached, ..self.total(total) });
+        run.total = Some(Total {
+            cached: all.cached,
+            ..self.total(total)
+        });
     }
 
     /// A total that a result records.
@@ -439,7 +595,10 @@ impl Stream {
             retries => format!("{retries} retries are recorded"),
         };
         let has_children = !self.children.is_empty() || !self.tasks.is_empty();
-        let children = self.tasks.values().fold(0, |sum: u64, tokens| sum.saturating_add(*tokens));
+        let children = self
+            .tasks
+            .values()
+            .fold(0, |sum: u64, tokens| sum.saturating_add(*tokens));
         // Each child is told of once it is done.
         let is_all = self.tasks.len() >= self.children.len() && self.tasks.is_whole();
         Total {
@@ -455,17 +614,32 @@ impl Stream {
     /// What the models of the replies read, by the result and by the replies. `None` where either isn't known, or where
     /// the models read for something that isn't printed.
     fn read_by_models(&self, line: &Line<'_>) -> Option<(u64, u64)> {
-        let is_alone = self.turns <= 1 && self.children.is_empty() && self.earlier.is_none() && self.inputs.is_whole();
+        let is_alone = self.turns <= 1
+            && self.children.is_empty()
+            && self.earlier.is_none()
+            && self.inputs.is_whole();
         let is_told = self.inputs.len() == self.steps() && is_alone && self.read_aside == 0;
-        let models = line.models.filter(|_| is_told).into_iter().flat_map(walk::members);
-        let is_known = |name: &str| text(Some(name)).is_some_and(|name| self.models.contains(&*name));
-        let told = models.filter(|(name, _)| is_known(name)).map(|(_, usage)| Usage::of(usage));
+        let models = line
+            .models
+            .filter(|_| is_told)
+            .into_iter()
+            .flat_map(walk::members);
+        let is_known =
+            |name: &str| text(Some(name)).is_some_and(|name| self.models.contains(&*name));
+        let told = models
+            .filter(|(name, _)| is_known(name))
+            .map(|(_, usage)| Usage::of(usage));
         let read = |usage: Usage<'_>| {
             let beside = [usage.created, usage.read].map(count).into_iter().flatten();
             count(usage.input).map(|input| beside.fold(input, u64::saturating_add))
         };
-        let recorded = told.map(read).reduce(|sum, more| Some(sum?.saturating_add(more?)))??;
-        let replies = self.inputs.values().fold(0, |sum: u64, input| sum.saturating_add(*input));
+        let recorded = told
+            .map(read)
+            .reduce(|sum, more| Some(sum?.saturating_add(more?)))??;
+        let replies = self
+            .inputs
+            .values()
+            .fold(0, |sum: u64, input| sum.saturating_add(*input));
         // A program that retries, or that compacts the conversation, asks for more than it prints.
         let is_explained = recorded > replies && (self.retries > 0 || self.is_compacted);
         (!is_explained).then_some((recorded, replies))
@@ -474,24 +648,50 @@ impl Stream {
     /// What the run itself took, where its totals are of more than that: of one whose model wrote for nobody else, and
     /// read less than its totals say.
     fn exceeded(&self, line: &Line<'_>, model: Option<&str>) -> Option<Whole> {
-        let usage = tokens(line.usage.filter(|_| self.children.is_empty() && !self.is_qwen)?);
+        let usage = tokens(
+            line.usage
+                .filter(|_| self.children.is_empty() && !self.is_qwen)?,
+        );
         let mut models = line.models.into_iter().flat_map(walk::members);
         let (_, counted) = models.find(|(name, _)| text(Some(name)).as_deref() == model)?;
         let counted = Usage::of(counted);
-        let counted: u64 = [counted.input, counted.created, counted.read].map(count).into_iter().flatten().sum();
+        let counted: u64 = [counted.input, counted.created, counted.read]
+            .map(count)
+            .into_iter()
+            .flatten()
+            .sum();
         let seen: u64 = self.inputs.values().sum();
         (counted > usage.input?.max(seen)).then_some(whole_of(usage))
     }
 
     /// A reply on its way; the last such line of it has its final usage.
-    fn partial(&mut self, line: &Line<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+    fn partial(
+        &mut self,
+        line: &Line<'_>,
+        record: &str,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
         let event = line.event.map(Event::of).unwrap_or_default();
         let stage = text(event.kind).unwrap_or_default();
         let lane = text(line.parent).unwrap_or_default();
         let part = part_of(record, self.is_qwen);
-        let step = self.newest.get(&*lane).map(|(n, _)| *n).filter(|_| part.tokens.is_some());
-        let kind = if step.is_some() { EventKind::Inside } else { EventKind::Other };
-        draft.event(EventDraft { kind, stage: &stage, step, ..mark });
+        let step = self
+            .newest
+            .get(&*lane)
+            .map(|(n, _)| *n)
+            .filter(|_| part.tokens.is_some());
+        let kind = if step.is_some() {
+            EventKind::Inside
+        } else {
+            EventKind::Other
+        };
+        draft.event(EventDraft {
+            kind,
+            stage: &stage,
+            step,
+            ..mark
+        });
         if let Some(n) = step {
             draft.part(n, part);
         }
@@ -500,7 +700,12 @@ impl Stream {
 
 /// The tokens of a result. It doesn't tell reasoning apart.
 fn whole_of(usage: Tokens) -> Whole {
-    Whole { input: usage.input, cached: usage.cached, output: usage.output, reasoning: None }
+    Whole {
+        input: usage.input,
+        cached: usage.cached,
+        output: usage.output,
+        reasoning: None,
+    }
 }
 
 /// All that was read and written, where both are known.
@@ -522,20 +727,40 @@ fn about(line: &Line<'_>, draft: &mut Draft<'_>) {
     run.run_id = short(line.session).or(run.run_id.take());
     run.model = short(line.model).or(run.model.take());
     run.project = short(line.cwd).or(run.project.take());
-    let tool = |name: &str, version: Option<&str>| text(version).map(|version| cut(&format!("{name} {version}")));
-    run.tool = tool("Claude Code", line.claude).or_else(|| tool("Qwen Code", line.qwen)).or(run.tool.take());
+    let tool = |name: &str, version: Option<&str>| {
+        text(version).map(|version| cut(&format!("{name} {version}")))
+    };
+    run.tool = tool("Claude Code", line.claude)
+        .or_else(|| tool("Qwen Code", line.qwen))
+        .or(run.tool.take());
 }
 
 /// How the run came out, as its result says it.
 fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
     let of = |value: Option<&str>| text(value).unwrap_or_default();
     let (subtype, terminal, stop) = (of(line.subtype), of(line.terminal), of(line.stop_reason));
-    let errors = line.errors.into_iter().flat_map(walk::items).filter_map(|error| text(Some(error)));
-    let fault = line.error.map(Fault::of).and_then(|fault| text(fault.message));
+    let errors = line
+        .errors
+        .into_iter()
+        .flat_map(walk::items)
+        .filter_map(|error| text(Some(error)));
+    let fault = line
+        .error
+        .map(Fault::of)
+        .and_then(|fault| text(fault.message));
     let said = || text(line.said).filter(|_| is_true(line.is_error));
-    let detail = errors.chain(fault).reduce(|all, more| format!("{all}; {more}")).or_else(said).unwrap_or_default();
+    let detail = errors
+        .chain(fault)
+        .reduce(|all, more| format!("{all}; {more}"))
+        .or_else(said)
+        .unwrap_or_default();
     let end = |word: &str, headline: &str, outcome| {
-        Ended::new(if word.is_empty() { "result" } else { word }, headline, outcome, Certainty::Recorded)
+        Ended::new(
+            if word.is_empty() { "result" } else { word },
+            headline,
+            outcome,
+            Certainty::Recorded,
+        )
     };
     let interrupted = terminal.starts_with("aborted");
     // No failure is called a success.
@@ -548,34 +773,61 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
         ("error_max_turns", ..) | (_, "max_turns", _) => {
             // The program counts the turn that it did not begin.
             let max = limit_in(&detail);
-            return end("error_max_turns", "Turn limit reached", Outcome::Truncated).compare(max, max, "turns");
+            return end("error_max_turns", "Turn limit reached", Outcome::Truncated)
+                .compare(max, max, "turns");
         }
         ("error_max_budget_usd", ..) | (_, "budget_exhausted", _) => {
-            let end = end("error_max_budget_usd", "Cost budget used up", Outcome::Truncated);
+            let end = end(
+                "error_max_budget_usd",
+                "Cost budget used up",
+                Outcome::Truncated,
+            );
             return end.compare(number(line.cost), limit_in(&detail), "usd");
         }
         _ if interrupted => {
-            let headline = if is_stopped_by_user { "Interrupted by the user" } else { "Interrupted" };
+            let headline = if is_stopped_by_user {
+                "Interrupted by the user"
+            } else {
+                "Interrupted"
+            };
             return end(&terminal, headline, Outcome::Cancelled);
         }
         (_, _, "refusal") => end("refusal", "The model refused", Outcome::Failed),
-        (_, "prompt_too_long" | "blocking_limit", _) => end(&terminal, Ended::CONTEXT_FULL, Outcome::Failed),
-        _ if stop == "max_tokens" || detail.contains("output token maximum") => {
-            end("max_tokens", "The reply reached its token limit", Outcome::Truncated)
+        (_, "prompt_too_long" | "blocking_limit", _) => {
+            end(&terminal, Ended::CONTEXT_FULL, Outcome::Failed)
         }
-        (_, "stop_hook_prevented" | "hook_stopped", _) => end(&terminal, "Stopped by a hook", Outcome::Halted),
+        _ if stop == "max_tokens" || detail.contains("output token maximum") => end(
+            "max_tokens",
+            "The reply reached its token limit",
+            Outcome::Truncated,
+        ),
+        (_, "stop_hook_prevented" | "hook_stopped", _) => {
+            end(&terminal, "Stopped by a hook", Outcome::Halted)
+        }
         _ if detail.starts_with("Loop detection") => end(&subtype, Ended::LOOPED, Outcome::Halted),
         (_, "api_error", _) => end(&terminal, "Ended by an API error", Outcome::Failed),
-        _ if detail.contains("[API Error") => end(failure, "Ended by an API error", Outcome::Failed),
+        _ if detail.contains("[API Error") => {
+            end(failure, "Ended by an API error", Outcome::Failed)
+        }
         ("success" | "", "completed", _) | ("success", "", _) if !is_true(line.is_error) => {
             end(&subtype, "Answered", Outcome::Completed)
         }
-        (_, terminal, _) if FAULTS.contains(&terminal) => end(terminal, "Ended by an error", Outcome::Failed),
+        (_, terminal, _) if FAULTS.contains(&terminal) => {
+            end(terminal, "Ended by an error", Outcome::Failed)
+        }
         _ if is_true(line.is_error) || subtype.starts_with("error") => {
             end(failure, "Ended by an error", Outcome::Failed)
         }
         // A word that is not known says no more than that it ended.
-        _ => end(if terminal.is_empty() { &subtype } else { &terminal }, "Ended its turn", Outcome::Unknown),
+        _ => end(
+            if terminal.is_empty() {
+                &subtype
+            } else {
+                &terminal
+            },
+            "Ended its turn",
+            Outcome::Unknown,
+        ),
     };
     ended.detail(cut(&detail))
 }
@@ -583,18 +835,36 @@ fn ended(line: &Line<'_>, is_stopped_by_user: bool) -> Ended {
 /// The limit that a message names in brackets: `(3)`, `($0.05)`.
 fn limit_in(detail: &str) -> Option<f64> {
     let (_, rest) = detail.rsplit_once('(')?;
-    rest.split_once(')')?.0.trim_start_matches('$').parse().ok().filter(|limit: &f64| limit.is_finite())
+    rest.split_once(')')?
+        .0
+        .trim_start_matches('$')
+        .parse()
+        .ok()
+        .filter(|limit: &f64| limit.is_finite())
 }
 
 /// What a line says of the step that it belongs to.
 fn part_of(record: &str, is_qwen: bool) -> Part {
     let line = Line::of(record);
     let mut part = Part::default();
-    if let Some(event) = line.event.map(Event::of).filter(|event| event.kind == Some("\"message_delta\"")) {
+    if let Some(event) = line
+        .event
+        .map(Event::of)
+        .filter(|event| event.kind == Some("\"message_delta\""))
+    {
         // Of a service that gives no more than what was written, the rest is known from before.
-        part.tokens = event.usage.map(tokens).filter(|tokens| tokens.input.is_some());
-        part.others = event.usage.map(|usage| others(usage, None)).unwrap_or_default();
-        part.finish = event.delta.map(Delta::of).and_then(|delta| text(delta.stop_reason));
+        part.tokens = event
+            .usage
+            .map(tokens)
+            .filter(|tokens| tokens.input.is_some());
+        part.others = event
+            .usage
+            .map(|usage| others(usage, None))
+            .unwrap_or_default();
+        part.finish = event
+            .delta
+            .map(Delta::of)
+            .and_then(|delta| text(delta.stop_reason));
         return part;
     }
     let message = line.message.map(Message::of).unwrap_or_default();
@@ -604,8 +874,14 @@ fn part_of(record: &str, is_qwen: bool) -> Part {
         part.is_nested = is_text(line.parent);
         part.model = text(message.model);
         part.finish = text(message.stop_reason);
-        part.tokens = message.usage.and_then(|usage| told(usage, is_qwen, part.finish.is_some()));
-        part.others = message.usage.filter(|_| !is_qwen).map(|usage| others(usage, message.model)).unwrap_or_default();
+        part.tokens = message
+            .usage
+            .and_then(|usage| told(usage, is_qwen, part.finish.is_some()));
+        part.others = message
+            .usage
+            .filter(|_| !is_qwen)
+            .map(|usage| others(usage, message.model))
+            .unwrap_or_default();
     }
     blocks(&message, reply, line.result, &mut part);
     if is_qwen {
@@ -630,11 +906,21 @@ fn told(usage: &str, is_qwen: bool, is_over: bool) -> Option<Tokens> {
     if is_qwen {
         let usage = Usage::of(usage);
         let (input, output) = (count(usage.input_tokens), count(usage.output_tokens));
-        let is_known = input.is_some_and(|input| input > 0) || output.is_some_and(|output| output > 0);
+        let is_known =
+            input.is_some_and(|input| input > 0) || output.is_some_and(|output| output > 0);
         // Here the input is with the cache.
-        let tokens = Tokens { input, output, cached: count(usage.cache_read_input_tokens), reasoning: None };
+        let tokens = Tokens {
+            input,
+            output,
+            cached: count(usage.cache_read_input_tokens),
+            reasoning: None,
+        };
         return is_known.then_some(tokens);
     }
     let tokens = tokens(usage);
-    Some(Tokens { output: tokens.output.filter(|_| is_over), reasoning: None, ..tokens })
+    Some(Tokens {
+        output: tokens.output.filter(|_| is_over),
+        reasoning: None,
+        ..tokens
+    })
 }

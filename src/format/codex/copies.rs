@@ -34,7 +34,9 @@ impl Copies {
     /// What the first line says of them.
     pub(super) fn of(payload: &Payload<'_>, parent: Option<&str>, timestamp: Option<&str>) -> Self {
         let forked = text(payload.forked).filter(|from| !from.is_empty());
-        let began = text(payload.id).and_then(|id| time_of(&id)).or_else(|| micros(timestamp));
+        let began = text(payload.id)
+            .and_then(|id| time_of(&id))
+            .or_else(|| micros(timestamp));
         Self {
             is_fork: forked.is_some(),
             is_child: parent.is_some(),
@@ -65,7 +67,9 @@ impl Copies {
                     true
                 }
                 Some(_) => false,
-                None => self.has_turns || ts.is_none_or(|ts| ts < began.saturating_add(BURST_MICROS)),
+                None => {
+                    self.has_turns || ts.is_none_or(|ts| ts < began.saturating_add(BURST_MICROS))
+                }
             }
         } else {
             ts.is_some_and(|ts| ts < began.saturating_sub(SLACK_MICROS))
@@ -79,7 +83,10 @@ impl Copies {
 fn time_of(id: &str) -> Option<i64> {
     let digits: String = id.chars().filter(|c| *c != '-').collect();
     let is_timed = digits.len() == 32 && digits.get(12..13) == Some("7");
-    let millis = digits.get(..12).filter(|_| is_timed).and_then(|millis| i64::from_str_radix(millis, 16).ok());
+    let millis = digits
+        .get(..12)
+        .filter(|_| is_timed)
+        .and_then(|millis| i64::from_str_radix(millis, 16).ok());
     millis?.checked_mul(1_000)
 }
 
@@ -90,8 +97,16 @@ mod tests {
     #[test]
     fn an_id_of_version_7_has_its_time_in_it() {
         // 2026-11-22T15:35:42.767Z
-        assert_eq!(time_of("01a203e6-1faf-7593-925a-52ce4af41bae"), Some(0x01a2_03e6_1faf * 1_000));
+        assert_eq!(
+            time_of("01a203e6-1faf-7593-925a-52ce4af41bae"),
+            Some(0x01a2_03e6_1faf * 1_000)
+        );
         assert_eq!(time_of("01a203e6-1faf-4593-925a-52ce4af41bae"), None);
-        assert_eq!(time_of("turn-1").or(time_of("")).or(time_of("ü1a203e6-1faf-7593-925a-52ce4af41ba")), None);
+        assert_eq!(
+            time_of("turn-1")
+                .or(time_of(""))
+                .or(time_of("ü1a203e6-1faf-7593-925a-52ce4af41ba")),
+            None
+        );
     }
 }

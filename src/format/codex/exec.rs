@@ -13,13 +13,19 @@ use crate::format::value::{count, int, is_text, member, objects, short};
 use crate::format::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tool};
 use crate::model::json::walk;
 use crate::model::step::{DECLINED, NO_WORDS, Usage};
-use crate::model::{CAPTURED, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome};
+use crate::model::{
+    CAPTURED, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome,
+};
 
 /// What the program prints.
 pub(in crate::format) static STREAM: Tool = Tool {
     format: Format {
         name: "Codex exec stream",
-        can: Capabilities { state: Can::Partly, tokens: Can::Partly, ..Capabilities::NONE },
+        can: Capabilities {
+            state: Can::Partly,
+            tokens: Can::Partly,
+            ..Capabilities::NONE
+        },
         file: CAPTURED,
         tells_replies: false,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
@@ -28,7 +34,8 @@ pub(in crate::format) static STREAM: Tool = Tool {
     shape: Shape::Lines,
     is: |name, head| {
         let first = || objects(head).next().map(Line::of);
-        let is_thread = |line: Line<'_>| line.kind == Some("\"thread.started\"") && is_text(line.thread);
+        let is_thread =
+            |line: Line<'_>| line.kind == Some("\"thread.started\"") && is_text(line.thread);
         name.ends_with(".jsonl") && first().is_some_and(is_thread)
     },
     reader: || Box::new(Stream::default()),
@@ -66,14 +73,28 @@ impl Reader for Stream {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         let line = Line::of(record.text);
         let item = line.item.map(Item::of).unwrap_or_default();
-        let (kind, stage) = (text(line.kind).unwrap_or_default(), text(item.kind).unwrap_or_default());
-        let mark = EventDraft { phase: &kind, stage: &stage, ..EventDraft::default() };
+        let (kind, stage) = (
+            text(line.kind).unwrap_or_default(),
+            text(item.kind).unwrap_or_default(),
+        );
+        let mark = EventDraft {
+            phase: &kind,
+            stage: &stage,
+            ..EventDraft::default()
+        };
         let children = item.receivers.into_iter().flat_map(walk::items);
-        self.children.extend(children.filter_map(|child| text(Some(child))).map(Box::from));
+        self.children.extend(
+            children
+                .filter_map(|child| text(Some(child)))
+                .map(Box::from),
+        );
         if let Some(id) = text(item.id).filter(|_| kind.starts_with("item.")) {
             if self.done.contains(&*id) {
                 draft.event(mark);
-                return draft.issue(IssueKind::Join, "an item that is done is told of again, and counts once");
+                return draft.issue(
+                    IssueKind::Join,
+                    "an item that is done is told of again, and counts once",
+                );
             }
             if kind == "item.completed" {
                 self.done.insert(id.into());
@@ -101,13 +122,17 @@ impl Reader for Stream {
             }
             ("turn.started", _) if was_fresh => {
                 draft.event(mark);
-                draft.issue(IssueKind::Join, "the turn was started on the line before, and counts once");
+                draft.issue(
+                    IssueKind::Join,
+                    "the turn was started on the line before, and counts once",
+                );
             }
             ("turn.started", _) => {
                 draft.event(mark);
                 self.turns += 1;
                 let (end, answer) = self.settled(draft);
-                self.ends.begin(self.last.map_or(0, |last| last + 1), end, answer, None);
+                self.ends
+                    .begin(self.last.map_or(0, |last| last + 1), end, answer, None);
                 (self.replying, self.end) = (false, None);
             }
             ("turn.completed", _) => {
@@ -125,26 +150,50 @@ impl Reader for Stream {
                 run.tokens_of_thread = true;
                 let [input, output] = parts;
                 let cached = count(usage.cached_input_tokens);
-                let usage = Usage { input, cached, output, reasoning: count(usage.reasoning_output_tokens) };
+                let usage = Usage {
+                    input,
+                    cached,
+                    output,
+                    reasoning: count(usage.reasoning_output_tokens),
+                };
                 run.usage = self.earlier.map_or(usage, |earlier| earlier.plus(usage));
                 // Of one half nobody knows the sum.
-                run.tokens = run.usage.input.zip(run.usage.output).map(|(read, wrote)| read.saturating_add(wrote));
+                run.tokens = run
+                    .usage
+                    .input
+                    .zip(run.usage.output)
+                    .map(|(read, wrote)| read.saturating_add(wrote));
             }
             ("turn.failed", _) => {
                 self.follow(draft);
-                let at = draft.event(EventDraft { failed: true, ..mark });
+                let at = draft.event(EventDraft {
+                    failed: true,
+                    ..mark
+                });
                 let end = failure(None, line.error.and_then(|error| member(error, "message")));
-                self.end = Some(Ended { word: kind.as_str().into(), event: Some(at), ..end });
+                self.end = Some(Ended {
+                    word: kind.as_str().into(),
+                    event: Some(at),
+                    ..end
+                });
             }
             (_, "todo_list") if kind == "item.completed" => {
                 draft.event(mark);
             }
             ("item.started" | "item.updated" | "item.completed", "error") => {
-                draft.event(EventDraft { failed: true, ..mark });
+                draft.event(EventDraft {
+                    failed: true,
+                    ..mark
+                });
             }
-            ("item.started" | "item.updated" | "item.completed", _) => self.item(&item, record.text, mark, draft),
+            ("item.started" | "item.updated" | "item.completed", _) => {
+                self.item(&item, record.text, mark, draft)
+            }
             _ => {
-                draft.event(EventDraft { failed: kind == "error", ..mark });
+                draft.event(EventDraft {
+                    failed: kind == "error",
+                    ..mark
+                });
             }
         }
     }
@@ -164,16 +213,25 @@ impl Reader for Stream {
 impl Stream {
     /// The end and the answer of the run. A turn without steps leaves those of the turn before.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
-        let is_answer = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let is_answer = self
+            .end
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
-        self.ends.settle(self.end.clone(), answer, self.last.map_or(0, |last| last + 1), None)
+        self.ends.settle(
+            self.end.clone(),
+            answer,
+            self.last.map_or(0, |last| last + 1),
+            None,
+        )
     }
 
     /// What follows the end of a turn is of another turn, whether or not a line says that one began.
     fn follow(&mut self, draft: &Draft<'_>) {
         if self.end.is_some() {
             let (end, answer) = self.settled(draft);
-            self.ends.begin(self.last.map_or(0, |last| last + 1), end, answer, None);
+            self.ends
+                .begin(self.last.map_or(0, |last| last + 1), end, answer, None);
         }
     }
 
@@ -185,7 +243,12 @@ impl Stream {
         let id = text(item.id).unwrap_or_default();
         let known = self.calls.get(&*id).copied();
         if let Some(n) = known {
-            draft.event(EventDraft { kind: EventKind::Inside, step: Some(n), failed, ..mark });
+            draft.event(EventDraft {
+                kind: EventKind::Inside,
+                step: Some(n),
+                failed,
+                ..mark
+            });
             if is_done {
                 self.calls.remove(&*id);
                 self.replying = false;
@@ -197,13 +260,22 @@ impl Stream {
         }
         self.end = None;
         let known = self.last.filter(|_| self.replying);
-        let n = draft.reply(known, None, EventDraft { kind: EventKind::Decided, failed, ..mark });
+        let n = draft.reply(
+            known,
+            None,
+            EventDraft {
+                kind: EventKind::Decided,
+                failed,
+                ..mark
+            },
+        );
         if let Some(last) = self.last.replace(n).filter(|last| *last != n) {
             draft.close(last);
         }
         self.replying = !is_done;
         if !is_done {
-            self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
+            self.calls
+                .extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
         }
         draft.part(n, part);
     }
@@ -214,7 +286,10 @@ fn part_of(record: &str) -> Part {
     let line = Line::of(record);
     let item = line.item.map(Item::of).unwrap_or_default();
     let mut part = Part::default();
-    let (kind, id) = (text(item.kind).unwrap_or_default(), text(item.id).unwrap_or_default());
+    let (kind, id) = (
+        text(item.kind).unwrap_or_default(),
+        text(item.id).unwrap_or_default(),
+    );
     let is_over = line.kind == Some("\"item.completed\"");
     let wrapped = |key: &str, value: Option<&str>| {
         value.map_or_else(|| "{}".to_owned(), |value| format!("{{\"{key}\":{value}}}"))
@@ -222,31 +297,61 @@ fn part_of(record: &str) -> Part {
     let (name, args) = match &*kind {
         // Pieces of these are written again as a whole.
         "reasoning" | "agent_message" => {
-            let texts = if kind == "reasoning" { &mut part.thought } else { &mut part.text };
+            let texts = if kind == "reasoning" {
+                &mut part.thought
+            } else {
+                &mut part.text
+            };
             texts.extend(text(item.text).filter(|text| is_over && !text.is_empty()));
             return part;
         }
         "todo_list" => {
-            part.changes.extend(item.items.map(|items| ("todos".to_owned(), None, Some(items.to_owned()))));
-            part.answers.push(Answer { call: id.clone(), status: Some("success"), ..Answer::default() });
-            part.calls.push(CallDraft { id, name: kind, args: wrapped("items", item.items) });
+            part.changes.extend(
+                item.items
+                    .map(|items| ("todos".to_owned(), None, Some(items.to_owned()))),
+            );
+            part.answers.push(Answer {
+                call: id.clone(),
+                status: Some("success"),
+                ..Answer::default()
+            });
+            part.calls.push(CallDraft {
+                id,
+                name: kind,
+                args: wrapped("items", item.items),
+            });
             return part;
         }
         "command_execution" => (kind.clone(), wrapped("command", item.command)),
         "file_change" => (kind.clone(), wrapped("changes", item.changes)),
         "web_search" => (kind.clone(), wrapped("query", item.query)),
         "mcp_tool_call" => {
-            let name = [item.server, item.tool].into_iter().filter_map(text).collect::<Vec<_>>().join(".");
+            let name = [item.server, item.tool]
+                .into_iter()
+                .filter_map(text)
+                .collect::<Vec<_>>()
+                .join(".");
             (name, item.arguments.unwrap_or("{}").to_owned())
         }
         "" => return part,
-        _ => (text(item.tool).unwrap_or_else(|| kind.clone()), wrapped("prompt", item.prompt)),
+        _ => (
+            text(item.tool).unwrap_or_else(|| kind.clone()),
+            wrapped("prompt", item.prompt),
+        ),
     };
     if is_over {
         part.answers.push(answer(&id, &item));
-        let changed = item.changes.into_iter().flat_map(walk::items).filter_map(|change| text(member(change, "path")));
+        let changed = item
+            .changes
+            .into_iter()
+            .flat_map(walk::items)
+            .filter_map(|change| text(member(change, "path")));
         let done = item.status == Some("\"completed\"");
-        part.changes.extend(changed.filter(|_| done).map(|path| (format!("files.{path}"), None, None)));
+        part.changes.extend(
+            changed
+                .filter(|_| done)
+                .map(|path| (format!("files.{path}"), None, None)),
+        );
     }
     part.calls.push(CallDraft { id, name, args });
     part
@@ -255,7 +360,11 @@ fn part_of(record: &str) -> Part {
 fn answer(id: &str, item: &Item<'_>) -> Answer {
     let exit = int(item.exit_code);
     let is_served = item.kind == Some("\"mcp_tool_call\"");
-    let (answered, told) = if is_served { served(item.result, item.error) } else { (None, None) };
+    let (answered, told) = if is_served {
+        served(item.result, item.error)
+    } else {
+        (None, None)
+    };
     let status = match text(item.status).as_deref() {
         // The user said no: the call never ran.
         Some("declined") => Some("cancelled"),
@@ -265,14 +374,36 @@ fn answer(id: &str, item: &Item<'_>) -> Answer {
         _ => None,
     };
     let bad = matches!(status, Some("error" | "cancelled"));
-    let untold = || if status == Some("cancelled") { DECLINED } else { NO_WORDS }.to_owned();
-    let message = item.error.and_then(|error| text(member(error, "message")).or_else(|| text(Some(error))));
-    let error = || message.or(told).or_else(|| text(item.output).filter(|text| !text.is_empty()));
+    let untold = || {
+        if status == Some("cancelled") {
+            DECLINED
+        } else {
+            NO_WORDS
+        }
+        .to_owned()
+    };
+    let message = item
+        .error
+        .and_then(|error| text(member(error, "message")).or_else(|| text(Some(error))));
+    let error = || {
+        message
+            .or(told)
+            .or_else(|| text(item.output).filter(|text| !text.is_empty()))
+    };
     Answer {
         call: id.to_owned(),
         status,
-        error: if bad { error().or_else(|| Some(untold())) } else { None },
-        output: item.output.or(item.result).filter(|_| !bad).unwrap_or("null").to_owned(),
+        error: if bad {
+            error().or_else(|| Some(untold()))
+        } else {
+            None
+        },
+        output: item
+            .output
+            .or(item.result)
+            .filter(|_| !bad)
+            .unwrap_or("null")
+            .to_owned(),
         exit,
         ms: None,
     }

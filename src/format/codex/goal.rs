@@ -19,10 +19,15 @@ impl Goal {
     /// Reads the output of a call.
     pub(super) fn given(&mut self, payload: &Payload<'_>) {
         let said = spoken(payload.output);
-        let Some(goal) = Some(&*said).filter(|said| said.starts_with('{')).and_then(|said| member(said, "goal")) else {
+        let Some(goal) = Some(&*said)
+            .filter(|said| said.starts_with('{'))
+            .and_then(|said| member(said, "goal"))
+        else {
             return;
         };
-        let Some(budget) = member(goal, "tokenBudget") else { return };
+        let Some(budget) = member(goal, "tokenBudget") else {
+            return;
+        };
         (self.budget, self.used) = (count(Some(budget)), count(member(goal, "tokensUsed")));
     }
 
@@ -41,7 +46,12 @@ impl Goal {
     /// The budget as a limit, with what was used of it by the newest record.
     pub(super) fn limit(&self) -> Option<ToolLimit> {
         let budget = self.budget.filter(|budget| *budget > 0);
-        limit("goal's token budget", budget.map(|budget| budget as f64), "tokens", self.used.map(|used| used as f64))
+        limit(
+            "goal's token budget",
+            budget.map(|budget| budget as f64),
+            "tokens",
+            self.used.map(|used| used as f64),
+        )
     }
 }
 
@@ -61,7 +71,9 @@ mod tests {
         goal.told("<codex_internal_context source=\"goal\">\nBudget:\n- Tokens used: 11100\n- Token budget: 9000\n");
         let limit = goal.limit().map(|limit| (limit.limit, limit.used));
         assert_eq!(limit, Some((9000.0, Some(11100.0))));
-        goal.given(&Payload::of(r#"{"output":"{\"goal\":{\"tokenBudget\":null,\"tokensUsed\":3}}"}"#));
+        goal.given(&Payload::of(
+            r#"{"output":"{\"goal\":{\"tokenBudget\":null,\"tokensUsed\":3}}"}"#,
+        ));
         assert_eq!(goal.limit(), None, "a newer goal without a budget");
     }
 }

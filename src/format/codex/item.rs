@@ -15,21 +15,35 @@ pub(super) fn part_of(record: &str, project: Option<&str>) -> Part {
     match (text(line.kind).as_deref(), text(payload.kind).as_deref()) {
         (Some("token_usage_record"), _) => part.tokens = payload.usage.map(tokens),
         (_, Some("token_count")) => {
-            part.tokens = payload.info.and_then(|info| member(info, "last_token_usage")).map(tokens);
+            part.tokens = payload
+                .info
+                .and_then(|info| member(info, "last_token_usage"))
+                .map(tokens);
         }
         (_, Some("reasoning")) => {
             let texts = [payload.summary, payload.content].map(spoken);
-            part.thought.extend(texts.into_iter().find(|text| !text.is_empty()));
+            part.thought
+                .extend(texts.into_iter().find(|text| !text.is_empty()));
         }
         (_, Some("message") | None) => {
-            part.text.extend(Some(spoken(payload.content)).filter(|text| !text.is_empty()));
+            part.text
+                .extend(Some(spoken(payload.content)).filter(|text| !text.is_empty()));
         }
-        (_, Some("item_completed")) => item_of(payload.item.map(Item::of).unwrap_or_default(), project, &mut part),
+        (_, Some("item_completed")) => item_of(
+            payload.item.map(Item::of).unwrap_or_default(),
+            project,
+            &mut part,
+        ),
         (_, Some("exec_command_end" | "patch_apply_end" | "mcp_tool_call_end")) => {
-            let item = Item { id: payload.call_id, ..line.payload.map(Item::of).unwrap_or_default() };
+            let item = Item {
+                id: payload.call_id,
+                ..line.payload.map(Item::of).unwrap_or_default()
+            };
             item_of(item, project, &mut part);
         }
-        (_, Some(kind)) if kind.ends_with("_call") => call_of(kind, &payload, line.timestamp, &mut part),
+        (_, Some(kind)) if kind.ends_with("_call") => {
+            call_of(kind, &payload, line.timestamp, &mut part)
+        }
         (_, Some(kind)) if kind.ends_with("_output") => part.answers.push(answer_of(&payload)),
         _ => {}
     }
@@ -38,18 +52,27 @@ pub(super) fn part_of(record: &str, project: Option<&str>) -> Part {
 
 fn call_of(kind: &str, payload: &Payload<'_>, timestamp: Option<&str>, part: &mut Part) {
     // A search has no id in older files; what it then has for its own is its time.
-    let id = text(payload.call_id).or_else(|| text(payload.id)).or_else(|| text(timestamp)).unwrap_or_default();
+    let id = text(payload.call_id)
+        .or_else(|| text(payload.id))
+        .or_else(|| text(timestamp))
+        .unwrap_or_default();
     let name = text(payload.name).unwrap_or_else(|| kind.trim_end_matches("_call").to_owned());
     let name = text(payload.namespace).map_or(name.clone(), |space| format!("{space}.{name}"));
     let args = match (text(payload.arguments), payload.input) {
         (Some(arguments), _) => unpacked(&arguments),
         (None, Some(input)) => format!("{{\"input\":{input}}}"),
-        (None, None) => payload.arguments.or(payload.action).or(payload.revised_prompt).unwrap_or("{}").to_owned(),
+        (None, None) => payload
+            .arguments
+            .or(payload.action)
+            .or(payload.revised_prompt)
+            .unwrap_or("{}")
+            .to_owned(),
     };
     if name == "update_plan"
         && let Some(plan) = member(&args, "plan")
     {
-        part.changes.push(("plan".to_owned(), None, Some(plan.to_owned())));
+        part.changes
+            .push(("plan".to_owned(), None, Some(plan.to_owned())));
     }
     // What the provider does itself has no result beside it.
     if matches!(kind, "web_search_call" | "image_generation_call") {
@@ -58,7 +81,11 @@ fn call_of(kind: &str, payload: &Payload<'_>, timestamp: Option<&str>, part: &mu
             Some("failed") => Some("error"),
             _ => None,
         };
-        part.answers.push(Answer { call: id.clone(), status, ..Answer::default() });
+        part.answers.push(Answer {
+            call: id.clone(),
+            status,
+            ..Answer::default()
+        });
     }
     part.calls.push(CallDraft { id, name, args });
 }
@@ -68,8 +95,14 @@ fn answer_of(payload: &Payload<'_>) -> Answer {
     let output = payload.output.unwrap_or("null");
     let content = member(output, "content").or(Some(output));
     let said = spoken(content);
-    let inner = if said.starts_with('{') { member(&said, "metadata") } else { None };
-    let exit = inner.and_then(|inner| int(member(inner, "exit_code"))).or_else(|| exit_in(&said));
+    let inner = if said.starts_with('{') {
+        member(&said, "metadata")
+    } else {
+        None
+    };
+    let exit = inner
+        .and_then(|inner| int(member(inner, "exit_code")))
+        .or_else(|| exit_in(&said));
     let first = said.lines().next().unwrap_or_default();
     let failed = member(output, "success") == Some("false")
         || first.starts_with("Script failed")
@@ -79,13 +112,20 @@ fn answer_of(payload: &Payload<'_>) -> Answer {
         Some("cancelled")
     } else if failed || exit.is_some_and(|exit| exit != 0) {
         Some("error")
-    } else if exit.is_some() || first == "Script completed" || member(output, "success") == Some("true") {
+    } else if exit.is_some()
+        || first == "Script completed"
+        || member(output, "success") == Some("true")
+    {
         Some("success")
     } else {
         None
     };
     let bad = matches!(status, Some("error" | "cancelled"));
-    let output = if said.is_empty() { output.to_owned() } else { quoted(&said) };
+    let output = if said.is_empty() {
+        output.to_owned()
+    } else {
+        quoted(&said)
+    };
     Answer {
         call: text(payload.call_id).unwrap_or_default(),
         status,
@@ -114,10 +154,16 @@ fn is_rejected(said: &str) -> bool {
 /// The exit code, where one of the first lines says it.
 fn exit_in(output: &str) -> Option<i64> {
     let line = |line: &str| {
-        let rest = line.strip_prefix("Process exited with code ").or_else(|| line.strip_prefix("Exit code: "))?;
+        let rest = line
+            .strip_prefix("Process exited with code ")
+            .or_else(|| line.strip_prefix("Exit code: "))?;
         rest.trim().parse().ok()
     };
-    output.lines().take(6).take_while(|line| *line != "Output:").find_map(line)
+    output
+        .lines()
+        .take(6)
+        .take_while(|line| *line != "Output:")
+        .find_map(line)
 }
 
 /// The directory that the agent works in, where the record is that of a turn or a session.
@@ -128,16 +174,22 @@ pub(super) fn project_of(record: &str) -> Option<String> {
 }
 
 /// How a call of a server's tool went, and its error in words: by what the server answered, or by what kept it from that.
-pub(super) fn served(result: Option<&str>, error: Option<&str>) -> (Option<&'static str>, Option<String>) {
+pub(super) fn served(
+    result: Option<&str>,
+    error: Option<&str>,
+) -> (Option<&'static str>, Option<String>) {
     fields! { struct Served { ok = "Ok", err = "Err", content, is_error, failed = "isError" } }
     let words = |value: &str| {
         let said = text(Some(value)).or_else(|| text(member(value, "message")));
-        said.filter(|said| !said.is_empty()).unwrap_or_else(|| NO_WORDS.to_owned())
+        said.filter(|said| !said.is_empty())
+            .unwrap_or_else(|| NO_WORDS.to_owned())
     };
     if let Some(error) = error.filter(|error| *error != "null") {
         return (Some("error"), Some(words(error)));
     }
-    let Some(result) = result.filter(|result| result.starts_with('{')) else { return (None, None) };
+    let Some(result) = result.filter(|result| result.starts_with('{')) else {
+        return (None, None);
+    };
     let outer = Served::of(result);
     if let Some(error) = outer.err {
         return (Some("error"), Some(words(error)));
@@ -146,7 +198,14 @@ pub(super) fn served(result: Option<&str>, error: Option<&str>) -> (Option<&'sta
     match inner.failed.or(inner.is_error) {
         Some("true") => {
             let said = spoken(inner.content);
-            (Some("error"), Some(if said.is_empty() { NO_WORDS.to_owned() } else { said }))
+            (
+                Some("error"),
+                Some(if said.is_empty() {
+                    NO_WORDS.to_owned()
+                } else {
+                    said
+                }),
+            )
         }
         // The protocol leaves it out where all went well.
         Some("false" | "null") | None => (Some("success"), None),
@@ -167,7 +226,11 @@ pub(super) fn odd_flag(result: Option<&str>) -> Option<&str> {
 fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
     let exit = int(item.exit_code);
     let is_served = item.invocation.is_some() || item.kind == Some("\"McpToolCall\"");
-    let (answered, told) = if is_served { served(item.result, item.error) } else { (None, None) };
+    let (answered, told) = if is_served {
+        served(item.result, item.error)
+    } else {
+        (None, None)
+    };
     let status = text(item.status);
     // The user said no: the call never ran.
     let is_declined = status.as_deref() == Some("declined");
@@ -177,8 +240,13 @@ fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
         let of = |key: &str, unit: f64| Some(count(member(duration, key))? as f64 * unit);
         Some(of("secs", 1e3)? + of("nanos", 1e-6)?)
     });
-    let is_call = exit.is_some() || status.is_some() || item.success.is_some() || ms.is_some() || is_served;
-    let is_call = is_call && !matches!(item.kind, Some("\"CollabAgentToolCall\"" | "\"SubAgentActivity\""));
+    let is_call =
+        exit.is_some() || status.is_some() || item.success.is_some() || ms.is_some() || is_served;
+    let is_call = is_call
+        && !matches!(
+            item.kind,
+            Some("\"CollabAgentToolCall\"" | "\"SubAgentActivity\"")
+        );
     if is_call {
         let error = || match exit {
             Some(exit) => format!("a command ended with exit code {exit}"),
@@ -205,7 +273,9 @@ fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
         return;
     }
     for (path, change) in item.changes.into_iter().flat_map(walk::members) {
-        let (Some(path), kind) = (text(Some(path)), text(member(change, "type"))) else { continue };
+        let (Some(path), kind) = (text(Some(path)), text(member(change, "type"))) else {
+            continue;
+        };
         let content = member(change, "content").map(str::to_owned);
         let (before, after) = match kind.as_deref() {
             Some("add") => (None, content),
@@ -215,7 +285,8 @@ fn item_of(item: Item<'_>, project: Option<&str>, part: &mut Part) {
         };
         let key = format!("files.{}", below(&path, project));
         let diff = filled(member(change, "unified_diff"));
-        part.diffs.extend(diff.map(|diff| (part.changes.len(), diff)));
+        part.diffs
+            .extend(diff.map(|diff| (part.changes.len(), diff)));
         part.changes.push((key, before, after));
     }
 }

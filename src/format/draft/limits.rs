@@ -6,7 +6,10 @@ use crate::model::{Fact, Manifest};
 /// Takes out the parts of the tokens on which statements of the run disagree: they are unknown.
 pub(super) fn dispute(run: &mut Manifest) {
     let differ = |unit: &str| {
-        let mut stated = run.statements.iter().filter(|stated| matches!(stated.fact, Fact::Total(of) if of == unit));
+        let mut stated = run
+            .statements
+            .iter()
+            .filter(|stated| matches!(stated.fact, Fact::Total(of) if of == unit));
         let first = stated.next().map(|first| &first.said);
         first.is_some_and(|first| stated.any(|other| other.said != *first))
     };

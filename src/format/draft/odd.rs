@@ -41,7 +41,9 @@ impl Draft<'_> {
 impl Draft<'_> {
     /// A length of time, in seconds. Below zero it is unknown, and an issue says that `what` can't be.
     pub fn took(&mut self, seconds: Option<f64>, what: &str) -> Option<f64> {
-        if seconds.is_some_and(|seconds| seconds < 0.0) && !std::mem::replace(&mut self.open.odd.time, true) {
+        if seconds.is_some_and(|seconds| seconds < 0.0)
+            && !std::mem::replace(&mut self.open.odd.time, true)
+        {
             self.issue_of_whole(IssueKind::Time, format!("{what}, and does not count"));
         }
         seconds.filter(|seconds| *seconds >= 0.0)
@@ -49,7 +51,10 @@ impl Draft<'_> {
 
     /// The time between two moments, in seconds. If the second comes first, an issue says that `what` can't be.
     pub fn between(&mut self, start: Option<i64>, end: Option<i64>, what: &str) -> Option<f64> {
-        let seconds = start.zip(end).and_then(|(start, end)| end.checked_sub(start)).map(|micros| micros as f64 / 1e6);
+        let seconds = start
+            .zip(end)
+            .and_then(|(start, end)| end.checked_sub(start))
+            .map(|micros| micros as f64 / 1e6);
         self.took(seconds, what)
     }
 }
@@ -63,16 +68,33 @@ pub(super) fn of_part(part: &mut Part, said: &mut Said) -> Vec<&'static str> {
 /// The same of the totals of a run.
 pub(super) fn of_totals(run: &mut Manifest, said: &mut Said) -> Vec<Issue> {
     let (kind, file) = (IssueKind::Field, TraceFile::Manifest);
-    let odd = said.of(is_impossible(run.usage.cached, run.usage.input), &mut run.cost_usd).into_iter();
-    odd.map(|reason| Issue { kind, file, line: None, offset: None, reason: reason.to_owned() }).collect()
+    let odd = said
+        .of(
+            is_impossible(run.usage.cached, run.usage.input),
+            &mut run.cost_usd,
+        )
+        .into_iter();
+    odd.map(|reason| Issue {
+        kind,
+        file,
+        line: None,
+        offset: None,
+        reason: reason.to_owned(),
+    })
+    .collect()
 }
 
 impl Said {
     fn of(&mut self, has_odd_cache: bool, cost: &mut Option<f64>) -> Vec<&'static str> {
         let has_odd_cost = cost.take_if(|cost| *cost < 0.0).is_some();
-        let odd = [(has_odd_cache, &mut self.cache, CACHE), (has_odd_cost, &mut self.cost, COST)];
+        let odd = [
+            (has_odd_cache, &mut self.cache, CACHE),
+            (has_odd_cost, &mut self.cost, COST),
+        ];
         odd.into_iter()
-            .filter_map(|(is, said, reason)| (is && !std::mem::replace(said, true)).then_some(reason))
+            .filter_map(|(is, said, reason)| {
+                (is && !std::mem::replace(said, true)).then_some(reason)
+            })
             .collect()
     }
 }

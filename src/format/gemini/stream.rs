@@ -15,7 +15,11 @@ use crate::model::{CAPTURED, Can, Capabilities, Certainty, Ended, EventKind, For
 pub(in crate::format) static STREAM: Tool = Tool {
     format: Format {
         name: "Gemini CLI stream",
-        can: Capabilities { times: Can::Yes, tokens: Can::Partly, ..Capabilities::NONE },
+        can: Capabilities {
+            times: Can::Yes,
+            tokens: Can::Partly,
+            ..Capabilities::NONE
+        },
         file: CAPTURED,
         is_in_order: true,
         assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
@@ -70,12 +74,24 @@ impl Reader for Stream {
         let line = Line::of(record.text);
         let ts = draft.time(line.timestamp);
         let before = draft.latest();
-        let (kind, role) = (text(line.kind).unwrap_or_default(), text(line.role).unwrap_or_default());
-        let mark = EventDraft { phase: &kind, stage: &role, ts, ..EventDraft::default() };
+        let (kind, role) = (
+            text(line.kind).unwrap_or_default(),
+            text(line.role).unwrap_or_default(),
+        );
+        let mark = EventDraft {
+            phase: &kind,
+            stage: &role,
+            ts,
+            ..EventDraft::default()
+        };
         // A piece of a text may come twice in a moment, unless all that stands before it comes again.
         let is_again = line.timestamp.is_some() && draft.is_again(record.text);
         let is_piece = line.delta == Some("true");
-        self.repeats = if is_piece { self.repeats } else { is_again && (self.repeats || kind == "init") };
+        self.repeats = if is_piece {
+            self.repeats
+        } else {
+            is_again && (self.repeats || kind == "init")
+        };
         if is_again && (self.repeats || !is_piece) {
             return draft.again(&mark);
         }
@@ -95,21 +111,28 @@ impl Reader for Stream {
                     draft.other_program();
                 }
             }
-            ("message", "assistant") | ("tool_use", _) => self.reply(record.text, &mark, before, draft),
+            ("message", "assistant") | ("tool_use", _) => {
+                self.reply(record.text, &mark, before, draft)
+            }
             ("message", _) => {
                 self.turns += 1;
                 let (end, answer) = self.settled(draft);
-                self.ends.begin(self.last.map_or(0, |last| last + 1), end, answer, None);
+                self.ends
+                    .begin(self.last.map_or(0, |last| last + 1), end, answer, None);
                 (self.replying, self.looped, self.end) = (false, false, None);
                 draft.prompt(Some(&spoken(line.content)), &mark);
             }
             ("tool_result", _) => self.result(&line, record.text, mark, draft),
             ("result", _) => {
-                let at = draft.event(EventDraft { failed: line.status == Some("\"error\""), ..mark });
+                let at = draft.event(EventDraft {
+                    failed: line.status == Some("\"error\""),
+                    ..mark
+                });
                 // What follows the end of a turn is of another turn.
                 if self.end.is_some() {
                     let (end, answer) = self.settled(draft);
-                    self.ends.begin(self.last.map_or(0, |last| last + 1), end, answer, None);
+                    self.ends
+                        .begin(self.last.map_or(0, |last| last + 1), end, answer, None);
                 }
                 self.end = Some(ended(&line, self.looped).told_by(at));
                 let stats = line.stats.map(Stats::of).unwrap_or_default();
@@ -119,23 +142,38 @@ impl Reader for Stream {
                     let (input, cached) = (count(stats.input_tokens), count(stats.cached));
                     // Its own count of what was written lacks the thoughts.
                     let output = input.and_then(|input| tokens.checked_sub(input));
-                    let usage = Usage { input: input.filter(|_| output.is_some()), cached, output, reasoning: None };
+                    let usage = Usage {
+                        input: input.filter(|_| output.is_some()),
+                        cached,
+                        output,
+                        reasoning: None,
+                    };
                     if self.counted.is_some_and(|(before, _)| tokens < before) {
                         self.next_program();
                     }
                     self.counted = Some((tokens, usage));
                 }
                 let all = [self.earlier, self.counted].into_iter().flatten();
-                let all = all.reduce(|(tokens, usage), (more, and)| (tokens.saturating_add(more), usage.plus(and)));
+                let all = all.reduce(|(tokens, usage), (more, and)| {
+                    (tokens.saturating_add(more), usage.plus(and))
+                });
                 let run = draft.run();
-                (run.tokens, run.usage) = all.map_or_else(Default::default, |(tokens, usage)| (Some(tokens), usage));
+                (run.tokens, run.usage) =
+                    all.map_or_else(Default::default, |(tokens, usage)| (Some(tokens), usage));
                 run.totals_with_children = true;
                 // Each result is of its own program.
-                let took = number(stats.duration_ms).filter(|ms| *ms > 0.0).map(|ms| ms / 1e3);
-                run.latency_s = took.map(|took| took + run.latency_s.unwrap_or_default()).or(run.latency_s);
+                let took = number(stats.duration_ms)
+                    .filter(|ms| *ms > 0.0)
+                    .map(|ms| ms / 1e3);
+                run.latency_s = took
+                    .map(|took| took + run.latency_s.unwrap_or_default())
+                    .or(run.latency_s);
             }
             _ => {
-                draft.event(EventDraft { failed: kind == "error", ..mark });
+                draft.event(EventDraft {
+                    failed: kind == "error",
+                    ..mark
+                });
                 self.looped |= kind == "error" && text(line.message).as_deref() == Some(LOOPED);
             }
         }
@@ -155,37 +193,72 @@ impl Reader for Stream {
 impl Stream {
     /// The end and the answer of the run. A turn without steps leaves those of the turn before.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
-        let is_answer = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let is_answer = self
+            .end
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
-        self.ends.settle(self.end.clone(), answer, self.last.map_or(0, |last| last + 1), None)
+        self.ends.settle(
+            self.end.clone(),
+            answer,
+            self.last.map_or(0, |last| last + 1),
+            None,
+        )
     }
 
     /// What the newest program took is that of an earlier one.
     fn next_program(&mut self) {
         let both = self.earlier.into_iter().chain(self.counted.take());
-        self.earlier = both.reduce(|(tokens, usage), (more, and)| (tokens.saturating_add(more), usage.plus(and)));
+        self.earlier = both
+            .reduce(|(tokens, usage), (more, and)| (tokens.saturating_add(more), usage.plus(and)));
     }
 
     /// A piece of a reply of the model.
-    fn reply(&mut self, record: &str, mark: &EventDraft<'_>, before: Option<i64>, draft: &mut Draft<'_>) {
+    fn reply(
+        &mut self,
+        record: &str,
+        mark: &EventDraft<'_>,
+        before: Option<i64>,
+        draft: &mut Draft<'_>,
+    ) {
         let part = part_of(record);
         (self.looped, self.end) = (false, None);
         let known = self.last.filter(|_| self.replying);
-        let n = draft.reply(known, before, EventDraft { kind: EventKind::Decided, note: None, ..*mark });
+        let n = draft.reply(
+            known,
+            before,
+            EventDraft {
+                kind: EventKind::Decided,
+                note: None,
+                ..*mark
+            },
+        );
         self.replying = true;
         if let Some(last) = self.last.replace(n).filter(|last| *last != n) {
             draft.close(last);
         }
-        self.calls.extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
+        self.calls
+            .extend(part.calls.iter().map(|call| ((*call.id).into(), n)));
         draft.part(n, part);
     }
 
     /// What a call gave.
-    fn result(&mut self, line: &Line<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+    fn result(
+        &mut self,
+        line: &Line<'_>,
+        record: &str,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
         self.replying = false;
         let step = text(line.id).and_then(|id| self.calls.remove(&*id));
         let failed = line.status == Some("\"error\"");
-        draft.event(EventDraft { kind: EventKind::Inside, step, failed, ..mark });
+        draft.event(EventDraft {
+            kind: EventKind::Inside,
+            step,
+            failed,
+            ..mark
+        });
         let part = part_of(record);
         if !step.is_some_and(|n| draft.part(n, part.clone())) {
             draft.orphan(&part);
@@ -196,14 +269,26 @@ impl Stream {
 /// How the run came out, as its result says it.
 fn ended(line: &Line<'_>, looped: bool) -> Ended {
     let error = line.error.map(Fault::of).unwrap_or_default();
-    let (class, message) = (text(error.kind).unwrap_or_default(), text(error.message).unwrap_or_default());
+    let (class, message) = (
+        text(error.kind).unwrap_or_default(),
+        text(error.message).unwrap_or_default(),
+    );
     let status = text(line.status).unwrap_or_default();
-    let word = if class.is_empty() || class == "unknown" { &status } else { &class };
+    let word = if class.is_empty() || class == "unknown" {
+        &status
+    } else {
+        &class
+    };
     let (headline, outcome) = match (&*status, &*class) {
         ("success" | "error", _) if looped || message == LOOPED => (Ended::LOOPED, Outcome::Halted),
         ("success", _) => ("Answered", Outcome::Completed),
         (_, "FatalTurnLimitedError") => {
-            let end = Ended::new(word, "Turn limit reached", Outcome::Truncated, Certainty::Recorded);
+            let end = Ended::new(
+                word,
+                "Turn limit reached",
+                Outcome::Truncated,
+                Certainty::Recorded,
+            );
             return end.compare(None, None, "turns").detail(cut(&message));
         }
         // Who did that is not recorded.
@@ -229,7 +314,10 @@ fn part_of(record: &str) -> Part {
             // A command that failed is a success to the program. Here nobody tells its exit code.
             let is_command = text(line.id).is_some_and(|id| id.starts_with(COMMAND));
             let status = status(line.status).filter(|status| !(is_command && *status == "success"));
-            let message = line.error.map(Fault::of).and_then(|error| text(error.message));
+            let message = line
+                .error
+                .map(Fault::of)
+                .and_then(|error| text(error.message));
             let bad = matches!(status, Some("error" | "cancelled"));
             let error = message.or_else(|| text(line.output).filter(|_| bad));
             part.answers.push(Answer {

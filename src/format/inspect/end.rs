@@ -2,7 +2,8 @@
 
 use super::super::raised::{name_in, what_raised};
 use super::super::value::{
-    above_zero, answer_in, cut, filled, given, int, is_true, leading, limit, member, micros, number, short, total_in,
+    above_zero, answer_in, cut, filled, given, int, is_true, leading, limit, member, micros,
+    number, short, total_in,
 };
 use super::part::{MAX_SCORES, graded, scores, sums};
 use crate::format::Part;
@@ -11,7 +12,9 @@ use crate::model::json::walk;
 use crate::model::step::Usage;
 use crate::model::time::parse_ts;
 use crate::model::words::grouped;
-use crate::model::{Bound, Certainty, Ended, Manifest, Op, Outcome, RunScore, Statement, ToolLimit, Trial};
+use crate::model::{
+    Bound, Certainty, Ended, Manifest, Op, Outcome, RunScore, Statement, ToolLimit, Trial,
+};
 
 fields! {
     struct Header { status, eval, plan, error, stats, results, invalidated }
@@ -95,21 +98,36 @@ pub(super) struct Last {
 
 impl Last {
     /// Of the step that it is, what was said in it, and the event that it came with.
-    pub(super) fn of(part: &Part, said: Option<Box<str>>, event: Option<usize>, facts: &Facts) -> Self {
+    pub(super) fn of(
+        part: &Part,
+        said: Option<Box<str>>,
+        event: Option<usize>,
+        facts: &Facts,
+    ) -> Self {
         // The tool that takes the answer may have another name; what it gives back is the answer.
-        let is_answer =
-            |output: &str| text(Some(output)).is_some_and(|output| Some(cut(output.trim())) == facts.answer);
-        let takes = |id: &str| part.answers.iter().any(|answer| answer.call == id && is_answer(&answer.output));
+        let is_answer = |output: &str| {
+            text(Some(output)).is_some_and(|output| Some(cut(output.trim())) == facts.answer)
+        };
+        let takes = |id: &str| {
+            part.answers
+                .iter()
+                .any(|answer| answer.call == id && is_answer(&answer.output))
+        };
         Self {
             said,
             finish: part.finish.clone().unwrap_or_default(),
             calls: !part.calls.is_empty(),
-            submits: part.calls.iter().any(|call| call.name == "submit" || takes(&call.id)),
+            submits: part
+                .calls
+                .iter()
+                .any(|call| call.name == "submit" || takes(&call.id)),
             submitted: part
                 .calls
                 .iter()
                 .find(|call| call.name == "submit")
-                .and_then(|call| filled(member(&call.args, "answer")).map(|answer| answer.trim().to_owned())),
+                .and_then(|call| {
+                    filled(member(&call.args, "answer")).map(|answer| answer.trim().to_owned())
+                }),
             event,
         }
     }
@@ -142,23 +160,30 @@ impl Facts {
         let said = at.map(|at| (at, value.to_owned()));
         match key {
             "scores" => {
-                let grades = walk::members(value).filter_map(|(_, score)| graded(Score::of(score).value?));
+                let grades =
+                    walk::members(value).filter_map(|(_, score)| graded(Score::of(score).value?));
                 self.grades = grades.collect();
                 self.scores = scores(value);
-                self.edits =
-                    walk::members(value).take(MAX_SCORES).filter_map(|(name, score)| edited(name, score)).collect();
+                self.edits = walk::members(value)
+                    .take(MAX_SCORES)
+                    .filter_map(|(name, score)| edited(name, score))
+                    .collect();
             }
             "limit" => self.limit = said,
             "error" => self.error = said,
             "model_usage" => self.usage = Some(value.to_owned()),
-            "invalidation" => self.invalidation = value.starts_with('{').then(|| invalidated(value)),
+            "invalidation" => {
+                self.invalidation = value.starts_with('{').then(|| invalidated(value))
+            }
             "error_retries" => {
                 self.retries += 1;
                 self.retried_after = cut(&filled(Error::of(value).message).unwrap_or_default());
             }
             "output" => self.answer = filled(Some(value)).map(|answer| cut(answer.trim())),
             "uuid" => self.uuid = short(Some(value)),
-            "id" => self.id = text(Some(value)).or_else(|| int(Some(value)).map(|id| id.to_string())),
+            "id" => {
+                self.id = text(Some(value)).or_else(|| int(Some(value)).map(|id| id.to_string()))
+            }
             "epoch" => self.epoch = int(Some(value)),
             "started_at" => self.started = self.time(value),
             "completed_at" => self.completed = self.time(value),
@@ -167,8 +192,12 @@ impl Facts {
             "messages" => self.messages += 1,
             "turn_count" => self.turns = number(Some(value)),
             _ => {
-                let limit = LIMITS.iter().find(|(name, ..)| *name == key).zip(above_zero(Some(value)));
-                self.limits.extend(limit.map(|((name, ..), limit)| (*name, limit)));
+                let limit = LIMITS
+                    .iter()
+                    .find(|(name, ..)| *name == key)
+                    .zip(above_zero(Some(value)));
+                self.limits
+                    .extend(limit.map(|((name, ..), limit)| (*name, limit)));
             }
         }
         // A sample is written when it is over. Its scores stand before its events, its usage behind them.
@@ -193,9 +222,18 @@ impl Facts {
     /// Takes in what a reply took, the agent's or a scorer's.
     pub(super) fn asked(&mut self, part: &Part) {
         let wrote = part.tokens.and_then(|tokens| tokens.output);
-        self.written = self.written.into_iter().chain(wrote).reduce(u64::saturating_add);
-        match part.tokens.and_then(|tokens| Some(tokens.input?.saturating_add(tokens.output?))) {
-            Some(more) => self.of_replies = Some(self.of_replies.unwrap_or_default().saturating_add(more)),
+        self.written = self
+            .written
+            .into_iter()
+            .chain(wrote)
+            .reduce(u64::saturating_add);
+        match part
+            .tokens
+            .and_then(|tokens| Some(tokens.input?.saturating_add(tokens.output?)))
+        {
+            Some(more) => {
+                self.of_replies = Some(self.of_replies.unwrap_or_default().saturating_add(more))
+            }
             None => self.lacks_reply = true,
         }
     }
@@ -203,7 +241,10 @@ impl Facts {
     /// Takes in what a step says that it used.
     pub(super) fn step(&mut self, part: &Part) {
         let (tokens, cost) = &mut self.of_steps;
-        if let Some(more) = part.tokens.and_then(|tokens| Some(tokens.input?.saturating_add(tokens.output?))) {
+        if let Some(more) = part
+            .tokens
+            .and_then(|tokens| Some(tokens.input?.saturating_add(tokens.output?)))
+        {
             *tokens = Some(tokens.unwrap_or_default().saturating_add(more));
         } else {
             self.lacks_tokens = true;
@@ -222,23 +263,41 @@ impl Facts {
         let eval = header.eval.map(Eval::of).unwrap_or_default();
         let stats = header.stats.map(Stats::of).unwrap_or_default();
         // A member of an archive is a sample, whatever of it can be read.
-        let is_sample = run.is_closed || self.id.is_some() || self.uuid.is_some() || self.is_whole || latest.is_some();
+        let is_sample = run.is_closed
+            || self.id.is_some()
+            || self.uuid.is_some()
+            || self.is_whole
+            || latest.is_some();
         // What is written of an evaluation that is over was written at its end.
-        run.is_closed |= matches!(text(header.status).as_deref(), Some("success" | "cancelled" | "error"));
+        run.is_closed |= matches!(
+            text(header.status).as_deref(),
+            Some("success" | "cancelled" | "error")
+        );
         let of_log = || {
-            let id = [filled(eval.run_id), self.id.clone(), self.epoch.map(|epoch| epoch.to_string())];
+            let id = [
+                filled(eval.run_id),
+                self.id.clone(),
+                self.epoch.map(|epoch| epoch.to_string()),
+            ];
             Some(id.into_iter().flatten().collect::<Vec<_>>().join("/")).filter(|id| !id.is_empty())
         };
         run.invalidation = self.invalidation.take();
         let is_invalidated = is_true(header.invalidated) && run.invalidation.is_none();
-        run.notes.extend(is_invalidated.then(|| "The log is marked as invalidated, and this sample is not.".into()));
+        run.notes.extend(
+            is_invalidated
+                .then(|| "The log is marked as invalidated, and this sample is not.".into()),
+        );
         run.notes.extend(self.retried());
         run.run_id = self.uuid.take().or_else(|| of_log().map(|id| cut(&id)));
         run.model = short(eval.model).or(self.model.take());
         let last_solver = last_solver(header.plan);
         run.trial = is_sample.then(|| {
             // The agent is the last solver of the plan where the log names none.
-            let args = if filled(eval.solver).is_some() { eval.solver_args } else { last_solver.params };
+            let args = if filled(eval.solver).is_some() {
+                eval.solver_args
+            } else {
+                last_solver.params
+            };
             Box::new(Trial {
                 task_set: short(eval.task),
                 task_id: self.id.as_deref().map(cut),
@@ -248,15 +307,29 @@ impl Facts {
                 messages: self.counted_messages(),
             })
         });
-        run.agent = filled(eval.solver).or_else(|| filled(last_solver.solver)).map(|agent| cut(&agent));
-        let version = eval.packages.map(Packages::of).and_then(|packages| filled(packages.inspect_ai));
-        run.tool = Some(cut(&format!("Inspect {}", version.unwrap_or_default()))).map(|tool| tool.trim_end().into());
+        run.agent = filled(eval.solver)
+            .or_else(|| filled(last_solver.solver))
+            .map(|agent| cut(&agent));
+        let version = eval
+            .packages
+            .map(Packages::of)
+            .and_then(|packages| filled(packages.inspect_ai));
+        run.tool = Some(cut(&format!("Inspect {}", version.unwrap_or_default())))
+            .map(|tool| tool.trim_end().into());
         let (tokens, usage, cost) = self.used();
         // What the sample was given stands in events too, without the names of those who gave it.
         let judged = std::mem::take(&mut self.judged);
         self.compare_scores(&judged);
-        run.notes.extend(std::mem::take(&mut self.edits).into_iter().map(|(_, words)| words));
-        run.scores = if self.scores.is_empty() { judged } else { std::mem::take(&mut self.scores) };
+        run.notes.extend(
+            std::mem::take(&mut self.edits)
+                .into_iter()
+                .map(|(_, words)| words),
+        );
+        run.scores = if self.scores.is_empty() {
+            judged
+        } else {
+            std::mem::take(&mut self.scores)
+        };
         run.tokens = tokens.filter(|tokens| *tokens > 0);
         run.usage = usage;
         run.cost_usd = cost.filter(|cost| *cost > 0.0);
@@ -265,65 +338,122 @@ impl Facts {
         run.started_at = self.started;
         run.latency_s = self.total_seconds.filter(|seconds| *seconds >= 0.0);
         if !is_sample {
-            (run.started_at, run.updated_at) = (micros(stats.started_at), micros(stats.completed_at));
+            (run.started_at, run.updated_at) =
+                (micros(stats.started_at), micros(stats.completed_at));
             run.ended = log_ended(&header).map(Box::new);
             run.format = &super::LOG_ALONE;
             return;
         }
-        run.ended = self.ended(&last, text(header.status).as_deref() == Some("success")).map(Box::new);
+        run.ended = self
+            .ended(&last, text(header.status).as_deref() == Some("success"))
+            .map(Box::new);
         run.conflicts = std::mem::take(&mut self.conflicts);
         run.updated_at = self.completed.or(latest).filter(|_| run.ended.is_some());
         // What the sample gives as its completion is the last reply, whatever that was.
-        let is_answer = run.ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+        let is_answer = run
+            .ended
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Completed);
         let answer = self.answer.take();
         let submitted = last.submitted.as_deref().map(cut).filter(|_| is_answer);
         // A program may put more around it.
-        let is_other =
-            answer.as_ref().zip(submitted.as_ref()).is_some_and(|(a, b)| !a.contains(&**b) && !b.contains(&**a));
-        run.final_result = if is_other { None } else { answer.clone().or(last.said).filter(|_| is_answer) };
+        let is_other = answer
+            .as_ref()
+            .zip(submitted.as_ref())
+            .is_some_and(|(a, b)| !a.contains(&**b) && !b.contains(&**a));
+        run.final_result = if is_other {
+            None
+        } else {
+            answer.clone().or(last.said).filter(|_| is_answer)
+        };
         if let Some((answer, submitted)) = answer.zip(submitted).filter(|_| is_other) {
-            run.statements.extend([answer_in("output.completion", answer), answer_in("the call of submit", submitted)]);
+            run.statements.extend([
+                answer_in("output.completion", answer),
+                answer_in("the call of submit", submitted),
+            ]);
         }
         let grades = std::mem::take(&mut self.grades);
         // Of grades between the two, nobody says which are good.
         let clear = !grades.is_empty() && grades.iter().all(|grade| *grade == 0.0 || *grade == 1.0);
-        run.success = (clear && run.invalidation.is_none()).then(|| grades.iter().all(|grade| *grade == 1.0));
+        run.success =
+            (clear && run.invalidation.is_none()).then(|| grades.iter().all(|grade| *grade == 1.0));
     }
 
     /// Compares the scores of the sample with what the events say. Events of older versions name no scorer.
     fn compare_scores(&mut self, judged: &[RunScore]) {
         let says = |given: &RunScore| {
-            given.score.map(|score| score.to_string()).or_else(|| given.grade.as_deref().map(str::to_owned))
+            given
+                .score
+                .map(|score| score.to_string())
+                .or_else(|| given.grade.as_deref().map(str::to_owned))
         };
-        let only = |scores: &[RunScore]| if let [only] = scores { says(only) } else { None };
+        let only = |scores: &[RunScore]| {
+            if let [only] = scores {
+                says(only)
+            } else {
+                None
+            }
+        };
         let mut found: Vec<String> = Vec::new();
         for given in &self.scores {
-            let named = judged.iter().find(|event| event.name == given.name).and_then(says);
+            let named = judged
+                .iter()
+                .find(|event| event.name == given.name)
+                .and_then(says);
             let event = named.or_else(|| only(judged).filter(|_| self.scores.len() == 1));
             let is_edited = self.edits.iter().any(|(name, _)| *name == given.name);
-            if let Some((own, event)) = says(given).zip(event).filter(|(own, event)| own != event && !is_edited) {
-                found.push(format!("The sample has the score {own} by {}, the score event says {event}", given.name));
+            if let Some((own, event)) = says(given)
+                .zip(event)
+                .filter(|(own, event)| own != event && !is_edited)
+            {
+                found.push(format!(
+                    "The sample has the score {own} by {}, the score event says {event}",
+                    given.name
+                ));
             }
         }
-        self.conflicts.extend(found.into_iter().map(|words| cut(&words)));
+        self.conflicts
+            .extend(found.into_iter().map(|words| cut(&words)));
     }
 
     /// How often the sample was tried before, and why it was tried again.
     fn retried(&self) -> Option<Box<str>> {
-        let times = if self.retries == 1 { "once".to_owned() } else { format!("{} times", self.retries) };
-        let after = if self.retries == 1 { "after an error" } else { "after errors; the last was" };
+        let times = if self.retries == 1 {
+            "once".to_owned()
+        } else {
+            format!("{} times", self.retries)
+        };
+        let after = if self.retries == 1 {
+            "after an error"
+        } else {
+            "after errors; the last was"
+        };
         let words = self.retried_after.trim().trim_end_matches('.');
         let sep = if self.retries == 1 { ": " } else { " " };
-        (self.retries > 0).then(|| format!("The sample was retried {times} {after}{sep}{words}.").into())
+        (self.retries > 0)
+            .then(|| format!("The sample was retried {times} {after}{sep}{words}.").into())
     }
 
     /// The tokens, usage and cost that the sample records for all models.
     fn recorded(&self) -> (Option<u64>, Usage, Option<f64>) {
-        let each = self.usage.as_deref().into_iter().flat_map(walk::members).map(|(_, usage)| sums(usage));
+        let each = self
+            .usage
+            .as_deref()
+            .into_iter()
+            .flat_map(walk::members)
+            .map(|(_, usage)| sums(usage));
         // What one model does not say is not known of all.
-        let both = |one: (Option<u64>, Usage, Option<f64>), more: (Option<u64>, Usage, Option<f64>)| {
-            let tokens = one.0.zip(more.0).map(|(one, more)| one.saturating_add(more));
-            (tokens, one.1.plus(more.1), one.2.zip(more.2).map(|(one, more)| one + more))
+        let both = |one: (Option<u64>, Usage, Option<f64>),
+                    more: (Option<u64>, Usage, Option<f64>)| {
+            let tokens = one
+                .0
+                .zip(more.0)
+                .map(|(one, more)| one.saturating_add(more));
+            (
+                tokens,
+                one.1.plus(more.1),
+                one.2.zip(more.2).map(|(one, more)| one + more),
+            )
         };
         each.reduce(both).unwrap_or_default()
     }
@@ -337,20 +467,33 @@ impl Facts {
         let (_, usage, cost) = self.recorded();
         let (_, replies) = self.of_steps;
         let pair = |unit, recorded: Option<f64>, replies: Option<f64>| {
-            let pair = recorded.zip(replies).filter(|(recorded, replies)| *recorded > 0.0 || *replies > 0.0);
+            let pair = recorded
+                .zip(replies)
+                .filter(|(recorded, replies)| *recorded > 0.0 || *replies > 0.0);
             let stated = move |(recorded, replies)| {
-                [total_in(unit, recorded, "model_usage"), total_in(unit, replies, "the sum of the replies")]
+                [
+                    total_in(unit, recorded, "model_usage"),
+                    total_in(unit, replies, "the sum of the replies"),
+                ]
             };
             pair.into_iter().flat_map(stated)
         };
         let wrote = |tokens: Option<u64>| tokens.map(|tokens| tokens as f64);
         let cost = pair("usd", cost, replies.filter(|_| !self.lacks_cost));
-        cost.chain(pair("tokens_out", wrote(usage.output), wrote(self.written.filter(|_| !self.lacks_reply)))).collect()
+        cost.chain(pair(
+            "tokens_out",
+            wrote(usage.output),
+            wrote(self.written.filter(|_| !self.lacks_reply)),
+        ))
+        .collect()
     }
 
     /// Where the totals of the sample differ from what its replies add up to.
     pub(super) fn differences(&mut self) -> Option<String> {
-        let (total, replies) = self.recorded().0.zip(self.of_replies.filter(|_| !self.lacks_reply))?;
+        let (total, replies) = self
+            .recorded()
+            .0
+            .zip(self.of_replies.filter(|_| !self.lacks_reply))?;
         // An attempt that failed may have taken some, and has no events here.
         let is_more = total > replies && self.retries == 0;
         if total == replies {
@@ -359,12 +502,15 @@ impl Facts {
         // That the run's own total is less than its steps add up to is found for all formats.
         if is_more || self.was_scored {
             let (total, replies) = (grouped(total), grouped(replies));
-            let words =
-                format!("model_usage records {total} tokens, and the replies of the sample add up to {replies}");
+            let words = format!(
+                "model_usage records {total} tokens, and the replies of the sample add up to {replies}"
+            );
             self.conflicts.push(words.into());
         }
         let (total, replies) = (grouped(total), grouped(replies));
-        Some(format!("model_usage records {total} tokens, the replies add up to {replies}"))
+        Some(format!(
+            "model_usage records {total} tokens, the replies add up to {replies}"
+        ))
     }
 
     /// Tokens, those that caches held, and cost: what the sample records for all models, if only the agent used them; else
@@ -372,7 +518,10 @@ impl Facts {
     fn used(&self) -> (Option<u64>, Usage, Option<f64>) {
         let (tokens, cost) = self.of_steps;
         // Where a step says nothing, the sum of the others is not the run's.
-        let (tokens, cost) = (tokens.filter(|_| !self.lacks_tokens), cost.filter(|_| !self.lacks_cost));
+        let (tokens, cost) = (
+            tokens.filter(|_| !self.lacks_tokens),
+            cost.filter(|_| !self.lacks_cost),
+        );
         if self.was_scored {
             return (tokens, Usage::default(), cost);
         }
@@ -383,32 +532,63 @@ impl Facts {
         }
     }
 
-    fn limits_of(&self, config: Option<&str>, tokens: Option<u64>, cost: Option<f64>) -> Vec<ToolLimit> {
+    fn limits_of(
+        &self,
+        config: Option<&str>,
+        tokens: Option<u64>,
+        cost: Option<f64>,
+    ) -> Vec<ToolLimit> {
         let of_log = |name: &str| config.and_then(|config| above_zero(member(config, name)));
         let named = |(name, unit, scale): &(&'static str, &'static str, f64)| {
-            let own = self.limits.iter().find(|(known, _)| known == name).map(|(_, limit)| *limit);
+            let own = self
+                .limits
+                .iter()
+                .find(|(known, _)| known == name)
+                .map(|(_, limit)| *limit);
             // What ended the sample may be in no configuration.
-            let own = own.or_else(|| of_log(name)).or_else(|| self.limit_of_end(name))?;
+            let own = own
+                .or_else(|| of_log(name))
+                .or_else(|| self.limit_of_end(name))?;
             let used = self.used_of(name, tokens, cost).map(|used| used * scale);
             let limit = limit(name, Some(own * scale), unit, used)?;
             // Of a sample that a model scored, the steps are all that is known to be the agent's.
             let is_part = self.was_scored && matches!(*unit, "tokens" | "usd");
-            let limit = limit.bounded(if is_part { Bound::AtLeast } else { Bound::Exact });
-            Some(if *name == "token_limit" { limit.compared(Op::Above) } else { limit })
+            let limit = limit.bounded(if is_part {
+                Bound::AtLeast
+            } else {
+                Bound::Exact
+            });
+            Some(if *name == "token_limit" {
+                limit.compared(Op::Above)
+            } else {
+                limit
+            })
         };
         LIMITS.iter().filter_map(named).collect()
     }
 
     /// Times of the sample that can't be, each with why.
     pub(super) fn odd_times(&self) -> [(Option<f64>, &'static str); 4] {
-        let between = self.started.zip(self.completed).and_then(|(started, completed)| completed.checked_sub(started));
-        let idle = self.total_seconds.zip(self.working_seconds).map(|(total, working)| total - working);
+        let between = self
+            .started
+            .zip(self.completed)
+            .and_then(|(started, completed)| completed.checked_sub(started));
+        let idle = self
+            .total_seconds
+            .zip(self.working_seconds)
+            .map(|(total, working)| total - working);
         [
             (self.total_seconds, "total_time is below zero"),
             (self.working_seconds, "working_time is below zero"),
-            (between.map(|micros| micros as f64 / 1e6), "the sample is said to have completed before it started"),
+            (
+                between.map(|micros| micros as f64 / 1e6),
+                "the sample is said to have completed before it started",
+            ),
             // Both are rounded.
-            (idle.map(|idle| idle + 0.1), "working_time is longer than total_time"),
+            (
+                idle.map(|idle| idle + 0.1),
+                "working_time is longer than total_time",
+            ),
         ]
     }
 
@@ -445,7 +625,11 @@ impl Facts {
             told.push(("sample.limit", self.stopped(&limit).told_by(at)));
         }
         // A program may catch what a limit raised and continue: alone, the event counts if nothing else ended the sample.
-        if let Some((at, event)) = self.limit_event.clone().filter(|_| self.limit.is_some() || told.is_empty()) {
+        if let Some((at, event)) = self
+            .limit_event
+            .clone()
+            .filter(|_| self.limit.is_some() || told.is_empty())
+        {
             told.push(("the sample_limit event", self.stopped(&event).told_by(at)));
         }
         if let Some((end, conflict)) = Ended::agreed(told) {
@@ -466,18 +650,34 @@ impl Facts {
             None => ("error", "Ended by an error", Outcome::Failed),
         };
         let end = Ended::new(word, headline, outcome, Certainty::Recorded).told_by(*at);
-        Some(if outcome == Outcome::Cancelled { end } else { end.detail(cut(message.trim())) })
+        Some(if outcome == Outcome::Cancelled {
+            end
+        } else {
+            end.detail(cut(message.trim()))
+        })
     }
 
     /// The end of a sample that nothing broke off. No record says how it came out.
     fn concluded(&self, last: &Last, is_success: bool) -> Ended {
-        let none = |word| Ended::new(word, "Ended without an answer", Outcome::Unknown, Certainty::Inferred);
+        let none = |word| {
+            Ended::new(
+                word,
+                "Ended without an answer",
+                Outcome::Unknown,
+                Certainty::Inferred,
+            )
+        };
         let of = |headline, outcome| {
             let end = Ended::new(&last.finish, headline, outcome, Certainty::Recorded);
-            Ended { event: last.event, ..end }
+            Ended {
+                event: last.event,
+                ..end
+            }
         };
         match &*last.finish {
-            "max_tokens" if !last.submits => of("The reply reached its token limit", Outcome::Truncated),
+            "max_tokens" if !last.submits => {
+                of("The reply reached its token limit", Outcome::Truncated)
+            }
             "model_length" if !last.submits => of(Ended::CONTEXT_FULL, Outcome::Failed),
             "content_filter" if !last.submits => of("The model refused", Outcome::Failed),
             _ if last.calls && !last.submits => none("a last reply with calls"),
@@ -493,8 +693,14 @@ impl Facts {
     fn stopped(&mut self, limit: &str) -> Ended {
         let of = Limit::of(limit);
         // Older versions say how much it was in the event alone.
-        let in_event = self.limit_event.as_ref().and_then(|(_, event)| filled(Limit::of(event).message));
-        let reason = filled(of.reason).or_else(|| filled(of.message)).or(in_event).unwrap_or_default();
+        let in_event = self
+            .limit_event
+            .as_ref()
+            .and_then(|(_, event)| filled(Limit::of(event).message));
+        let reason = filled(of.reason)
+            .or_else(|| filled(of.message))
+            .or(in_event)
+            .unwrap_or_default();
         let kind = text(of.kind).unwrap_or_default();
         let (headline, outcome) = match &*kind {
             "message" => ("Message limit reached", Outcome::Truncated),
@@ -509,13 +715,17 @@ impl Facts {
         };
         let end = Ended::new(&kind, headline, outcome, Certainty::Recorded).detail(cut(&reason));
         let name = format!("{kind}_limit");
-        let Some((name, unit, scale)) = LIMITS.iter().find(|(known, ..)| *known == name) else { return end };
+        let Some((name, unit, scale)) = LIMITS.iter().find(|(known, ..)| *known == name) else {
+            return end;
+        };
         let in_words = |word: &str| leading(reason.split_once(word)?.1).map(|n| n * scale);
         let measured = in_words("value:").or_else(|| in_words("count:"));
         let end = end.at(&[("", name)]);
         let (limit, worded) = (number(of.limit).map(|n| n * scale), in_words("limit:"));
         if let Some((limit, worded)) = limit.zip(worded).filter(|(limit, worded)| limit != worded) {
-            let words = format!("limit.limit records a limit of {limit} {unit}, limit.reason one of {worded}");
+            let words = format!(
+                "limit.limit records a limit of {limit} {unit}, limit.reason one of {worded}"
+            );
             if !self.conflicts.iter().any(|known| **known == words) {
                 self.conflicts.push(words.as_str().into());
             }
@@ -527,43 +737,72 @@ impl Facts {
 
 /// Whose score was edited, with a sentence about who did it and why: the newest edit counts.
 fn edited(name: &str, score: &str) -> Option<(Box<str>, Box<str>)> {
-    let edits = member(score, "history").into_iter().flat_map(walk::items).map(Edit::of);
+    let edits = member(score, "history")
+        .into_iter()
+        .flat_map(walk::items)
+        .map(Edit::of);
     let (before, last) = edits.fold((None, None), |(_, last), edit| (last, Some(edit)));
     let (before, last): (Option<Edit<'_>>, Edit<'_>) = (before, last?);
     let by = Invalidation::of(last.provenance.filter(|by| by.starts_with('{'))?);
     let name = text(Some(name)).unwrap_or_default();
     let who = filled(by.author).map_or_else(String::new, |author| format!(" by {author}"));
-    let why = filled(by.reason).map_or_else(String::new, |reason| format!(": {}", reason.trim_end_matches('.')));
+    let why = filled(by.reason).map_or_else(String::new, |reason| {
+        format!(": {}", reason.trim_end_matches('.'))
+    });
     let word = |value: &str| text(Some(value)).unwrap_or_else(|| value.to_owned());
     let change = before.and_then(|before| before.value).zip(last.value);
-    let change = change.map_or_else(String::new, |(a, b)| format!(" from {} to {}", word(a), word(b)));
-    Some((cut(&name), cut(&format!("The score of {name} was edited{change}{who}{why}."))))
+    let change = change.map_or_else(String::new, |(a, b)| {
+        format!(" from {} to {}", word(a), word(b))
+    });
+    Some((
+        cut(&name),
+        cut(&format!(
+            "The score of {name} was edited{change}{who}{why}."
+        )),
+    ))
 }
 
 /// Who took the result of a sample back, and why.
 fn invalidated(record: &str) -> Box<str> {
     let Invalidation { author, reason, .. } = Invalidation::of(record);
     let by = filled(author).map_or_else(String::new, |author| format!(" by {author}"));
-    let why = filled(reason).map_or_else(String::new, |reason| format!(": {}", reason.trim_end_matches('.')));
+    let why = filled(reason).map_or_else(String::new, |reason| {
+        format!(": {}", reason.trim_end_matches('.'))
+    });
     cut(&format!("invalidated{by}{why}"))
 }
 
 /// How an evaluation ended of which there is no sample.
 fn log_ended(header: &Header<'_>) -> Option<Ended> {
-    let of = |word, headline, outcome| Some(Ended::new(word, headline, outcome, Certainty::Recorded));
+    let of =
+        |word, headline, outcome| Some(Ended::new(word, headline, outcome, Certainty::Recorded));
     match text(header.status).as_deref() {
-        Some("success") => of("success", "The evaluation finished; the log holds no sample", Outcome::Completed),
-        Some("cancelled") => of("cancelled", "The evaluation was cancelled", Outcome::Cancelled),
+        Some("success") => of(
+            "success",
+            "The evaluation finished; the log holds no sample",
+            Outcome::Completed,
+        ),
+        Some("cancelled") => of(
+            "cancelled",
+            "The evaluation was cancelled",
+            Outcome::Cancelled,
+        ),
         Some("error") => {
             let error = header.error.map(Error::of).unwrap_or_default();
             let words = filled(error.message).unwrap_or_default();
-            of("error", "The evaluation ended by an error", Outcome::Failed).map(|end| end.detail(cut(&words)))
+            of("error", "The evaluation ended by an error", Outcome::Failed)
+                .map(|end| end.detail(cut(&words)))
         }
         _ => None,
     }
 }
 
 fn last_solver(plan: Option<&str>) -> Solver<'_> {
-    let steps = plan.and_then(|plan| Plan::of(plan).steps).unwrap_or_default();
-    walk::items(steps).last().map(Solver::of).unwrap_or_default()
+    let steps = plan
+        .and_then(|plan| Plan::of(plan).steps)
+        .unwrap_or_default();
+    walk::items(steps)
+        .last()
+        .map(Solver::of)
+        .unwrap_or_default()
 }

@@ -55,11 +55,17 @@ pub(super) fn assembled(n: usize, records: &[String]) -> String {
             break;
         }
     }
-    let Some(own) = own.filter(|own| *own < parts.len()) else { return part::line(n, parts) };
+    let Some(own) = own.filter(|own| *own < parts.len()) else {
+        return part::line(n, parts);
+    };
     let mut step = Part::default();
     parts.into_iter().take(own).for_each(|part| step.add(part));
     for (reference, record) in wanted.iter().zip(records.iter().skip(own)) {
-        if let Some(words) = text(Some(record).filter(|record| record.starts_with('"')).map(String::as_str)) {
+        if let Some(words) = text(
+            Some(record)
+                .filter(|record| record.starts_with('"'))
+                .map(String::as_str),
+        ) {
             step.replace(reference, &words);
         }
     }
@@ -70,17 +76,38 @@ pub(super) fn assembled(n: usize, records: &[String]) -> String {
 pub(super) fn references(part: &Part) -> Vec<String> {
     let mut found = Vec::new();
     let words = part.thought.iter().chain(&part.text).chain(&part.error);
-    let words = words.chain(part.answers.iter().filter_map(|answer| answer.error.as_ref()));
-    let words = words.chain(part.scores.iter().filter_map(|(.., reason)| reason.as_ref()));
+    let words = words.chain(
+        part.answers
+            .iter()
+            .filter_map(|answer| answer.error.as_ref()),
+    );
+    let words = words.chain(
+        part.scores
+            .iter()
+            .filter_map(|(.., reason)| reason.as_ref()),
+    );
     found.extend(words.filter(|words| is_reference(words)).cloned());
-    let json = part.calls.iter().map(|call| &call.args).chain(part.answers.iter().map(|answer| &answer.output));
-    let json = json.chain(part.changes.iter().flat_map(|(_, before, after)| before.iter().chain(after)));
+    let json = part
+        .calls
+        .iter()
+        .map(|call| &call.args)
+        .chain(part.answers.iter().map(|answer| &answer.output));
+    let json = json.chain(
+        part.changes
+            .iter()
+            .flat_map(|(_, before, after)| before.iter().chain(after)),
+    );
     for json in json {
         for prefix in PREFIXES {
-            let after_quote =
-                json.match_indices(prefix).filter(|(at, _)| json.get(..*at).is_some_and(|b| b.ends_with('"')));
+            let after_quote = json
+                .match_indices(prefix)
+                .filter(|(at, _)| json.get(..*at).is_some_and(|b| b.ends_with('"')));
             let to_quote = after_quote.filter_map(|(at, _)| json.get(at..)?.split('"').next());
-            found.extend(to_quote.filter(|words| is_reference(words)).map(str::to_owned));
+            found.extend(
+                to_quote
+                    .filter(|words| is_reference(words))
+                    .map(str::to_owned),
+            );
         }
     }
     let mut seen = HashSet::new();
@@ -90,8 +117,12 @@ pub(super) fn references(part: &Part) -> Vec<String> {
 }
 
 fn is_reference(words: &str) -> bool {
-    let key = PREFIXES.iter().find_map(|prefix| words.strip_prefix(prefix));
-    key.is_some_and(|key| (1..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    let key = PREFIXES
+        .iter()
+        .find_map(|prefix| words.strip_prefix(prefix));
+    key.is_some_and(|key| {
+        (1..=64).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
 }
 
 /// What an event says of a step.
@@ -99,16 +130,31 @@ pub(super) fn part_of(record: &str) -> Part {
     let event = Event::of(record);
     match text(event.event).as_deref() {
         Some("model") => reply(&event),
-        Some("tool") => Part { answers: vec![answer(&event)], ..Part::default() },
+        Some("tool") => Part {
+            answers: vec![answer(&event)],
+            ..Part::default()
+        },
         Some("state" | "store") => {
-            let changes = event.changes.into_iter().flat_map(walk::items).filter_map(change).collect();
-            Part { changes, ..Part::default() }
+            let changes = event
+                .changes
+                .into_iter()
+                .flat_map(walk::items)
+                .filter_map(change)
+                .collect();
+            Part {
+                changes,
+                ..Part::default()
+            }
         }
         // What is said at the end is said of the sample.
-        Some("score") if is_true(event.intermediate) => {
-            Part { scores: scored(&event).into_iter().map(of_step).collect(), ..Part::default() }
-        }
-        Some("span_begin") => Part { agent: filled(event.name), ..Part::default() },
+        Some("score") if is_true(event.intermediate) => Part {
+            scores: scored(&event).into_iter().map(of_step).collect(),
+            ..Part::default()
+        },
+        Some("span_begin") => Part {
+            agent: filled(event.name),
+            ..Part::default()
+        },
         _ => Part::default(),
     }
 }
@@ -134,43 +180,67 @@ pub(super) fn score_at_end(record: &str) -> Vec<RunScore> {
 
 /// The scores of a sample.
 pub(super) fn scores(scores: &str) -> Vec<RunScore> {
-    let each = walk::members(scores).flat_map(|(name, of)| score(&text(Some(name)).unwrap_or_default(), of));
+    let each = walk::members(scores)
+        .flat_map(|(name, of)| score(&text(Some(name)).unwrap_or_default(), of));
     each.take(MAX_SCORES).collect()
 }
 
 fn reply(event: &Event<'_>) -> Part {
     let output = event.output.map(Output::of).unwrap_or_default();
-    let choice = output.choices.and_then(|choices| walk::items(choices).next()).map(Choice::of).unwrap_or_default();
+    let choice = output
+        .choices
+        .and_then(|choices| walk::items(choices).next())
+        .map(Choice::of)
+        .unwrap_or_default();
     let message = choice.message.map(Message::of).unwrap_or_default();
     let usage = output.usage.map(Usage::of).unwrap_or_default();
     let mut part = Part {
         model: filled(output.model).or_else(|| filled(event.model)),
         finish: filled(choice.stop_reason),
-        tokens: output.usage.filter(|usage| usage.starts_with('{')).map(|_| match event.cache {
-            // A reply from the cache has the usage of the request that filled it, and took nothing now.
-            Some("\"read\"") => Tokens { input: Some(0), output: Some(0), ..Tokens::default() },
-            _ => tokens(&usage),
-        }),
+        tokens: output
+            .usage
+            .filter(|usage| usage.starts_with('{'))
+            .map(|_| match event.cache {
+                // A reply from the cache has the usage of the request that filled it, and took nothing now.
+                Some("\"read\"") => Tokens {
+                    input: Some(0),
+                    output: Some(0),
+                    ..Tokens::default()
+                },
+                _ => tokens(&usage),
+            }),
         cost: number(usage.total_cost),
         error: filled(event.error).or_else(|| filled(output.error)),
         ..Part::default()
     };
     part.thought.extend(filled(message.reasoning));
     match text(message.content) {
-        Some(words) => part.text.extend(Some(words).filter(|words| !words.is_empty())),
+        Some(words) => part
+            .text
+            .extend(Some(words).filter(|words| !words.is_empty())),
         None => {
-            for content in message.content.into_iter().flat_map(walk::items).map(Content::of) {
+            for content in message
+                .content
+                .into_iter()
+                .flat_map(walk::items)
+                .map(Content::of)
+            {
                 match text(content.kind).as_deref() {
                     // The provider may have hidden what was thought, and give a summary in its place.
                     Some("reasoning") => {
-                        part.thought.extend(filled(content.summary).or_else(|| filled(content.reasoning)));
+                        part.thought
+                            .extend(filled(content.summary).or_else(|| filled(content.reasoning)));
                     }
                     _ => part.text.extend(filled(content.text)),
                 }
             }
         }
     }
-    let calls = message.tool_calls.into_iter().flat_map(walk::items).map(Call::of);
+    let calls = message
+        .tool_calls
+        .into_iter()
+        .flat_map(walk::items)
+        .map(Call::of);
     part.calls.extend(calls.map(|call| CallDraft {
         id: text(call.id).unwrap_or_default(),
         name: text(call.function).unwrap_or_default(),
@@ -182,17 +252,39 @@ fn reply(event: &Event<'_>) -> Part {
 /// What a sum of usages has, in order: all tokens, those that a cache held, the cost.
 pub(super) fn sums(usage: &str) -> (Option<u64>, step::Usage, Option<f64>) {
     let usage = Usage::of(usage);
-    let Tokens { input, cached, output, reasoning } = tokens(&usage);
+    let Tokens {
+        input,
+        cached,
+        output,
+        reasoning,
+    } = tokens(&usage);
     let all = count(usage.total_tokens).or_else(|| Some(input?.saturating_add(output?)));
-    (all, step::Usage { input, cached, output, reasoning }, number(usage.total_cost))
+    (
+        all,
+        step::Usage {
+            input,
+            cached,
+            output,
+            reasoning,
+        },
+        number(usage.total_cost),
+    )
 }
 
 /// Providers differ in whether what a cache held is part of the input; the total has all of it.
 fn tokens(usage: &Usage<'_>) -> Tokens {
-    let (input, output, total) = (count(usage.input_tokens), count(usage.output_tokens), count(usage.total_tokens));
-    let rest = total.zip(output).and_then(|(total, output)| total.checked_sub(output));
+    let (input, output, total) = (
+        count(usage.input_tokens),
+        count(usage.output_tokens),
+        count(usage.total_tokens),
+    );
+    let rest = total
+        .zip(output)
+        .and_then(|(total, output)| total.checked_sub(output));
     Tokens {
-        input: rest.filter(|rest| input.is_none_or(|input| *rest >= input)).or(input),
+        input: rest
+            .filter(|rest| input.is_none_or(|input| *rest >= input))
+            .or(input),
         cached: count(usage.input_tokens_cache_read),
         output,
         reasoning: count(usage.reasoning_tokens),
@@ -200,7 +292,10 @@ fn tokens(usage: &Usage<'_>) -> Tokens {
 }
 
 fn answer(event: &Event<'_>) -> Answer {
-    let error = event.error.filter(|error| error.starts_with('{')).map(Error::of);
+    let error = event
+        .error
+        .filter(|error| error.starts_with('{'))
+        .map(Error::of);
     let kind = error.as_ref().and_then(|error| text(error.kind));
     let status = match (&error, is_true(event.failed)) {
         (Some(_), false) if kind.as_deref() == Some("cancelled") => Some("cancelled"),
@@ -212,11 +307,15 @@ fn answer(event: &Event<'_>) -> Answer {
         let message = text(error.message).unwrap_or_default();
         // What it was is not in the words of each sort of error.
         match kind {
-            Some(kind) if !kind.is_empty() && !is_reference(&message) => format!("{kind}: {message}"),
+            Some(kind) if !kind.is_empty() && !is_reference(&message) => {
+                format!("{kind}: {message}")
+            }
             _ => message,
         }
     });
-    let took = micros(event.timestamp).zip(micros(event.completed)).map(|(from, to)| (to - from) as f64 / 1e3);
+    let took = micros(event.timestamp)
+        .zip(micros(event.completed))
+        .map(|(from, to)| (to - from) as f64 / 1e3);
     Answer {
         call: text(event.id).unwrap_or_default(),
         status,
@@ -231,7 +330,10 @@ fn answer(event: &Event<'_>) -> Answer {
 fn change(change: &str) -> Option<(String, Option<String>, Option<String>)> {
     let change = Change::of(change);
     let path = text(change.path)?;
-    let key = path.trim_start_matches('/').replace("~1", "/").replace("~0", "~");
+    let key = path
+        .trim_start_matches('/')
+        .replace("~1", "/")
+        .replace("~0", "~");
     let top = key.split('/').next().unwrap_or_default();
     if matches!(top, "messages" | "output") || key.is_empty() {
         return None;
@@ -251,19 +353,31 @@ fn change(change: &str) -> Option<(String, Option<String>, Option<String>)> {
 /// A score: one value, or several under names of their own.
 fn score(name: &str, of: &str) -> Vec<RunScore> {
     let of = Given::of(of);
-    let reason = filled(of.explanation).or_else(|| filled(of.answer).map(|answer| format!("answer: {answer}")));
+    let reason = filled(of.explanation)
+        .or_else(|| filled(of.answer).map(|answer| format!("answer: {answer}")));
     let reason = reason.map(|reason| cut(&reason));
     let given = |name: &str, value: &str| {
         let score = graded(value);
         // A grade that isn't a number is a word, or a list as JSON.
         let word = || text(Some(value)).unwrap_or_else(|| value.to_owned());
         let grade = (score.is_none() && value != "null").then(|| cut(&word()));
-        RunScore { name: cut(name), score, grade, reason: reason.clone() }
+        RunScore {
+            name: cut(name),
+            score,
+            grade,
+            reason: reason.clone(),
+        }
     };
     match of.value {
         Some(value) if value.starts_with('{') => {
             let each = walk::members(value);
-            each.map(|(key, value)| given(&format!("{name}.{}", text(Some(key)).unwrap_or_default()), value)).collect()
+            each.map(|(key, value)| {
+                given(
+                    &format!("{name}.{}", text(Some(key)).unwrap_or_default()),
+                    value,
+                )
+            })
+            .collect()
         }
         Some(value) => vec![given(name, value)],
         None => Vec::new(),

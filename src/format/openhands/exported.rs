@@ -8,10 +8,13 @@
 use super::super::part::{self, quoted, text};
 use super::super::recent::Recent;
 use super::super::value::{
-    above_zero, count, cut, filled, int, is_text, is_true, leading, member, spoken, total_in, unpacked,
+    above_zero, count, cut, filled, int, is_text, is_true, leading, member, spoken, total_in,
+    unpacked,
 };
 use super::super::watch::begun;
-use super::super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
+use super::super::{
+    Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool,
+};
 use super::arguments;
 use crate::model::json::walk;
 use crate::model::step::{NO_WORDS, Usage};
@@ -61,11 +64,24 @@ fields! {
 
 /// By the first event of the list.
 fn is_trajectory(head: &[u8]) -> bool {
-    let list = begun(head).into_iter().find(|(key, _)| *key == "\"trajectory\"").map(|(_, list)| list.as_bytes());
-    let Some(first) = list.unwrap_or(head).trim_ascii_start().strip_prefix(b"[") else { return false };
+    let list = begun(head)
+        .into_iter()
+        .find(|(key, _)| *key == "\"trajectory\"")
+        .map(|(_, list)| list.as_bytes());
+    let Some(first) = list.unwrap_or(head).trim_ascii_start().strip_prefix(b"[") else {
+        return false;
+    };
     let members = begun(first);
-    let of = |key: &str| members.iter().find(|(name, _)| name.trim_matches('"') == key).map(|(_, value)| *value);
-    let is_known = matches!(of("source"), Some("\"user\"" | "\"agent\"" | "\"environment\""));
+    let of = |key: &str| {
+        members
+            .iter()
+            .find(|(name, _)| name.trim_matches('"') == key)
+            .map(|(_, value)| *value)
+    };
+    let is_known = matches!(
+        of("source"),
+        Some("\"user\"" | "\"agent\"" | "\"environment\"")
+    );
     // Either may be left out.
     let is_event = is_text(of("timestamp")) || int(of("id")).is_some();
     is_known && is_event && (is_text(of("action")) || is_text(of("observation")))
@@ -107,10 +123,18 @@ pub(super) struct Trajectory {
 impl Reader for Trajectory {
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
         // The oldest exports pair an action with its observation.
-        let first = walk::items(record.text).next().filter(|_| record.text.starts_with('['));
+        let first = walk::items(record.text)
+            .next()
+            .filter(|_| record.text.starts_with('['));
         let event = Event::of(first.unwrap_or(record.text));
-        let kind = text(event.action).or_else(|| text(event.observation)).unwrap_or_default();
-        let mark = EventDraft { phase: &kind, ts: draft.time(event.timestamp), ..EventDraft::default() };
+        let kind = text(event.action)
+            .or_else(|| text(event.observation))
+            .unwrap_or_default();
+        let mark = EventDraft {
+            phase: &kind,
+            ts: draft.time(event.timestamp),
+            ..EventDraft::default()
+        };
         if event.id.is_some() && draft.is_again(record.text) {
             return draft.again(&mark);
         }
@@ -126,13 +150,22 @@ impl Reader for Trajectory {
                 self.turns += 1;
                 (self.due, self.waits, self.end, self.answer) = (true, false, None, None);
             }
-            (true, "agent", kind) if !BESIDE.contains(&kind) => self.reply(&event, record.text, &mark, draft),
+            (true, "agent", kind) if !BESIDE.contains(&kind) => {
+                self.reply(&event, record.text, &mark, draft)
+            }
             (false, _, "agent_state_changed") => {
                 let extras = event.extras.map(Extras::of).unwrap_or_default();
                 let state = text(extras.state).unwrap_or_default();
-                let at = draft.event(EventDraft { stage: &state, failed: state == "error", ..mark });
+                let at = draft.event(EventDraft {
+                    stage: &state,
+                    failed: state == "error",
+                    ..mark
+                });
                 // Who closes a conversation that is over stops it once more.
-                let is_over = self.end.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
+                let is_over = self
+                    .end
+                    .as_ref()
+                    .is_some_and(|end| end.outcome == Outcome::Completed);
                 let end = standing(&state, &filled(extras.reason).unwrap_or_default());
                 if let Some(end) = end.filter(|_| !(is_over && state == "stopped")) {
                     self.end = Some(end.told_by(at));
@@ -142,36 +175,72 @@ impl Reader for Trajectory {
                 self.result(&event, record.text, mark, draft);
             }
             _ => {
-                draft.event(EventDraft { stage: &source, failed: kind == "error", ..mark });
+                draft.event(EventDraft {
+                    stage: &source,
+                    failed: kind == "error",
+                    ..mark
+                });
             }
         }
         // They have the reply that they stand beside in them.
-        event.metrics.into_iter().for_each(|metrics| total(metrics, draft));
+        event
+            .metrics
+            .into_iter()
+            .for_each(|metrics| total(metrics, draft));
         if is_misplaced {
-            draft.issue(IssueKind::Join, "its number is lower than that of the event before it");
+            draft.issue(
+                IssueKind::Join,
+                "its number is lower than that of the event before it",
+            );
         }
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        let replied = self.last.filter(|n| draft.step(*n).is_some_and(|part| part.calls.is_empty()));
+        let replied = self
+            .last
+            .filter(|n| draft.step(*n).is_some_and(|part| part.calls.is_empty()));
         let ended = self.end.clone().or_else(|| match (&self.answer, replied) {
-            (Some(_), _) => Some(Ended::new("finish", "The agent finished", Outcome::Completed, Certainty::Inferred)),
+            (Some(_), _) => Some(Ended::new(
+                "finish",
+                "The agent finished",
+                Outcome::Completed,
+                Certainty::Inferred,
+            )),
             (None, Some(_)) if !self.due => Some(Ended::answered(Ended::NO_CALLS)),
             _ => None,
         });
         let finish = self.answer.is_some().then(|| {
-            ("the last action", Ended::new("finish", "The agent finished", Outcome::Completed, Certainty::Recorded))
+            (
+                "the last action",
+                Ended::new(
+                    "finish",
+                    "The agent finished",
+                    Outcome::Completed,
+                    Certainty::Recorded,
+                ),
+            )
         });
         // Whoever closes a conversation stops it.
-        let state = self.end.clone().filter(|end| end.outcome != Outcome::Cancelled);
+        let state = self
+            .end
+            .clone()
+            .filter(|end| end.outcome != Outcome::Cancelled);
         let state = state.map(|end| ("the state of the agent", end));
-        let both = finish.zip(state).and_then(|(finish, state)| Ended::agreed(vec![finish, state]));
+        let both = finish
+            .zip(state)
+            .and_then(|(finish, state)| Ended::agreed(vec![finish, state]));
         let (ended, conflict) = match both {
             Some((disputed, Some(conflict))) => (Some(disputed), Some(conflict)),
             _ => (ended, None),
         };
-        let is_answer = ended.as_ref().is_some_and(|end| end.outcome == Outcome::Completed);
-        let answer = self.answer.clone().or_else(|| draft.said(replied?)).filter(|_| is_answer);
+        let is_answer = ended
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Completed);
+        let answer = self
+            .answer
+            .clone()
+            .or_else(|| draft.said(replied?))
+            .filter(|_| is_answer);
         let at = draft.latest();
         let run = draft.run();
         run.tool = Some("OpenHands".into());
@@ -188,12 +257,30 @@ impl Reader for Trajectory {
 
 impl Trajectory {
     /// A call that the model asks for, or a reply without calls.
-    fn reply(&mut self, event: &Event<'_>, record: &str, mark: &EventDraft<'_>, draft: &mut Draft<'_>) {
-        let response = event.metadata.map(Metadata::of).and_then(|metadata| metadata.response).map(Response::of);
+    fn reply(
+        &mut self,
+        event: &Event<'_>,
+        record: &str,
+        mark: &EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let response = event
+            .metadata
+            .map(Metadata::of)
+            .and_then(|metadata| metadata.response)
+            .map(Response::of);
         let id = response.and_then(|response| filled(response.id));
         let known = id.as_ref().and_then(|id| self.by_response.get(id)).copied();
         let before = draft.latest();
-        let n = draft.reply(known, before, EventDraft { kind: EventKind::Decided, note: None, ..*mark });
+        let n = draft.reply(
+            known,
+            before,
+            EventDraft {
+                kind: EventKind::Decided,
+                note: None,
+                ..*mark
+            },
+        );
         if known.is_none() {
             self.by_response.extend(id.map(|id| (id, n)));
             if let Some(last) = self.last.replace(n) {
@@ -201,30 +288,59 @@ impl Trajectory {
             }
         }
         let part = part_of(record);
-        self.by_call.extend(part.calls.iter().map(|call| (call.id.clone(), n)));
+        self.by_call
+            .extend(part.calls.iter().map(|call| (call.id.clone(), n)));
         self.by_call.extend(event.id.map(|id| (id.to_owned(), n)));
         if let Some(model) = &part.model {
             draft.run().model.get_or_insert_with(|| cut(model));
         }
         let args = event.args.map(Args::of).unwrap_or_default();
-        let handed = || [args.final_thought, args.thought, event.message].into_iter().find_map(filled);
-        self.answer = (event.action == Some("\"finish\"")).then(|| cut(&handed().unwrap_or_default()));
+        let handed = || {
+            [args.final_thought, args.thought, event.message]
+                .into_iter()
+                .find_map(filled)
+        };
+        self.answer =
+            (event.action == Some("\"finish\"")).then(|| cut(&handed().unwrap_or_default()));
         (self.due, self.waits, self.end) = (false, is_true(args.waits), None);
         draft.part(n, part);
     }
 
     /// What came of an action.
-    fn result(&mut self, event: &Event<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
-        let call = event.metadata.map(Metadata::of).and_then(|metadata| text(metadata.call));
-        let step = call.as_deref().or(event.cause).and_then(|id| self.by_call.get(id)).copied();
+    fn result(
+        &mut self,
+        event: &Event<'_>,
+        record: &str,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let call = event
+            .metadata
+            .map(Metadata::of)
+            .and_then(|metadata| text(metadata.call));
+        let step = call
+            .as_deref()
+            .or(event.cause)
+            .and_then(|id| self.by_call.get(id))
+            .copied();
         let step = step.or_else(|| self.by_call.get(event.cause?).copied());
         let part = part_of(record);
         let Some(n) = step else {
             // What a user or the program did has results as well.
-            draft.event(EventDraft { stage: "result", failed: part.has_failed(), ..mark });
+            draft.event(EventDraft {
+                stage: "result",
+                failed: part.has_failed(),
+                ..mark
+            });
             return;
         };
-        draft.event(EventDraft { kind: EventKind::Inside, stage: "result", step, failed: part.has_failed(), ..mark });
+        draft.event(EventDraft {
+            kind: EventKind::Inside,
+            stage: "result",
+            step,
+            failed: part.has_failed(),
+            ..mark
+        });
         if !draft.part(n, part) {
             draft.issue(IssueKind::Join, "a result of a step that takes no more");
         }
@@ -236,7 +352,10 @@ pub(super) fn total(text: &str, draft: &mut Draft<'_>) {
     let metrics = Metrics::of(text);
     let total = metrics.tokens.map(Total::of).unwrap_or_default();
     let (read, wrote) = (count(total.prompt_tokens), count(total.completion_tokens));
-    let sum = read.zip(wrote).map(|(read, wrote)| read.saturating_add(wrote)).filter(|tokens| *tokens > 0);
+    let sum = read
+        .zip(wrote)
+        .map(|(read, wrote)| read.saturating_add(wrote))
+        .filter(|tokens| *tokens > 0);
     // What no price is known of costs nothing there.
     let cost = above_zero(metrics.cost);
     if cost.is_some() || sum.is_some() {
@@ -244,12 +363,23 @@ pub(super) fn total(text: &str, draft: &mut Draft<'_>) {
     }
     let each = [super::Metrics::of(text)];
     let listed = super::listed_cost(&each).filter(|_| cost.is_some());
-    let listed_tokens = super::listed_tokens(&each).filter(|_| sum.is_some()).map(|tokens| tokens as f64);
+    let listed_tokens = super::listed_tokens(&each)
+        .filter(|_| sum.is_some())
+        .map(|tokens| tokens as f64);
     let run = draft.run();
-    run.statements = listed.map(|cost| total_in("usd", cost, "the sum of costs")).into_iter().collect();
-    run.statements.extend(listed_tokens.map(|tokens| total_in("tokens", tokens, "the sum of token_usages")));
+    run.statements = listed
+        .map(|cost| total_in("usd", cost, "the sum of costs"))
+        .into_iter()
+        .collect();
+    run.statements
+        .extend(listed_tokens.map(|tokens| total_in("tokens", tokens, "the sum of token_usages")));
     (run.cost_usd, run.tokens) = (cost, sum);
-    run.usage = Usage { input: read, cached: count(total.cache_read_tokens), output: wrote, reasoning: None };
+    run.usage = Usage {
+        input: read,
+        cached: count(total.cache_read_tokens),
+        output: wrote,
+        reasoning: None,
+    };
 }
 
 /// How the agent stands by its own word; `None` where it goes on.
@@ -257,7 +387,11 @@ pub(super) fn standing(state: &str, reason: &str) -> Option<Ended> {
     let of = |headline, outcome| Some(Ended::new(state, headline, outcome, Certainty::Recorded));
     // "Agent reached maximum iteration in headless mode. Current iteration: 17, max iteration: 17"
     let figures = |what: &str| {
-        let behind = |words: &str| reason.split_once(&format!("{words} {what}: ")).and_then(|(_, rest)| leading(rest));
+        let behind = |words: &str| {
+            reason
+                .split_once(&format!("{words} {what}: "))
+                .and_then(|(_, rest)| leading(rest))
+        };
         (behind("Current"), behind("max"))
     };
     let end = match state {
@@ -269,11 +403,13 @@ pub(super) fn standing(state: &str, reason: &str) -> Option<Ended> {
         "paused" => of("Paused by the user", Outcome::Cancelled),
         "error" if reason.contains("maximum iteration") => {
             let (measured, limit) = figures("iteration");
-            return of("Step limit reached", Outcome::Truncated).map(|end| end.compare(measured, limit, "iterations"));
+            return of("Step limit reached", Outcome::Truncated)
+                .map(|end| end.compare(measured, limit, "iterations"));
         }
         "error" if reason.contains("maximum budget") => {
             let (measured, limit) = figures("budget");
-            return of("Cost budget used up", Outcome::Truncated).map(|end| end.compare(measured, limit, "usd"));
+            return of("Cost budget used up", Outcome::Truncated)
+                .map(|end| end.compare(measured, limit, "usd"));
         }
         "error" if reason.contains("AgentStuckInLoopError") => of(Ended::LOOPED, Outcome::Halted),
         "error" if reason.contains("ContextWindow") => of(Ended::CONTEXT_FULL, Outcome::Failed),
@@ -299,37 +435,70 @@ fn of_event(record: &str) -> Part {
     let metadata = event.metadata.map(Metadata::of).unwrap_or_default();
     let mut part = Part::default();
     // Without one, results name the event.
-    let id = |of: Option<&str>| text(metadata.call).or_else(|| of.map(str::to_owned)).unwrap_or_default();
+    let id = |of: Option<&str>| {
+        text(metadata.call)
+            .or_else(|| of.map(str::to_owned))
+            .unwrap_or_default()
+    };
     let Some(action) = text(event.action) else {
         observed(&event, id(event.cause), &mut part);
         return part;
     };
     let args = event.args.map(Args::of).unwrap_or_default();
     let response = metadata.response.map(Response::of).unwrap_or_default();
-    let choice = response.choices.and_then(|choices| walk::items(choices).next()).map(Choice::of).unwrap_or_default();
+    let choice = response
+        .choices
+        .and_then(|choices| walk::items(choices).next())
+        .map(Choice::of)
+        .unwrap_or_default();
     let message = choice.message.map(Message::of).unwrap_or_default();
     part.model = filled(response.model);
     part.finish = filled(choice.finish_reason);
     part.tokens = response.usage.map(tokens);
     part.thought.extend(filled(message.reasoning));
     if action == "message" {
-        part.text.extend(Some(spoken(args.content)).filter(|said| !said.trim().is_empty()));
+        part.text
+            .extend(Some(spoken(args.content)).filter(|said| !said.trim().is_empty()));
         return part;
     }
     let said = Some(spoken(message.content)).filter(|said| !said.trim().is_empty());
     // Each call of a reply comes with the words that stand before them.
-    let words = if response.choices.is_some() { said } else { filled(args.thought) };
-    let calls = message.calls.into_iter().flat_map(walk::items).map(Call::of);
-    let mut asked = calls.enumerate().filter(|(_, call)| text(call.id) == text(metadata.call));
-    let (at, own) = asked.next().map_or((0, None), |(at, call)| (at, call.function.map(Function::of)));
+    let words = if response.choices.is_some() {
+        said
+    } else {
+        filled(args.thought)
+    };
+    let calls = message
+        .calls
+        .into_iter()
+        .flat_map(walk::items)
+        .map(Call::of);
+    let mut asked = calls
+        .enumerate()
+        .filter(|(_, call)| text(call.id) == text(metadata.call));
+    let (at, own) = asked.next().map_or((0, None), |(at, call)| {
+        (at, call.function.map(Function::of))
+    });
     part.text.extend(words.filter(|_| at == 0));
-    let args = own.and_then(|function| function.arguments).map(|given| arguments(Some(given)));
-    let args = args.or_else(|| event.args.map(without_thought)).unwrap_or_default();
+    let args = own
+        .and_then(|function| function.arguments)
+        .map(|given| arguments(Some(given)));
+    let args = args
+        .or_else(|| event.args.map(without_thought))
+        .unwrap_or_default();
     let name = filled(metadata.name).unwrap_or_else(|| action.clone());
-    part.calls.push(CallDraft { id: id(event.id), name, args });
+    part.calls.push(CallDraft {
+        id: id(event.id),
+        name,
+        args,
+    });
     if matches!(&*action, "finish" | "reject") {
         // Nothing comes back from these: that the conversation ends with them is all that they do.
-        part.answers.push(Answer { call: id(event.id), status: Some("success"), ..Answer::default() });
+        part.answers.push(Answer {
+            call: id(event.id),
+            status: Some("success"),
+            ..Answer::default()
+        });
     }
     part
 }
@@ -338,7 +507,11 @@ fn of_event(record: &str) -> Part {
 fn without_thought(args: &str) -> String {
     let own = walk::members(args).filter(|(key, _)| *key != "\"thought\"");
     let own: Vec<String> = own.map(|(key, value)| format!("{key}:{value}")).collect();
-    if args.starts_with('{') { format!("{{{}}}", own.join(",")) } else { unpacked(args) }
+    if args.starts_with('{') {
+        format!("{{{}}}", own.join(","))
+    } else {
+        unpacked(args)
+    }
 }
 
 /// What came back.
@@ -352,24 +525,36 @@ fn observed(event: &Event<'_>, call: String, part: &mut Part) {
         _ => "success",
     };
     let failed = status != "success";
-    let exit = extras.metadata.and_then(|metadata| int(member(metadata, "exit_code"))).or(int(extras.exit_code));
-    let words_of_error =
-        || Some(words.clone()).filter(|words| !words.is_empty()).unwrap_or_else(|| NO_WORDS.to_owned());
+    let exit = extras
+        .metadata
+        .and_then(|metadata| int(member(metadata, "exit_code")))
+        .or(int(extras.exit_code));
+    let words_of_error = || {
+        Some(words.clone())
+            .filter(|words| !words.is_empty())
+            .unwrap_or_else(|| NO_WORDS.to_owned())
+    };
     part.answers.push(Answer {
         call,
         status: Some(status),
         error: failed.then(words_of_error),
-        output: if failed { "null".to_owned() } else { quoted(&words) },
+        output: if failed {
+            "null".to_owned()
+        } else {
+            quoted(&words)
+        },
         // A command that is still running has -1.
         exit: exit.filter(|exit| *exit >= 0),
         ms: None,
     });
     let whole = |side: Option<&str>| side.filter(|side| is_text(Some(side))).map(str::to_owned);
     if let (false, Some(path), Some(new)) = (failed, text(extras.path), whole(extras.new)) {
-        part.changes.push((format!("files.{path}"), whole(extras.old), Some(new)));
+        part.changes
+            .push((format!("files.{path}"), whole(extras.old), Some(new)));
     }
     if let Some(tasks) = extras.tasks.filter(|_| kind == "task_tracking") {
-        part.changes.push(("tasks".to_owned(), None, Some(tasks.to_owned())));
+        part.changes
+            .push(("tasks".to_owned(), None, Some(tasks.to_owned())));
     }
 }
 
@@ -379,6 +564,10 @@ fn tokens(usage: &str) -> Tokens {
         input: count(usage.prompt_tokens),
         cached: count(usage.read.and_then(|read| Details::of(read).cached_tokens)),
         output: count(usage.completion_tokens),
-        reasoning: count(usage.wrote.and_then(|wrote| Details::of(wrote).reasoning_tokens)),
+        reasoning: count(
+            usage
+                .wrote
+                .and_then(|wrote| Details::of(wrote).reasoning_tokens),
+        ),
     }
 }

@@ -75,7 +75,9 @@ fn is_instance(head: &[u8]) -> bool {
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let members = begun(line);
     let begins = |wanted: &str, with: char| {
-        members.iter().any(|(key, value)| key.trim_matches('"') == wanted && value.starts_with(with))
+        members
+            .iter()
+            .any(|(key, value)| key.trim_matches('"') == wanted && value.starts_with(with))
     };
     begins("instance_id", '"') && (begins("history", '[') || begins("test_result", '{'))
 }
@@ -110,8 +112,14 @@ impl Reader for Instance {
             6 => self.id = filled(value).or_else(|| int(value).map(|id| id.to_string())),
             7 => self.attempt = int(value),
             path if record.text.starts_with('{') => {
-                let phase = ["", "metrics", "metadata", "test_result"].get(path).copied().unwrap_or_default();
-                draft.event(EventDraft { phase, ..EventDraft::default() });
+                let phase = ["", "metrics", "metadata", "test_result"]
+                    .get(path)
+                    .copied()
+                    .unwrap_or_default();
+                draft.event(EventDraft {
+                    phase,
+                    ..EventDraft::default()
+                });
                 match path {
                     1 => exported::total(record.text, draft),
                     2 => record.text.clone_into(&mut self.metadata),
@@ -130,10 +138,17 @@ impl Reader for Instance {
         }
         if let Some(task) = self.task.take().filter(|_| !draft.has_task()) {
             let note = Some(draft.task(Some(&task)));
-            draft.event(EventDraft { phase: "instruction", note, ..EventDraft::default() });
+            draft.event(EventDraft {
+                phase: "instruction",
+                note,
+                ..EventDraft::default()
+            });
         }
         let metadata = Metadata::of(&self.metadata);
-        let model = metadata.llm.or(metadata.config).and_then(|llm| filled(Llm::of(llm).model));
+        let model = metadata
+            .llm
+            .or(metadata.config)
+            .and_then(|llm| filled(Llm::of(llm).model));
         let resolved = resolved(&self.tested);
         let run = draft.run();
         // Events of the history may record totals too.
@@ -152,7 +167,14 @@ impl Reader for Instance {
         run.run_id = self.id.as_deref().map(cut);
         run.model = run.model.take().or_else(|| model.map(|model| cut(&model)));
         run.agent = filled(metadata.agent).map(|agent| cut(&agent));
-        run.limits = limit("max_iterations", above_zero(metadata.max), "iterations", None).into_iter().collect();
+        run.limits = limit(
+            "max_iterations",
+            above_zero(metadata.max),
+            "iterations",
+            None,
+        )
+        .into_iter()
+        .collect();
         run.trial = Some(Box::new(Trial {
             task_set: filled(metadata.dataset).map(|set| cut(&set)),
             task_id: self.id.as_deref().map(cut),
@@ -160,19 +182,33 @@ impl Reader for Instance {
             ..Trial::default()
         }));
         run.success = resolved;
-        run.scores.extend(resolved.map(|resolved| RunScore::number("resolved", f64::from(u8::from(resolved)))));
+        run.scores.extend(
+            resolved.map(|resolved| RunScore::number("resolved", f64::from(u8::from(resolved)))),
+        );
         if let Some(error) = &self.error {
             let end = exported::standing("error", error);
             let known = run.ended.as_ref().map(|end| end.outcome);
             if known == Some(Outcome::Completed) {
-                let word = run.ended.as_ref().map(|end| end.word.to_string()).unwrap_or_default();
-                run.conflicts.push(cut(&format!("The history ends with {word}, and the instance records an error")));
+                let word = run
+                    .ended
+                    .as_ref()
+                    .map(|end| end.word.to_string())
+                    .unwrap_or_default();
+                run.conflicts.push(cut(&format!(
+                    "The history ends with {word}, and the instance records an error"
+                )));
             }
             // An event of the same end may hold more detail.
-            let is_told = matches!(known, Some(Outcome::Failed | Outcome::Truncated | Outcome::Halted));
+            let is_told = matches!(
+                known,
+                Some(Outcome::Failed | Outcome::Truncated | Outcome::Halted)
+            );
             if !is_told && let Some(end) = end {
                 run.final_result = None;
-                run.ended = Some(Box::new(Ended { certainty: Certainty::Recorded, ..end }));
+                run.ended = Some(Box::new(Ended {
+                    certainty: Certainty::Recorded,
+                    ..end
+                }));
             }
         }
     }
@@ -191,5 +227,9 @@ fn resolved(tested: &str) -> Option<bool> {
 
 /// Reads the part of a step from an event of either generation.
 fn part_of(record: &str) -> super::Part {
-    if is_text(member(record, "kind")) { super::part_of(record) } else { exported::part_of(record) }
+    if is_text(member(record, "kind")) {
+        super::part_of(record)
+    } else {
+        exported::part_of(record)
+    }
 }

@@ -41,15 +41,28 @@ impl Judged {
 
     /// A score of the run.
     pub(super) fn of_run(self) -> RunScore {
-        let grade = self.label.filter(|_| self.score.is_none()).map(|label| cut(&label));
-        RunScore { name: cut(&self.name), score: self.score, grade, reason: self.reason.map(|reason| cut(&reason)) }
+        let grade = self
+            .label
+            .filter(|_| self.score.is_none())
+            .map(|label| cut(&label));
+        RunScore {
+            name: cut(&self.name),
+            score: self.score,
+            grade,
+            reason: self.reason.map(|reason| cut(&reason)),
+        }
     }
 }
 
 impl Span<'_> {
     /// The evaluation results among its events.
     pub(super) fn scores(&self) -> impl Iterator<Item = Judged> {
-        let events = self.raw.events.into_iter().flat_map(walk::items).map(SpanEvent::of);
+        let events = self
+            .raw
+            .events
+            .into_iter()
+            .flat_map(walk::items)
+            .map(SpanEvent::of);
         let judged = events.filter(|event| event.name == Some("\"gen_ai.evaluation.result\""));
         judged.filter_map(|event| {
             let all = attributes(event.attributes);
@@ -72,7 +85,12 @@ impl Span<'_> {
         // A run may end without a word of why.
         let reason = word("board.stop_reason");
         Some(Exported {
-            end: exported_end(&outcome, &word("board.certainty"), &reason, &word("board.verdict")),
+            end: exported_end(
+                &outcome,
+                &word("board.certainty"),
+                &reason,
+                &word("board.verdict"),
+            ),
             took: amount("board.duration_ms").map(|ms| ms / 1e3),
             tokens: self.count(&["board.total_tokens"]),
             usage: Usage {
@@ -96,7 +114,10 @@ impl Span<'_> {
     /// The answer of such a run.
     pub(super) fn exported_answer(&self) -> Option<String> {
         let messages = self.json(&["gen_ai.output.messages"])?;
-        walk::items(&messages).map(Message::of).map(|message| said(&message).0).find(|said| !said.is_empty())
+        walk::items(&messages)
+            .map(Message::of)
+            .map(|message| said(&message).0)
+            .find(|said| !said.is_empty())
     }
 }
 

@@ -8,11 +8,17 @@ use crate::model::{Certainty, Ended, Outcome};
 
 /// The end that an exception made.
 pub(super) fn raised(kind: &str, words: &str) -> Ended {
-    let of = |headline, outcome| Ended::new(kind, headline, outcome, Certainty::Recorded).detail(cut(words));
+    let of = |headline, outcome| {
+        Ended::new(kind, headline, outcome, Certainty::Recorded).detail(cut(words))
+    };
     // "would exceed the request_limit of 4"
     let limit = words.split("limit of ").nth(1).and_then(leading);
     // "Max turns (10) exceeded"
-    let turns = || words.split_once("turns (").and_then(|(_, rest)| leading(rest));
+    let turns = || {
+        words
+            .split_once("turns (")
+            .and_then(|(_, rest)| leading(rest))
+    };
     match kind {
         "UsageLimitExceeded" if words.contains("request_limit") => {
             of("Request limit reached", Outcome::Truncated).compare(None, limit, "requests")
@@ -24,35 +30,63 @@ pub(super) fn raised(kind: &str, words: &str) -> Ended {
             of("Token limit reached", Outcome::Truncated).compare(None, limit, "tokens")
         }
         "UsageLimitExceeded" => of("Usage limit reached", Outcome::Truncated),
-        "GraphRecursionError" => of("Step limit reached", Outcome::Truncated).compare(None, limit, "steps"),
-        "MaxTurnsExceeded" => of("Turn limit reached", Outcome::Truncated).compare(None, limit.or_else(turns), "turns"),
+        "GraphRecursionError" => {
+            of("Step limit reached", Outcome::Truncated).compare(None, limit, "steps")
+        }
+        "MaxTurnsExceeded" => of("Turn limit reached", Outcome::Truncated).compare(
+            None,
+            limit.or_else(turns),
+            "turns",
+        ),
         kind if let Some((headline, outcome)) = what_raised(kind) => of(headline, outcome),
-        "" => Ended::new("error", "Ended by an error", Outcome::Failed, Certainty::Recorded).detail(cut(words)),
+        "" => Ended::new(
+            "error",
+            "Ended by an error",
+            Outcome::Failed,
+            Certainty::Recorded,
+        )
+        .detail(cut(words)),
         _ => of("Ended by an error", Outcome::Failed),
     }
 }
 
 /// The end of a trace in which nothing raised, of its last reply; `has_answer` where it names one itself.
 pub(super) fn quiet(last: Option<&Part>, has_answer: bool) -> Ended {
-    let word = last.and_then(|part| part.finish.as_deref()).unwrap_or(Ended::NO_CALLS);
+    let word = last
+        .and_then(|part| part.finish.as_deref())
+        .unwrap_or(Ended::NO_CALLS);
     match last.filter(|part| part.calls.is_empty()) {
-        Some(_) if fills_window(word) => Ended::new(word, Ended::CONTEXT_FULL, Outcome::Failed, Certainty::Inferred),
+        Some(_) if fills_window(word) => Ended::new(
+            word,
+            Ended::CONTEXT_FULL,
+            Outcome::Failed,
+            Certainty::Inferred,
+        ),
         Some(_) if is_at_limit(word) => Ended::cut_reply(word),
         Some(_) if is_refusal(word) => Ended::refused(word),
         Some(part) if !part.text.is_empty() => Ended::answered(word),
         // Its text isn't recorded, but its finish reason is.
         Some(part) if part.is_text_untold && is_over(word) => Ended::answered(word),
         _ if has_answer => Ended::answered("final_result"),
-        _ => Ended::new("no error", "Ended without an error", Outcome::Unknown, Certainty::Inferred),
+        _ => Ended::new(
+            "no error",
+            "Ended without an error",
+            Outcome::Unknown,
+            Certainty::Inferred,
+        ),
     }
 }
 
 /// Whether a finish reason says that the model had no more to say.
 fn is_over(word: &str) -> bool {
-    ["stop", "end_turn", "completed"].iter().any(|known| known.eq_ignore_ascii_case(word))
+    ["stop", "end_turn", "completed"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(word))
 }
 
 /// Whether a reply ended because the context window was full, which is another end than a limit of the reply's own.
 fn fills_window(word: &str) -> bool {
-    ["model_length", "model_context_window_exceeded"].iter().any(|known| known.eq_ignore_ascii_case(word))
+    ["model_length", "model_context_window_exceeded"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(word))
 }

@@ -20,18 +20,24 @@ impl Told<'_> {
     /// The value of an attribute as JSON; a text that holds JSON as what it holds.
     fn json(&self, key: &str) -> Option<String> {
         let value = plain(self.attributes.get(key)?, 0);
-        Some(text(Some(&value)).map_or(value, |text| unpacked(&text))).filter(|value| value != "null")
+        Some(text(Some(&value)).map_or(value, |text| unpacked(&text)))
+            .filter(|value| value != "null")
     }
 
     /// Returns the content as a JSON object: the body, the attribute that replaces it, or the attributes themselves.
     fn content(&self) -> String {
-        let body = self.body.map(|body| plain(body, 0)).filter(|body| body != "null");
+        let body = self
+            .body
+            .map(|body| plain(body, 0))
+            .filter(|body| body != "null");
         let body = body.map(|body| text(Some(&body)).map_or(body, |text| unpacked(&text)));
         if let Some(object) = body.or_else(|| self.json("gen_ai.event.content")) {
             return object;
         }
         let members = ["message", "content", "tool_calls", "finish_reason"];
-        let members = members.into_iter().filter_map(|key| Some(format!("\"{key}\":{}", self.json(key)?)));
+        let members = members
+            .into_iter()
+            .filter_map(|key| Some(format!("\"{key}\":{}", self.json(key)?)));
         format!("{{{}}}", members.collect::<Vec<_>>().join(","))
     }
 
@@ -55,13 +61,20 @@ impl Told<'_> {
             "gen_ai.content.completion" => {
                 let content = self.json("gen_ai.completion").unwrap_or_default();
                 match content.starts_with('[') {
-                    true => walk::items(&content).for_each(|message| add(&Message::of(message), part)),
+                    true => {
+                        walk::items(&content).for_each(|message| add(&Message::of(message), part))
+                    }
                     false => part.text.extend(filled(Some(&content))),
                 }
             }
             _ => {
                 let messages = self.json("gen_ai.output.messages");
-                for message in messages.as_deref().into_iter().flat_map(walk::items).map(Message::of) {
+                for message in messages
+                    .as_deref()
+                    .into_iter()
+                    .flat_map(walk::items)
+                    .map(Message::of)
+                {
                     add(&message, part);
                     part.finish = filled(message.finish_reason).or(part.finish.take());
                 }
@@ -80,9 +93,13 @@ impl Told<'_> {
             return filled(Some(&content));
         }
         let users = |message: &Message<'_>| message.role.is_none_or(|role| role == "\"user\"");
-        let spoken = |message: Message<'_>| Some(said(&message).0).filter(|words| !words.is_empty());
+        let spoken =
+            |message: Message<'_>| Some(said(&message).0).filter(|words| !words.is_empty());
         match content.starts_with('[') {
-            true => walk::items(&content).map(Message::of).filter(users).find_map(spoken),
+            true => walk::items(&content)
+                .map(Message::of)
+                .filter(users)
+                .find_map(spoken),
             false => Some(Message::of(&content)).filter(users).and_then(spoken),
         }
     }
@@ -90,7 +107,8 @@ impl Told<'_> {
 
 fn add(message: &Message<'_>, part: &mut Part) {
     let (words, thought, calls) = said(message);
-    part.text.extend(Some(words).filter(|words| !words.is_empty()));
+    part.text
+        .extend(Some(words).filter(|words| !words.is_empty()));
     part.thought.extend(thought);
     part.calls.extend(calls);
 }
@@ -98,14 +116,31 @@ fn add(message: &Message<'_>, part: &mut Part) {
 impl Span<'_> {
     /// Whether the record is a log record.
     pub(super) fn is_log(&self) -> bool {
-        let Raw { start, name, body, event, observed, time, .. } = self.raw;
-        start.is_none() && name.is_none() && [body, event, observed, time].iter().any(Option::is_some)
+        let Raw {
+            start,
+            name,
+            body,
+            event,
+            observed,
+            time,
+            ..
+        } = self.raw;
+        start.is_none()
+            && name.is_none()
+            && [body, event, observed, time].iter().any(Option::is_some)
     }
 
     fn events(&self) -> impl Iterator<Item = Told<'_>> {
-        let events = self.raw.events.into_iter().flat_map(walk::items).map(SpanEvent::of);
+        let events = self
+            .raw
+            .events
+            .into_iter()
+            .flat_map(walk::items)
+            .map(SpanEvent::of);
         let own = self.is_log().then(|| Told {
-            name: filled(self.raw.event).or_else(|| self.text(&["event.name"])).unwrap_or_default(),
+            name: filled(self.raw.event)
+                .or_else(|| self.text(&["event.name"]))
+                .unwrap_or_default(),
             attributes: self.attributes.clone(),
             body: self.raw.body,
         });
@@ -124,10 +159,14 @@ impl Span<'_> {
 
     /// What a tool gave, as JSON, where an event of its span says it.
     pub(super) fn gave_in_events(&self) -> Option<String> {
-        self.events().filter(|event| event.name == "gen_ai.tool.message").find_map(|event| {
-            let content = event.content();
-            member(&content, "content").filter(|content| *content != "null").map(str::to_owned)
-        })
+        self.events()
+            .filter(|event| event.name == "gen_ai.tool.message")
+            .find_map(|event| {
+                let content = event.content();
+                member(&content, "content")
+                    .filter(|content| *content != "null")
+                    .map(str::to_owned)
+            })
     }
 
     /// What the user asked for, where an event says it.

@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 use super::step::{call as call_of, critic as critic_of, invocation as invocation_of, some};
 use crate::model::end::StopVerdict;
 use crate::model::event::{
-    Decided, DecisionNote, EndNote, Event, EventKind, InitNote, SpentNote, StopNote, critics_hash, invocations_hash,
-    names_hash,
+    Decided, DecisionNote, EndNote, Event, EventKind, InitNote, SpentNote, StopNote, critics_hash,
+    invocations_hash, names_hash,
 };
 use crate::model::head::{MAX_INDEXED, answer_hash, asked_by, one_line};
 use crate::model::json::walk;
@@ -25,8 +25,17 @@ const MAX_FACTS_BYTES: usize = 4_096;
 
 /// Reads a line as the index keeps it; never fails. Its place is left for the caller to fill.
 pub(crate) fn read(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
-    let (read, fate, mut remarks) = read_object(line, |text| Some(object::<EventWire<'_>>(text)?.into_head(names)));
-    let (head, note, more) = read.unwrap_or((EventHead { ok: true, ..EventHead::default() }, None, Vec::new()));
+    let (read, fate, mut remarks) = read_object(line, |text| {
+        Some(object::<EventWire<'_>>(text)?.into_head(names))
+    });
+    let (head, note, more) = read.unwrap_or((
+        EventHead {
+            ok: true,
+            ..EventHead::default()
+        },
+        None,
+        Vec::new(),
+    ));
     remarks.extend(more);
     (EventHead { fate, ..head }, note, remarks)
 }
@@ -34,8 +43,12 @@ pub(crate) fn read(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNo
 /// What an event with this phase and stage is to its run.
 pub(crate) fn kind(phase: &str, stage: &str) -> EventKind {
     match (phase, stage) {
-        ("toolset_setup_start" | "toolset_setup_end" | "toolset_setup_error", _) => EventKind::Setup,
-        ("toolset_teardown_start" | "toolset_teardown_end" | "toolset_teardown_error", _) => EventKind::Teardown,
+        ("toolset_setup_start" | "toolset_setup_end" | "toolset_setup_error", _) => {
+            EventKind::Setup
+        }
+        ("toolset_teardown_start" | "toolset_teardown_end" | "toolset_teardown_error", _) => {
+            EventKind::Teardown
+        }
         // QitOS 0.6 writes a second INIT when model and protocol do not fit.
         ("INIT", "harness_mismatch") | ("", _) => EventKind::Other,
         ("INIT", _) => EventKind::RunStart,
@@ -70,11 +83,14 @@ pub(crate) fn event(text: &str) -> Event<'_> {
     let line = Line::of(text);
     let payload = line.payload.map(Payload::of).unwrap_or_default();
     let observed = payload.observation.map(Observed::of).unwrap_or_default();
-    let state = some(payload.state, at("/payload/state")).or(some(observed.state, at("/payload/observation/state")));
+    let state = some(payload.state, at("/payload/state"))
+        .or(some(observed.state, at("/payload/observation/state")));
     Event {
         error: some(line.error, at("/error")),
         messages: some(payload.messages, at("/payload/messages")),
-        messages_before: payload.history_message_count.and_then(|count| Scalar::of(count)?.number()),
+        messages_before: payload
+            .history_message_count
+            .and_then(|count| Scalar::of(count)?.number()),
         output: some(payload.raw_output, at("/payload/raw_output")),
         tool_calls: some(payload.tool_calls, at("/payload/tool_calls")),
         state: state.filter(|state| state.is_object()),
@@ -172,7 +188,10 @@ impl EventWire<'_> {
     fn into_head(self, names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
         let mut remarks = Vec::new();
         let mut odd = |field: &str, what: &str, expected: &str| {
-            remarks.push((IssueKind::Field, format!("{field} is {what}; expected {expected}")));
+            remarks.push((
+                IssueKind::Field,
+                format!("{field} is {what}; expected {expected}"),
+            ));
         };
         if self.step_id.int().is_none() {
             odd("step_id", self.step_id.type_name(), "a whole number");
@@ -183,9 +202,10 @@ impl EventWire<'_> {
         let stamp = self.ts.str().and_then(parse_ts);
         match &stamp {
             None => odd("ts", self.ts.type_name(), "a time in ISO 8601"),
-            Some(stamp) if !stamp.zoned => {
-                remarks.push((IssueKind::Field, "ts names no offset; taken as UTC".to_owned()))
-            }
+            Some(stamp) if !stamp.zoned => remarks.push((
+                IssueKind::Field,
+                "ts names no offset; taken as UTC".to_owned(),
+            )),
             Some(_) => {}
         }
         let payload = self.payload.value();
@@ -194,10 +214,16 @@ impl EventWire<'_> {
             step_id: self.step_id.int(),
             kind: kind(
                 self.phase.str().unwrap_or_default(),
-                payload.and_then(|payload| payload.stage.str()).unwrap_or_default(),
+                payload
+                    .and_then(|payload| payload.stage.str())
+                    .unwrap_or_default(),
             ),
             phase: names.intern(self.phase.str().unwrap_or_default()),
-            stage: names.intern(payload.and_then(|payload| payload.stage.str()).unwrap_or_default()),
+            stage: names.intern(
+                payload
+                    .and_then(|payload| payload.stage.str())
+                    .unwrap_or_default(),
+            ),
             run: names.intern(self.run_id.str().unwrap_or_default()),
             ts: stamp.map(|stamp| stamp.micros),
             ..EventHead::default()
@@ -207,7 +233,11 @@ impl EventWire<'_> {
 
     fn note(&self, payload: Option<&PayloadWire<'_>>, names: &mut Names) -> Option<EventNote> {
         // Our own END repeats its verdict under `error` where the run failed; that it is the end counts for more.
-        if let Some(error) = self.error.text().filter(|_| self.phase.str() != Some("END")) {
+        if let Some(error) = self
+            .error
+            .text()
+            .filter(|_| self.phase.str() != Some("END"))
+        {
             return Some(EventNote::Error(capped(error, MAX_NOTE_BYTES)));
         }
         let payload = payload?;
@@ -215,10 +245,16 @@ impl EventWire<'_> {
             ("INIT", _) => Some(EventNote::Init(Box::new(payload.init()))),
             ("END", _) => Some(EventNote::End(Box::new(EndNote {
                 reason: note(&payload.stop_reason),
-                issue: payload.issues.items.iter().find_map(Maybe::value).map(|issue| {
-                    let words = [&issue.code, &issue.message].map(|part| part.str().unwrap_or_default());
-                    capped(words.join(": ").trim_matches([':', ' ']), MAX_NOTE_BYTES)
-                }),
+                issue: payload
+                    .issues
+                    .items
+                    .iter()
+                    .find_map(Maybe::value)
+                    .map(|issue| {
+                        let words = [&issue.code, &issue.message]
+                            .map(|part| part.str().unwrap_or_default());
+                        capped(words.join(": ").trim_matches([':', ' ']), MAX_NOTE_BYTES)
+                    }),
                 stop: StopVerdict::read(payload.stop),
                 facts: (payload.facts.map(RawValue::get))
                     .filter(|facts| facts.starts_with('{') && facts.len() <= MAX_FACTS_BYTES)
@@ -227,44 +263,86 @@ impl EventWire<'_> {
             ("DECIDE", "state_ready") | ("OBSERVE", "observation_ready") => {
                 let observation = payload.observation.value()?;
                 let state = observation.state.value();
-                let limit = state.and_then(|state| state.max_steps.int()).or(observation.max_steps.int())?;
+                let limit = state
+                    .and_then(|state| state.max_steps.int())
+                    .or(observation.max_steps.int())?;
                 Some(EventNote::StateLimit(limit))
             }
             ("DECIDE", "model_output") => payload.spent().map(EventNote::Spent),
             ("DECIDE", "decision_ready") => {
-                let call = payload.actions.and_then(|list| walk::items(list.get()).find(|call| call.starts_with('{')));
-                let call = call.map(|text| call_of(Value { text, at: Pointer::default() }).summary());
+                let call = payload
+                    .actions
+                    .and_then(|list| walk::items(list.get()).find(|call| call.starts_with('{')));
+                let call = call.map(|text| {
+                    call_of(Value {
+                        text,
+                        at: Pointer::default(),
+                    })
+                    .summary()
+                });
                 let line = call.or_else(|| payload.mode.text().map(str::to_owned));
                 let line = line.map(|line| one_line(&line, MAX_NOTE_BYTES).into());
-                Some(EventNote::Decision(Box::new(DecisionNote { line, decided: payload.decided(names) })))
+                Some(EventNote::Decision(Box::new(DecisionNote {
+                    line,
+                    decided: payload.decided(names),
+                })))
             }
             ("DECIDE", "context_overflow") => {
                 let context = payload.context.value()?;
                 let input = context.input_tokens_total.int()?;
                 let room = context.available_input_budget.int();
                 let room = room.map_or_else(String::new, |room| format!(", room for {room}"));
-                Some(EventNote::Overflow(format!("{input} input tokens{room}").into()))
+                Some(EventNote::Overflow(
+                    format!("{input} input tokens{room}").into(),
+                ))
             }
             ("CHECK_STOP", "stop") => Some(EventNote::Stop(Box::new(StopNote {
                 reason: note(&payload.stop_reason),
                 detail: note(&payload.stop_detail),
                 env_terminal: payload.env_terminal.bool().unwrap_or_default(),
-                answer: payload.final_result.str().map(|text| capped(text, MAX_ANSWER_BYTES)),
+                answer: payload
+                    .final_result
+                    .str()
+                    .map(|text| capped(text, MAX_ANSWER_BYTES)),
                 odd_answer: payload.final_result.odd(),
             }))),
             ("CRITIC", "outputs") => {
-                let outputs = payload.critic_outputs.map(RawValue::get).filter(|list| list.starts_with('['))?;
-                let outputs = walk::items(outputs).filter(|output| output.starts_with('{')).take(MAX_INDEXED);
-                let outputs = outputs.map(|text| critic_of(Value { text, at: Pointer::default() }));
-                Some(EventNote::CriticOutputs(critics_hash(outputs.map(|output| (output.action, output.score)))))
+                let outputs = payload
+                    .critic_outputs
+                    .map(RawValue::get)
+                    .filter(|list| list.starts_with('['))?;
+                let outputs = walk::items(outputs)
+                    .filter(|output| output.starts_with('{'))
+                    .take(MAX_INDEXED);
+                let outputs = outputs.map(|text| {
+                    critic_of(Value {
+                        text,
+                        at: Pointer::default(),
+                    })
+                });
+                Some(EventNote::CriticOutputs(critics_hash(
+                    outputs.map(|output| (output.action, output.score)),
+                )))
             }
             ("ACT", "action_results") => {
-                let list = payload.tool_invocations.map(RawValue::get).filter(|list| list.starts_with('['))?;
-                let list = walk::items(list).map(|text| invocation_of(Value { text, at: Pointer::default() }));
-                Some(EventNote::Invoked(invocations_hash(list.collect::<Vec<_>>().iter())))
+                let list = payload
+                    .tool_invocations
+                    .map(RawValue::get)
+                    .filter(|list| list.starts_with('['))?;
+                let list = walk::items(list).map(|text| {
+                    invocation_of(Value {
+                        text,
+                        at: Pointer::default(),
+                    })
+                });
+                Some(EventNote::Invoked(invocations_hash(
+                    list.collect::<Vec<_>>().iter(),
+                )))
             }
             ("CRITIC", "pass") => Some(EventNote::Passed),
-            ("CRITIC", "stop" | "retry") => Some(EventNote::Critics(note(&payload.reason).unwrap_or_default())),
+            ("CRITIC", "stop" | "retry") => Some(EventNote::Critics(
+                note(&payload.reason).unwrap_or_default(),
+            )),
             _ => None,
         }
     }
@@ -276,38 +354,70 @@ impl PayloadWire<'_> {
         let count = |number: &Scalar<'_>| u64::try_from(number.int()?).ok();
         if let Some(usage) = self.usage.value() {
             let (input, output) = (count(&usage.input)?, count(&usage.output)?);
-            return Some(SpentNote { input, output, is_estimate: usage.estimated.bool() == Some(true) });
+            return Some(SpentNote {
+                input,
+                output,
+                is_estimate: usage.estimated.bool() == Some(true),
+            });
         }
         let context = self.context.value()?;
-        let (input, output) = (count(&context.input_tokens_total)?, count(&context.output_tokens)?);
-        Some(SpentNote { input, output, is_estimate: context.counting_mode.str() == Some("engine_estimate") })
+        let (input, output) = (
+            count(&context.input_tokens_total)?,
+            count(&context.output_tokens)?,
+        );
+        Some(SpentNote {
+            input,
+            output,
+            is_estimate: context.counting_mode.str() == Some("engine_estimate"),
+        })
     }
 
     fn decided(&self, names: &mut Names) -> Decided {
-        let actions = self.actions.map(RawValue::get).filter(|list| list.starts_with('['));
+        let actions = self
+            .actions
+            .map(RawValue::get)
+            .filter(|list| list.starts_with('['));
         let calls = actions.map(|list| {
-            let calls = walk::items(list).map(|text| call_of(Value { text, at: Pointer::default() }));
+            let calls = walk::items(list).map(|text| {
+                call_of(Value {
+                    text,
+                    at: Pointer::default(),
+                })
+            });
             calls.collect::<Vec<_>>()
         });
         let actions = calls.as_ref().map(|calls| {
             let name = |call: &Call<'_>| names.intern(call.name.as_deref().unwrap_or_default());
             let named: Vec<_> = calls.iter().take(MAX_INDEXED).map(name).collect();
             let count = u32::try_from(calls.len()).unwrap_or(u32::MAX);
-            (count, names_hash(named.into_iter().map(|name| names.get(name))))
+            (
+                count,
+                names_hash(named.into_iter().map(|name| names.get(name))),
+            )
         });
-        let asked = calls.filter(|calls| !calls.is_empty()).map(|calls| asked_by(calls.into_iter()));
+        let asked = calls
+            .filter(|calls| !calls.is_empty())
+            .map(|calls| asked_by(calls.into_iter()));
         let answer = match self.final_answer {
             Scalar::Absent => None,
             ref answer => Some(answer.str().map(answer_hash)),
         };
-        Decided { mode: names.intern(self.mode.str().unwrap_or_default()), actions, asked, answer }
+        Decided {
+            mode: names.intern(self.mode.str().unwrap_or_default()),
+            actions,
+            asked,
+            answer,
+        }
     }
 
     fn init(&self) -> InitNote {
         let budget = self.task_meta.value().and_then(|meta| meta.budget.value());
         InitNote {
             task: note(&self.task),
-            model: self.run_meta.value().and_then(|meta| note(&meta.model_name)),
+            model: self
+                .run_meta
+                .value()
+                .and_then(|meta| note(&meta.model_name)),
             max_steps: budget.and_then(|budget| budget.max_steps.int()),
             max_tokens: budget.and_then(|budget| budget.max_tokens.int()),
             max_seconds: budget.and_then(|budget| budget.max_runtime_seconds.number()),
@@ -327,17 +437,27 @@ mod tests {
             "payload": {"stop_reason": "task_validation_failed", "issues": [{"code": "TASK_X", "message": "no file"}]}}"#;
         let (head, note, remarks) = read(line, &mut names);
         assert_eq!(remarks, []);
-        assert_eq!((head.step_id, head.ok, names.get(head.phase)), (Some(6), false, "END"));
-        let Some(EventNote::End(end)) = note else { panic!("no END") };
+        assert_eq!(
+            (head.step_id, head.ok, names.get(head.phase)),
+            (Some(6), false, "END")
+        );
+        let Some(EventNote::End(end)) = note else {
+            panic!("no END")
+        };
         assert_eq!(end.issue.as_deref(), Some("TASK_X: no file"));
     }
 
     #[test]
     fn odd_events_keep_their_place() {
         let mut names = Names::default();
-        for line in
-            [&b"42"[..], b"null", b"\0\0\0", b"\xff broken", br#"{"step_id": "7", "phase": 3}"#, br#"{"no": 1}"#]
-        {
+        for line in [
+            &b"42"[..],
+            b"null",
+            b"\0\0\0",
+            b"\xff broken",
+            br#"{"step_id": "7", "phase": 3}"#,
+            br#"{"no": 1}"#,
+        ] {
             let (_, note, remarks) = read(line, &mut names);
             assert!(note.is_none() && !remarks.is_empty());
         }

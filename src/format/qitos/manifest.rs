@@ -18,14 +18,23 @@ const MAX_TEXT_BYTES: usize = MAX_ANSWER_BYTES;
 ///
 /// # Errors
 /// A remark for the list of issues: torn, not JSON, or not an object.
-pub(crate) fn read(text: &[u8], format: fn(&str) -> &'static Format) -> Result<(Manifest, Vec<Remark>), Remark> {
+pub(crate) fn read(
+    text: &[u8],
+    format: fn(&str) -> &'static Format,
+) -> Result<(Manifest, Vec<Remark>), Remark> {
     if text.trim_ascii().is_empty() {
         return Err((IssueKind::Torn, format!("{} bytes: empty", text.len())));
     }
     let (read, _, mut remarks) = read_object(text, |text| {
         let wire = object::<ManifestWire<'_>>(text)?;
         let odd = wire.odd();
-        Some((Manifest { format: format(text), ..wire.into_manifest() }, odd))
+        Some((
+            Manifest {
+                format: format(text),
+                ..wire.into_manifest()
+            },
+            odd,
+        ))
     });
     match (read, remarks.pop()) {
         (Some((manifest, odd)), last) => {
@@ -173,10 +182,22 @@ impl ManifestWire<'_> {
             ("/event_count", Some(&self.event_count)),
             ("/token_usage", Some(&self.token_usage)),
             ("/summary/steps", summary.map(|summary| &summary.steps)),
-            ("/summary/token_usage", summary.map(|summary| &summary.token_usage)),
-            ("/summary/task_result/metrics/steps", metrics.map(|metrics| &metrics.steps)),
-            ("/resumed_from/steps", resumed.as_ref().map(|before| &before.steps)),
-            ("/branched_from/steps", self.branched_from.value().map(|before| &before.steps)),
+            (
+                "/summary/token_usage",
+                summary.map(|summary| &summary.token_usage),
+            ),
+            (
+                "/summary/task_result/metrics/steps",
+                metrics.map(|metrics| &metrics.steps),
+            ),
+            (
+                "/resumed_from/steps",
+                resumed.as_ref().map(|before| &before.steps),
+            ),
+            (
+                "/branched_from/steps",
+                self.branched_from.value().map(|before| &before.steps),
+            ),
         ];
         let odd = counts.into_iter().filter_map(|(place, count)| {
             let is = match count? {
@@ -190,18 +211,38 @@ impl ManifestWire<'_> {
         });
         let sizes = [
             ("/latency_seconds", Some(&self.latency_seconds), "a time"),
-            ("/summary/latency_seconds", summary.map(|summary| &summary.latency_seconds), "a time"),
-            ("/summary/task_result/metrics/elapsed_seconds", metrics.map(|metrics| &metrics.elapsed_seconds), "a time"),
+            (
+                "/summary/latency_seconds",
+                summary.map(|summary| &summary.latency_seconds),
+                "a time",
+            ),
+            (
+                "/summary/task_result/metrics/elapsed_seconds",
+                metrics.map(|metrics| &metrics.elapsed_seconds),
+                "a time",
+            ),
             ("/cost", Some(&self.cost), "a cost"),
-            ("/summary/cost", summary.map(|summary| &summary.cost), "a cost"),
+            (
+                "/summary/cost",
+                summary.map(|summary| &summary.cost),
+                "a cost",
+            ),
         ];
         let below = sizes.into_iter().filter_map(|(place, size, what)| {
             let number = size?.number().filter(|number| *number < 0.0)?;
             Some((IssueKind::Field, format!("{place} is {number}, not {what}")))
         });
         // A run that started itself would stand above itself.
-        let is_own = self.run_id.text().is_some_and(|id| self.parent_run_id.text() == Some(id));
-        let circle = is_own.then(|| (IssueKind::Field, "/parent_run_id is the run itself".to_owned()));
+        let is_own = self
+            .run_id
+            .text()
+            .is_some_and(|id| self.parent_run_id.text() == Some(id));
+        let circle = is_own.then(|| {
+            (
+                IssueKind::Field,
+                "/parent_run_id is the run itself".to_owned(),
+            )
+        });
         odd.chain(below).chain(circle).collect()
     }
 
@@ -211,7 +252,10 @@ impl ManifestWire<'_> {
 
     /// The stop rules and the counters that the run resumed with, as one JSON object.
     fn rules(&self) -> Option<Box<str>> {
-        let rules = self.stop_rules.map(RawValue::get).filter(|rules| rules.starts_with('{'))?;
+        let rules = self
+            .stop_rules
+            .map(RawValue::get)
+            .filter(|rules| rules.starts_with('{'))?;
         let resumed = self.resumed_from.map_or("null", RawValue::get);
         let is_short = rules.len() + resumed.len() <= MAX_RULES_BYTES;
         is_short.then(|| format!(r#"{{"stop_rules": {rules}, "resumed_from": {resumed}}}"#).into())
@@ -223,64 +267,177 @@ impl ManifestWire<'_> {
         let result = summary.and_then(|summary| summary.task_result.value());
         let metrics = result.and_then(|result| result.metrics.value());
         let budget = summary.and_then(|summary| summary.task_meta.value()?.budget.value());
-        let copy = result.and_then(|result| result.metadata.value()?.task_meta.value()?.budget.value());
+        let copy =
+            result.and_then(|result| result.metadata.value()?.task_meta.value()?.budget.value());
         let report = summary.and_then(|summary| summary.failure_report.value());
         let context = summary.and_then(|summary| summary.context.value());
         let texts = [
-            (Fact::End, "/summary/stop_reason", summary.map(|it| &it.stop_reason)),
-            (Fact::End, "/summary/task_result/stop_reason", result.map(|it| &it.stop_reason)),
-            (Fact::End, "/summary/failure_report/stop_reason", report.map(|it| &it.stop_reason)),
-            (Fact::Answer, "/summary/final_result", summary.map(|it| &it.final_result)),
-            (Fact::Answer, "/summary/task_result/final_result", result.map(|it| &it.final_result)),
+            (
+                Fact::End,
+                "/summary/stop_reason",
+                summary.map(|it| &it.stop_reason),
+            ),
+            (
+                Fact::End,
+                "/summary/task_result/stop_reason",
+                result.map(|it| &it.stop_reason),
+            ),
+            (
+                Fact::End,
+                "/summary/failure_report/stop_reason",
+                report.map(|it| &it.stop_reason),
+            ),
+            (
+                Fact::Answer,
+                "/summary/final_result",
+                summary.map(|it| &it.final_result),
+            ),
+            (
+                Fact::Answer,
+                "/summary/task_result/final_result",
+                result.map(|it| &it.final_result),
+            ),
         ];
         let text = |(fact, field, scalar): (Fact, &'static str, Option<&Scalar<'_>>)| {
             let (scalar, is_answer) = (scalar?, fact == Fact::Answer);
             if let Some(said) = scalar.odd().filter(|_| is_answer) {
-                return Some(Statement { fact, said, source: Source::manifest(field) });
+                return Some(Statement {
+                    fact,
+                    said,
+                    source: Source::manifest(field),
+                });
             }
             let text = scalar.str().filter(|text| is_answer || !text.is_empty())?;
-            Some(Statement::text(fact, capped(text, MAX_ANSWER_BYTES), Source::manifest(field)))
+            Some(Statement::text(
+                fact,
+                capped(text, MAX_ANSWER_BYTES),
+                Source::manifest(field),
+            ))
         };
         // QitOS counts no costs, and a run that another writer took over counts no lines: their 0 is not a total.
         let counted = [
             (Fact::Total("usd"), "/cost", Some(&self.cost), 1.0),
-            (Fact::Total("usd"), "/summary/cost", summary.map(|it| &it.cost), 1.0),
-            (Fact::Total("steps"), "/step_count", Some(&self.step_count), 1.0),
+            (
+                Fact::Total("usd"),
+                "/summary/cost",
+                summary.map(|it| &it.cost),
+                1.0,
+            ),
+            (
+                Fact::Total("steps"),
+                "/step_count",
+                Some(&self.step_count),
+                1.0,
+            ),
         ];
         let numbers = [
-            (Fact::Total("tokens"), "/token_usage", Some(&self.token_usage), 1.0),
-            (Fact::Total("tokens"), "/summary/token_usage", summary.map(|it| &it.token_usage), 1.0),
-            (Fact::Total("tokens"), "/summary/task_result/metrics/token_usage", metrics.map(|it| &it.token_usage), 1.0),
-            (Fact::Total("tokens"), "/summary/context/tokens_total", context.map(|it| &it.tokens_total), 1.0),
-            (Fact::Total("steps"), "/summary/steps", summary.map(|it| &it.steps), 1.0),
-            (Fact::Total("steps"), "/summary/task_result/metrics/steps", metrics.map(|it| &it.steps), 1.0),
-            (Fact::Total("ms"), "/latency_seconds", Some(&self.latency_seconds), 1e3),
-            (Fact::Total("ms"), "/summary/latency_seconds", summary.map(|it| &it.latency_seconds), 1e3),
+            (
+                Fact::Total("tokens"),
+                "/token_usage",
+                Some(&self.token_usage),
+                1.0,
+            ),
+            (
+                Fact::Total("tokens"),
+                "/summary/token_usage",
+                summary.map(|it| &it.token_usage),
+                1.0,
+            ),
+            (
+                Fact::Total("tokens"),
+                "/summary/task_result/metrics/token_usage",
+                metrics.map(|it| &it.token_usage),
+                1.0,
+            ),
+            (
+                Fact::Total("tokens"),
+                "/summary/context/tokens_total",
+                context.map(|it| &it.tokens_total),
+                1.0,
+            ),
+            (
+                Fact::Total("steps"),
+                "/summary/steps",
+                summary.map(|it| &it.steps),
+                1.0,
+            ),
+            (
+                Fact::Total("steps"),
+                "/summary/task_result/metrics/steps",
+                metrics.map(|it| &it.steps),
+                1.0,
+            ),
+            (
+                Fact::Total("ms"),
+                "/latency_seconds",
+                Some(&self.latency_seconds),
+                1e3,
+            ),
+            (
+                Fact::Total("ms"),
+                "/summary/latency_seconds",
+                summary.map(|it| &it.latency_seconds),
+                1e3,
+            ),
             (
                 Fact::Total("ms"),
                 "/summary/task_result/metrics/elapsed_seconds",
                 metrics.map(|it| &it.elapsed_seconds),
                 1e3,
             ),
-            (Fact::Limit("steps"), "/summary/task_meta/budget/max_steps", budget.map(|it| &it.max_steps), 1.0),
-            (Fact::Limit("tokens"), "/summary/task_meta/budget/max_tokens", budget.map(|it| &it.max_tokens), 1.0),
+            (
+                Fact::Limit("steps"),
+                "/summary/task_meta/budget/max_steps",
+                budget.map(|it| &it.max_steps),
+                1.0,
+            ),
+            (
+                Fact::Limit("tokens"),
+                "/summary/task_meta/budget/max_tokens",
+                budget.map(|it| &it.max_tokens),
+                1.0,
+            ),
             (
                 Fact::Limit("ms"),
                 "/summary/task_meta/budget/max_runtime_seconds",
                 budget.map(|it| &it.max_runtime_seconds),
                 1e3,
             ),
-            (Fact::Limit("steps"), COPIED_STEPS, copy.map(|it| &it.max_steps), 1.0),
-            (Fact::Limit("tokens"), COPIED_TOKENS, copy.map(|it| &it.max_tokens), 1.0),
-            (Fact::Limit("ms"), COPIED_TIME, copy.map(|it| &it.max_runtime_seconds), 1e3),
+            (
+                Fact::Limit("steps"),
+                COPIED_STEPS,
+                copy.map(|it| &it.max_steps),
+                1.0,
+            ),
+            (
+                Fact::Limit("tokens"),
+                COPIED_TOKENS,
+                copy.map(|it| &it.max_tokens),
+                1.0,
+            ),
+            (
+                Fact::Limit("ms"),
+                COPIED_TIME,
+                copy.map(|it| &it.max_runtime_seconds),
+                1e3,
+            ),
         ];
-        let number = |(fact, field, scalar, scale): (Fact, &'static str, Option<&Scalar<'_>>, f64)| {
-            let number = scalar?.number().map(|number| number * scale).filter(|number| number.is_finite())?;
-            Some(Statement::number(fact, number, Source::manifest(field)))
-        };
+        let number =
+            |(fact, field, scalar, scale): (Fact, &'static str, Option<&Scalar<'_>>, f64)| {
+                let number = scalar?
+                    .number()
+                    .map(|number| number * scale)
+                    .filter(|number| number.is_finite())?;
+                Some(Statement::number(fact, number, Source::manifest(field)))
+            };
         let is_counted = |statement: &Statement| statement.said != Said::Number(0.0);
         let counted = counted.into_iter().filter_map(number).filter(is_counted);
-        texts.into_iter().filter_map(text).chain(counted).chain(numbers.into_iter().filter_map(number)).collect()
+        texts
+            .into_iter()
+            .filter_map(text)
+            .chain(counted)
+            .chain(numbers.into_iter().filter_map(number))
+            .collect()
     }
 
     fn into_manifest(self) -> Manifest {
@@ -293,14 +450,27 @@ impl ManifestWire<'_> {
             task_id: task.and_then(|meta| text(&meta.task_id)),
             ..Trial::default()
         };
-        let micros = |scalar: &Scalar<'_>| scalar.str().and_then(parse_ts).map(|stamp| stamp.micros);
-        let tokens = [&self.token_usage, &summary.token_usage].into_iter().find_map(Scalar::int);
+        let micros =
+            |scalar: &Scalar<'_>| scalar.str().and_then(parse_ts).map(|stamp| stamp.micros);
+        let tokens = [&self.token_usage, &summary.token_usage]
+            .into_iter()
+            .find_map(Scalar::int);
         let latency = self.latency_seconds.number();
         // QitOS computes no cost and writes 0.0 into every manifest, also where a model was paid for.
-        let cost = [&self.cost, &summary.cost].into_iter().filter_map(Scalar::number).find(|cost| *cost > 0.0);
+        let cost = [&self.cost, &summary.cost]
+            .into_iter()
+            .filter_map(Scalar::number)
+            .find(|cost| *cost > 0.0);
         let elapsed = || result.and_then(|result| result.metrics.value()?.elapsed_seconds.number());
-        let word = |scalar: &Scalar<'_>| scalar.text().map_or_else(Box::default, |text| capped(text, MAX_TEXT_BYTES));
-        let failures = summary.failure_report.value().map_or(&[][..], |report| &report.failures.items);
+        let word = |scalar: &Scalar<'_>| {
+            scalar
+                .text()
+                .map_or_else(Box::default, |text| capped(text, MAX_TEXT_BYTES))
+        };
+        let failures = summary
+            .failure_report
+            .value()
+            .map_or(&[][..], |report| &report.failures.items);
         let failure = |failure: &FailureWire<'_>| Failure {
             step_id: failure.step_id.int(),
             phase: word(&failure.phase),
@@ -317,16 +487,23 @@ impl ManifestWire<'_> {
             pid: self.pid.int(),
             host: text(&self.host),
             step_count: self.step_count.int(),
-            steps_summed: [Some(&summary.steps), result.and_then(|result| result.metrics.value()).map(|it| &it.steps)]
-                .into_iter()
-                .flatten()
-                .filter_map(Scalar::int)
-                .max(),
+            steps_summed: [
+                Some(&summary.steps),
+                result
+                    .and_then(|result| result.metrics.value())
+                    .map(|it| &it.steps),
+            ]
+            .into_iter()
+            .flatten()
+            .filter_map(Scalar::int)
+            .max(),
             event_count: self.event_count.int(),
             stop_reason: text(&summary.stop_reason),
             final_result: text(&summary.final_result),
             success: result.and_then(|result| result.success.bool()),
-            tokens: tokens.and_then(|tokens| u64::try_from(tokens).ok()).filter(|tokens| *tokens > 0),
+            tokens: tokens
+                .and_then(|tokens| u64::try_from(tokens).ok())
+                .filter(|tokens| *tokens > 0),
             latency_s: latency.or_else(elapsed).filter(|seconds| *seconds >= 0.0),
             cost_usd: cost.filter(|cost| cost.is_finite()),
             cost_estimated: self.cost_estimated.bool() == Some(true),
@@ -343,17 +520,30 @@ impl ManifestWire<'_> {
                 .and_then(|steps| u64::try_from(steps).ok()),
             criteria: self.run_spec.value().map(|spec| {
                 let named = spec.stop_criteria.items.iter().take(MAX_CRITERIA);
-                named.filter_map(Scalar::str).map(|name| capped(name, MAX_TEXT_BYTES)).collect()
+                named
+                    .filter_map(Scalar::str)
+                    .map(|name| capped(name, MAX_TEXT_BYTES))
+                    .collect()
             }),
-            failure_count: summary.failure_report.value().and_then(|report| report.failure_count.int()),
+            failure_count: summary
+                .failure_report
+                .value()
+                .and_then(|report| report.failure_count.int()),
             failures_listed: failures.len(),
-            failures: (failures.iter().skip(failures.len().saturating_sub(MAX_FAILURES)))
-                .filter_map(Maybe::value)
-                .map(failure)
-                .collect(),
-            altered: (self.altered.items.iter().take(MAX_ALTERED).filter_map(Scalar::str))
-                .map(|what| capped(what, MAX_TEXT_BYTES))
-                .collect(),
+            failures: (failures
+                .iter()
+                .skip(failures.len().saturating_sub(MAX_FAILURES)))
+            .filter_map(Maybe::value)
+            .map(failure)
+            .collect(),
+            altered: (self
+                .altered
+                .items
+                .iter()
+                .take(MAX_ALTERED)
+                .filter_map(Scalar::str))
+            .map(|what| capped(what, MAX_TEXT_BYTES))
+            .collect(),
             seed: self.seed.int(),
             prompt_hash: known(&self.prompt_hash),
             config_hash: known(&self.run_config_hash),

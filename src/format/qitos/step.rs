@@ -8,15 +8,26 @@ use crate::model::json::{Members, walk};
 use crate::model::loose::Scalar;
 use crate::model::redact::BLANK;
 use crate::model::step::{
-    Call, Changes, CriticAction, CriticOutput, Decision, Effort, Infinite, Invocation, List, Outcome, Parsing, Picture,
-    Pointer, Step, Usage, Value,
+    Call, Changes, CriticAction, CriticOutput, Decision, Effort, Infinite, Invocation, List,
+    Outcome, Parsing, Picture, Pointer, Step, Usage, Value,
 };
 
 /// The keys of a critic's output that have a place of their own.
-const CRITIC: [&str; 7] = ["critic_name", "name", "critic", "action", "score", "reason", "details"];
+const CRITIC: [&str; 7] = [
+    "critic_name",
+    "name",
+    "critic",
+    "action",
+    "score",
+    "reason",
+    "details",
+];
 /// What a critic wants changed, with the word for it.
-const PATCHES: [(&str, &str); 3] =
-    [("instruction_patch", "instruction"), ("modified_prompt", "prompt"), ("state_patch", "state")];
+const PATCHES: [(&str, &str); 3] = [
+    ("instruction_patch", "instruction"),
+    ("modified_prompt", "prompt"),
+    ("state_patch", "state"),
+];
 
 fields! {
     struct Line {
@@ -47,21 +58,32 @@ fields! {
 /// The step of a line; `None` where the text is no JSON object.
 pub(crate) fn read(text: &str) -> Option<Step<'_>> {
     let start = text.trim_ascii_start().starts_with('{');
-    let Members(members) = Some(text).filter(|_| start).and_then(|text| serde_json::from_str(text).ok())?;
+    let Members(members) = Some(text)
+        .filter(|_| start)
+        .and_then(|text| serde_json::from_str(text).ok())?;
     let mut line = Line::default();
     let mut step = Step::default();
     let mut repeated = Vec::new();
     for (key, value) in members {
         let is_again = line.take(&key.0, value.get());
         if !is_held(&key.0, value.get()) {
-            step.rest.push((key.0, Value { text: value.get(), at: Pointer::default() }));
+            step.rest.push((
+                key.0,
+                Value {
+                    text: value.get(),
+                    at: Pointer::default(),
+                },
+            ));
         } else if is_again {
             repeated.push(key.0);
         }
     }
     for key in repeated {
         step.is_damaged = true;
-        step.remarks.push((IssueKind::Field, format!("field {key} is repeated; the last one counts")));
+        step.remarks.push((
+            IssueKind::Field,
+            format!("field {key} is repeated; the last one counts"),
+        ));
     }
     line.fill(&mut step);
     Some(step)
@@ -74,9 +96,18 @@ fn is_held(key: &str, value: &str) -> bool {
     match key {
         "step_id" => value.parse::<i64>().is_ok(),
         "decision" | "state_diff" | "observation" | "parser_diagnostics" | "facts" => starts('{'),
-        "error" => Value { text: value, at: Pointer::default() }.get("phase").is_some(),
-        "actions" | "action_results" | "tool_invocations" | "critic_outputs" | "visual_assets" => starts('['),
-        "agent_id" | "decision_source" | "parser_selected" | "native_tool_call_fallback_reason" => starts('"'),
+        "error" => Value {
+            text: value,
+            at: Pointer::default(),
+        }
+        .get("phase")
+        .is_some(),
+        "actions" | "action_results" | "tool_invocations" | "critic_outputs" | "visual_assets" => {
+            starts('[')
+        }
+        "agent_id" | "decision_source" | "parser_selected" | "native_tool_call_fallback_reason" => {
+            starts('"')
+        }
         "parser_fallback_used" | "parser_salvage_applied" => matches!(value, "true" | "false"),
         _ => false,
     }
@@ -100,7 +131,8 @@ fn count(value: Option<&str>) -> Option<u64> {
 
 /// A value that is not null.
 pub(super) fn some<'a>(text: Option<&'a str>, at: Pointer) -> Option<Value<'a>> {
-    text.filter(|text| *text != "null").map(|text| Value { text, at })
+    text.filter(|text| *text != "null")
+        .map(|text| Value { text, at })
 }
 
 /// A value with something in it.
@@ -125,24 +157,37 @@ impl<'a> Line<'a> {
         step.tells_invocations = self.tool_invocations.is_some_and(|list| list != "null");
         step.invocations = list(self.tool_invocations, invocations, invocation);
         step.critics = self.critics();
-        step.changes = self.state_diff.map(|text| Changes(Value { text, at: Pointer::new("/state_diff") }));
+        step.changes = self.state_diff.map(|text| {
+            Changes(Value {
+                text,
+                at: Pointer::new("/state_diff"),
+            })
+        });
         step.observation = some(self.observation, Pointer::new("/observation"));
         let state = step.observation.and_then(|seen| seen.get("state"));
-        step.state = some(state, Pointer::new("/observation").member("/state")).filter(|state| state.is_object());
+        step.state = some(state, Pointer::new("/observation").member("/state"))
+            .filter(|state| state.is_object());
         step.facts = some(self.facts, Pointer::new("/facts"));
         // Our own engine puts the count into the step's changes, like all that changes.
         if step.facts.is_none() {
             step.counters = super::QITOS.counters;
         }
         step.error = some(self.error, Pointer::new("/error"));
-        step.pictures = list(self.visual_assets, Pointer::new("/visual_assets"), |value| Picture {
-            value,
-            path: value.get("path").and_then(walk::string),
-        });
-        let below = |invocation: &Invocation<'_>| invocation.effort.latency_ms.filter(|ms| *ms < 0.0);
+        step.pictures = list(
+            self.visual_assets,
+            Pointer::new("/visual_assets"),
+            |value| Picture {
+                value,
+                path: value.get("path").and_then(walk::string),
+            },
+        );
+        let below =
+            |invocation: &Invocation<'_>| invocation.effort.latency_ms.filter(|ms| *ms < 0.0);
         if let Some(ms) = step.invocations.iter().find_map(below) {
-            step.remarks
-                .push((IssueKind::Field, format!("tool_invocations have a latency_ms of {ms}, which is no time")));
+            step.remarks.push((
+                IssueKind::Field,
+                format!("tool_invocations have a latency_ms of {ms}, which is no time"),
+            ));
         }
         self.usage(step);
         self.parsing(step);
@@ -158,27 +203,48 @@ impl<'a> Line<'a> {
         }
         let context = self.context.map(Context::of).unwrap_or_default();
         step.tokens_total = count(context.tokens_total);
-        step.tokens_estimated = word(context.counting_mode).is_some_and(|mode| mode == "engine_estimate");
+        step.tokens_estimated =
+            word(context.counting_mode).is_some_and(|mode| mode == "engine_estimate");
         let cost = number(self.cost_usd);
         step.cost_usd = cost.filter(|cost| *cost >= 0.0);
         if step.cost_usd != cost {
-            step.remarks.push((IssueKind::Field, "cost_usd is below zero, and does not count".to_owned()));
+            step.remarks.push((
+                IssueKind::Field,
+                "cost_usd is below zero, and does not count".to_owned(),
+            ));
         }
         step.model = word(self.model);
         step.finish = word(self.finish_reason).or_else(|| word(response.finish_reason));
         let asked = count(context.input_tokens_total);
         let (output, cached) = (count(context.output_tokens), count(context.cached_tokens));
-        step.usage = Usage { input: asked, cached, output, reasoning: count(context.reasoning_tokens) };
-        let others = context.other_models.into_iter().flat_map(walk::items).map(OtherModel::of);
+        step.usage = Usage {
+            input: asked,
+            cached,
+            output,
+            reasoning: count(context.reasoning_tokens),
+        };
+        let others = context
+            .other_models
+            .into_iter()
+            .flat_map(walk::items)
+            .map(OtherModel::of);
         step.other_models.extend(others.filter_map(|other| {
-            let (input, output, cached) = (other.input_tokens, other.output_tokens, other.cached_tokens);
-            let usage = Usage { input: count(input), cached: count(cached), output: count(output), reasoning: None };
+            let (input, output, cached) =
+                (other.input_tokens, other.output_tokens, other.cached_tokens);
+            let usage = Usage {
+                input: count(input),
+                cached: count(cached),
+                output: count(output),
+                reasoning: None,
+            };
             Some((word(other.model)?, usage))
         }));
         step.tokens = asked.map(|input| input + count(context.output_tokens).unwrap_or(0));
         if step.tokens.is_none() {
             fields! { struct Usage { total_tokens } }
-            step.tokens = response.usage.and_then(|usage| count(Usage::of(usage).total_tokens));
+            step.tokens = response
+                .usage
+                .and_then(|usage| count(Usage::of(usage).total_tokens));
         }
         // A scripted step reports zeros where no model was asked.
         step.tokens = step.tokens.filter(|tokens| *tokens > 0);
@@ -203,7 +269,11 @@ impl<'a> Line<'a> {
         if !beside.is_empty() {
             return beside;
         }
-        list(self.decision.and_then(|text| Decided::of(text).actions), Pointer::new("/decision/actions"), call)
+        list(
+            self.decision.and_then(|text| Decided::of(text).actions),
+            Pointer::new("/decision/actions"),
+            call,
+        )
     }
 
     /// QitOS asks all its critics at every step, in the order of its list, and calls each by its class: of several of one
@@ -213,28 +283,42 @@ impl<'a> Line<'a> {
         let mut places: HashMap<Cow<'a, str>, (usize, usize)> = HashMap::new();
         let all = outputs();
         if all.len() > 1 {
-            all.iter().filter(|output| output.is_named).for_each(|output| {
-                places.entry(output.name.clone()).or_default().0 += 1;
-            });
+            all.iter()
+                .filter(|output| output.is_named)
+                .for_each(|output| {
+                    places.entry(output.name.clone()).or_default().0 += 1;
+                });
         }
         if places.values().all(|(total, _)| *total == 1) {
             return all;
         }
-        list(self.critic_outputs, Pointer::new("/critic_outputs"), |value| {
-            let mut output = critic(value);
-            if let Some((_, place)) = places.get_mut(&output.name).filter(|(total, _)| output.is_named && *total > 1) {
-                *place += 1;
-                output.name = format!("{} {place}", output.name).into();
-            }
-            output
-        })
+        list(
+            self.critic_outputs,
+            Pointer::new("/critic_outputs"),
+            |value| {
+                let mut output = critic(value);
+                if let Some((_, place)) = places
+                    .get_mut(&output.name)
+                    .filter(|(total, _)| output.is_named && *total > 1)
+                {
+                    *place += 1;
+                    output.name = format!("{} {place}", output.name).into();
+                }
+                output
+            },
+        )
     }
 
     fn remark_odd_types(&self, step: &mut Step<'a>) {
         let mut odd = |field: &str, value: Option<&str>, expected: &str| {
-            let what =
-                value.map_or(Some(Scalar::Absent), Scalar::of).as_ref().map_or("not readable", Scalar::type_name);
-            step.remarks.push((IssueKind::Field, format!("{field} is {what}; expected {expected}")));
+            let what = value
+                .map_or(Some(Scalar::Absent), Scalar::of)
+                .as_ref()
+                .map_or("not readable", Scalar::type_name);
+            step.remarks.push((
+                IssueKind::Field,
+                format!("{field} is {what}; expected {expected}"),
+            ));
         };
         if int(self.step_id).is_none() {
             odd("step_id", self.step_id, "a whole number");
@@ -258,14 +342,25 @@ impl<'a> Line<'a> {
             odd("state_diff", self.state_diff, "an object");
         }
         let changes = self.state_diff.into_iter().flat_map(walk::members);
-        let redacted = changes.filter(|(_, value)| value.trim_matches('"') == BLANK).count();
+        let redacted = changes
+            .filter(|(_, value)| value.trim_matches('"') == BLANK)
+            .count();
         if redacted > 0 {
             let what = format!("{redacted} changed state values were blanked by the writer");
             step.remarks.push((IssueKind::Redacted, what));
         }
-        let outputs = self.critic_outputs.into_iter().flat_map(walk::items).enumerate();
-        for (at, output) in outputs.filter(|(_, output)| !output.starts_with('{')).take(MAX_REMARKS) {
-            let what = Scalar::of(output).as_ref().map_or("not readable", Scalar::type_name);
+        let outputs = self
+            .critic_outputs
+            .into_iter()
+            .flat_map(walk::items)
+            .enumerate();
+        for (at, output) in outputs
+            .filter(|(_, output)| !output.starts_with('{'))
+            .take(MAX_REMARKS)
+        {
+            let what = Scalar::of(output)
+                .as_ref()
+                .map_or("not readable", Scalar::type_name);
             let what = format!("critic output {} is {what}, expected an object", at + 1);
             step.remarks.push((IssueKind::Field, what));
         }
@@ -275,9 +370,20 @@ impl<'a> Line<'a> {
 /// At most this many odd outputs of critics are remarked on.
 const MAX_REMARKS: usize = 64;
 
-fn list<'a, T>(text: Option<&'a str>, at: Pointer, mut read: impl FnMut(Value<'a>) -> T) -> List<T> {
+fn list<'a, T>(
+    text: Option<&'a str>,
+    at: Pointer,
+    mut read: impl FnMut(Value<'a>) -> T,
+) -> List<T> {
     let items = text.into_iter().flat_map(walk::items).enumerate();
-    items.map(|(index, text)| read(Value { text, at: at.item(index) })).collect()
+    items
+        .map(|(index, text)| {
+            read(Value {
+                text,
+                at: at.item(index),
+            })
+        })
+        .collect()
 }
 
 fn decision(value: Value<'_>) -> Decision<'_> {
@@ -299,7 +405,9 @@ fn decision(value: Value<'_>) -> Decision<'_> {
 fn thought(fields: Option<&str>) -> Option<Value<'_>> {
     fields! { struct Thought { reasoning_content, reasoning, thinking, thinking_blocks, reasoning_details, content } }
     let said = Thought::of(fields?);
-    let of = |name: &'static str, text| filled(text, Pointer::new("/model_response/fields").member(name));
+    let of = |name: &'static str, text| {
+        filled(text, Pointer::new("/model_response/fields").member(name))
+    };
     of("/reasoning_content", said.reasoning_content)
         .or_else(|| of("/reasoning", said.reasoning))
         .or_else(|| of("/thinking", said.thinking))
@@ -314,7 +422,10 @@ pub(super) fn call(value: Value<'_>) -> Call<'_> {
     Call {
         value,
         name: word(action.name),
-        args: action.args.map(|text| Value { text, at: value.at.member("/args") }),
+        args: action.args.map(|text| Value {
+            text,
+            at: value.at.member("/args"),
+        }),
         max_retries: number(action.max_retries),
         timeout_s: number(action.timeout_s),
     }
@@ -354,22 +465,58 @@ fn outcome(value: Value<'_>) -> Outcome<'_> {
     let there = |fields: &[Option<&str>]| fields.iter().flatten().count();
     let wrap = [result.status, result.output, result.error, result.metadata];
     let has_both = result.status.is_some() && result.output.is_some();
-    let is_wrapped = there(&wrap) == 4 || has_both && there(&wrap) + there(&[result.cut_from_bytes]) == result.members;
-    let output = if is_wrapped { result.output.map(|text| Value { text, at: at("/output") }) } else { Some(value) };
+    let is_wrapped = there(&wrap) == 4
+        || has_both && there(&wrap) + there(&[result.cut_from_bytes]) == result.members;
+    let output = if is_wrapped {
+        result.output.map(|text| Value {
+            text,
+            at: at("/output"),
+        })
+    } else {
+        Some(value)
+    };
     let inner = result.output.map(Output::of).unwrap_or_default();
     let status = word(result.status);
     let words = || {
-        let texts = [(result.message, "/message"), (inner.error, "/output/error"), (inner.message, "/output/message")];
-        texts.into_iter().find_map(|(text, member)| told(text, at(member)))
+        let texts = [
+            (result.message, "/message"),
+            (inner.error, "/output/error"),
+            (inner.message, "/output/message"),
+        ];
+        texts
+            .into_iter()
+            .find_map(|(text, member)| told(text, at(member)))
     };
-    let codes = [result.returncode, result.return_code, result.exit_code, result.exitcode];
-    let mut codes = codes.into_iter().chain([inner.returncode, inner.return_code, inner.exit_code, inner.exitcode]);
+    let codes = [
+        result.returncode,
+        result.return_code,
+        result.exit_code,
+        result.exitcode,
+    ];
+    let mut codes = codes.into_iter().chain([
+        inner.returncode,
+        inner.return_code,
+        inner.exit_code,
+        inner.exitcode,
+    ]);
     let from_env = metadata.source.is_some_and(|source| source == "\"env\"");
-    let env = match (result.env.filter(|_| result.members == 1), result.output.filter(|_| from_env)) {
-        (Some(env), _) => Some(Value { text: env, at: at("/env") }),
+    let env = match (
+        result.env.filter(|_| result.members == 1),
+        result.output.filter(|_| from_env),
+    ) {
+        (Some(env), _) => Some(Value {
+            text: env,
+            at: at("/env"),
+        }),
         (None, Some(output)) => {
-            let inner = Value { text: output, at: at("/output") };
-            Some(inner.get("env").map_or(inner, |text| Value { text, at: at("/output/env") }))
+            let inner = Value {
+                text: output,
+                at: at("/output"),
+            };
+            Some(inner.get("env").map_or(inner, |text| Value {
+                text,
+                at: at("/output/env"),
+            }))
         }
         (None, None) => None,
     };
@@ -382,9 +529,14 @@ fn outcome(value: Value<'_>) -> Outcome<'_> {
         output,
         is_wrapped,
         // Where one says zero and another does not, the command failed.
-        exit: codes.find_map(|code| int(code).or_else(|| word(code)?.trim().parse().ok()).filter(|code| *code != 0)),
+        exit: codes.find_map(|code| {
+            int(code)
+                .or_else(|| word(code)?.trim().parse().ok())
+                .filter(|code| *code != 0)
+        }),
         env,
-        is_cut: result.cut_from_bytes.is_some() || output.is_some_and(|output| is_wrapped && is_cut(output.text)),
+        is_cut: result.cut_from_bytes.is_some()
+            || output.is_some_and(|output| is_wrapped && is_cut(output.text)),
         cut_from_bytes: number(result.cut_from_bytes),
         effort: metadata.effort(),
     }
@@ -393,7 +545,10 @@ fn outcome(value: Value<'_>) -> Outcome<'_> {
 /// Whether QitOS 0.6 put the start and the end of an output in its place, with a line between them that says so.
 fn is_cut(output: &str) -> bool {
     let marked = |at: usize| {
-        let digits = output.get(at + CUT.len()..).unwrap_or_default().trim_start_matches(|c: char| c.is_ascii_digit());
+        let digits = output
+            .get(at + CUT.len()..)
+            .unwrap_or_default()
+            .trim_start_matches(|c: char| c.is_ascii_digit());
         digits.starts_with(" chars total] ...\\n")
     };
     output.starts_with('"') && memchr::memmem::find_iter(output.as_bytes(), CUT).any(marked)
@@ -406,7 +561,9 @@ const CUT: &[u8] = br"\n... [truncated, ";
 fn told(text: Option<&str>, at: Pointer) -> Option<Value<'_>> {
     let value = filled(text, at)?;
     let is_none = match Scalar::of(value.text)? {
-        Scalar::Str(text) => ["none", "null", "no error", "ok"].contains(&text.trim().to_ascii_lowercase().as_str()),
+        Scalar::Str(text) => {
+            ["none", "null", "no error", "ok"].contains(&text.trim().to_ascii_lowercase().as_str())
+        }
         Scalar::Object => {
             let code = value.get("code");
             let is_zero = code.is_some_and(|code| matches!(code, "0" | "\"0\""));
@@ -419,7 +576,9 @@ fn told(text: Option<&str>, at: Pointer) -> Option<Value<'_>> {
 
 pub(super) fn critic(value: Value<'_>) -> CriticOutput<'_> {
     let output = Critic::of(value.text);
-    let named = [output.critic_name, output.name, output.critic].into_iter().find_map(word);
+    let named = [output.critic_name, output.name, output.critic]
+        .into_iter()
+        .find_map(word);
     let place = value.at.index.unwrap_or_default() + 1;
     let action = match output.action.and_then(walk::string).as_deref() {
         Some("continue") | None => CriticAction::Continue,
@@ -447,10 +606,16 @@ pub(super) fn critic(value: Value<'_>) -> CriticOutput<'_> {
         is_named: named.is_some(),
         name: named.unwrap_or_else(|| format!("critic {place}").into()),
         action,
-        word: output.action.map(|text| Value { text, at: value.at.member("/action") }),
+        word: output.action.map(|text| Value {
+            text,
+            at: value.at.member("/action"),
+        }),
         score: number(output.score),
         infinite,
-        raw_score: output.score.map(|text| Value { text, at: value.at.member("/score") }),
+        raw_score: output.score.map(|text| Value {
+            text,
+            at: value.at.member("/score"),
+        }),
         reason: some(output.reason, value.at.member("/reason")),
         details: filled(output.details, value.at.member("/details")),
         patches: PATCHES.iter().filter_map(patch).collect(),

@@ -4,7 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::format::{Draft, EventDraft, HEAD_BYTES, Open, RecordPlace, Shape, Source, step_head, tool};
+use crate::format::{
+    Draft, EventDraft, HEAD_BYTES, Open, RecordPlace, Shape, Source, step_head, tool,
+};
 use crate::model::{Delta, Fate, Names, Record, Span, StepHead};
 
 /// The samples whose records are lines, smallest first.
@@ -32,43 +34,96 @@ fn samples() -> Vec<PathBuf> {
 
 /// Reads lines with a look after every `each` of them. Each head has to say what the step's records say together.
 fn steps(name: &str, bytes: &[u8], each: usize) -> Vec<StepHead> {
-    let Some(tool) = tool(name, &bytes[..bytes.len().min(HEAD_BYTES)]) else { return Vec::new() };
+    let Some(tool) = tool(name, &bytes[..bytes.len().min(HEAD_BYTES)]) else {
+        return Vec::new();
+    };
     let (mut open, mut names, mut reader) = (Open::new(tool), Names::default(), tool.reader());
     let (mut heads, mut texts): (Vec<StepHead>, Vec<String>) = (Vec::new(), Vec::new());
-    let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).collect();
+    let lines: Vec<&[u8]> = bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.trim_ascii().is_empty())
+        .collect();
     for some in lines.chunks(each) {
         let mut delta = Delta::default();
         let mut draft = Draft::new(&mut open, &mut names, &mut delta);
         for line in some {
             let record = Record::of(line);
             let line = texts.len() as u64;
-            draft.at(RecordPlace { span: Span { offset: line, len: 1 }, line, fate: record.fate });
+            draft.at(RecordPlace {
+                span: Span {
+                    offset: line,
+                    len: 1,
+                },
+                line,
+                fate: record.fate,
+            });
             if record.fate.is_readable() {
-                reader.record(Source { text: &record.text, path: 0, key: "", file: Path::new(name) }, &mut draft);
+                reader.record(
+                    Source {
+                        text: &record.text,
+                        path: 0,
+                        key: "",
+                        file: Path::new(name),
+                    },
+                    &mut draft,
+                );
             } else {
-                draft.event(EventDraft { failed: true, ..EventDraft::default() });
+                draft.event(EventDraft {
+                    failed: true,
+                    ..EventDraft::default()
+                });
             }
             texts.push(record.text.into_owned());
         }
         reader.look(&mut draft);
         draft.end();
         heads.append(&mut delta.steps);
-        delta.touched.into_iter().for_each(|(n, head)| heads[n] = head);
-        delta.left.into_iter().for_each(|(n, is_left)| heads[n].is_left = is_left);
+        delta
+            .touched
+            .into_iter()
+            .for_each(|(n, head)| heads[n] = head);
+        delta
+            .left
+            .into_iter()
+            .for_each(|(n, is_left)| heads[n].is_left = is_left);
         assert_eq!(delta.events.len(), some.len(), "every record is one event");
     }
     for (n, head) in heads.iter().enumerate() {
-        let parts: Vec<String> = head.parts.iter().map(|at| texts[*at as usize].clone()).collect();
+        let parts: Vec<String> = head
+            .parts
+            .iter()
+            .map(|at| texts[*at as usize].clone())
+            .collect();
         let line = (tool.format.assemble.unwrap())(n, &parts);
         let (page, remarks) = step_head(line.as_bytes(), &mut names);
         // These are known from the parts alone.
-        let StepHead { span, line, parts, unanswered, is_left, is_nested, .. } = head.clone();
+        let StepHead {
+            span,
+            line,
+            parts,
+            unanswered,
+            is_left,
+            is_nested,
+            ..
+        } = head.clone();
         assert_eq!(
             *head,
-            StepHead { span, line, parts, unanswered, is_left, is_nested, links: Box::default(), ..page },
+            StepHead {
+                span,
+                line,
+                parts,
+                unanswered,
+                is_left,
+                is_nested,
+                links: Box::default(),
+                ..page
+            },
             "step {n} of {name}"
         );
-        assert!(remarks.is_empty() && page.fate == Fate::Good, "step {n} of {name}: {remarks:?}");
+        assert!(
+            remarks.is_empty() && page.fate == Fate::Good,
+            "step {n} of {name}: {remarks:?}"
+        );
     }
     heads
 }
@@ -81,7 +136,17 @@ fn samples_read_in_pieces_are_the_same() {
         let told = |each: usize| -> Vec<_> {
             let heads = steps(name, &bytes, each).into_iter();
             heads
-                .map(|head| (head.line, head.parts, head.call, head.result_hash, head.tokens, head.error, head.is_left))
+                .map(|head| {
+                    (
+                        head.line,
+                        head.parts,
+                        head.call,
+                        head.result_hash,
+                        head.tokens,
+                        head.error,
+                        head.is_left,
+                    )
+                })
                 .collect()
         };
         let whole = told(usize::MAX);
@@ -99,7 +164,10 @@ fn a_cut_loses_only_what_stands_behind_it() {
         let mut seen = 0;
         for cut in (0..=bytes.len()).step_by(bytes.len() / 300 + 1) {
             let found = steps(name, &bytes[..cut], usize::MAX).len();
-            assert!(found >= seen || found == 0, "{found} steps of {cut} bytes of {name}, {seen} of fewer");
+            assert!(
+                found >= seen || found == 0,
+                "{found} steps of {cut} bytes of {name}, {seen} of fewer"
+            );
             seen = found.max(seen);
         }
     }
@@ -109,7 +177,10 @@ fn a_cut_loses_only_what_stands_behind_it() {
 fn spoilt_bytes_break_nothing() {
     for path in samples() {
         let (name, bytes) = (path.to_str().unwrap(), fs::read(&path).unwrap());
-        for (at, byte) in (0..bytes.len()).step_by(bytes.len() / 100 + 1).zip(b"\"{}[],:0n\\\0\n\xff".iter().cycle()) {
+        for (at, byte) in (0..bytes.len())
+            .step_by(bytes.len() / 100 + 1)
+            .zip(b"\"{}[],:0n\\\0\n\xff".iter().cycle())
+        {
             let mut spoilt = bytes.clone();
             spoilt[at] = *byte;
             steps(name, &spoilt, 3);

@@ -70,7 +70,12 @@ impl Run {
             Held::Unread | Held::Open(_) => None,
         };
         let reader = RunReader::settling(self.dir.clone(), self.settle);
-        Box::new(Behind { reader, index: Arc::default(), before, more: true })
+        Box::new(Behind {
+            reader,
+            index: Arc::default(),
+            before,
+            more: true,
+        })
     }
 
     /// Shows what was read again, if that is all there is.
@@ -79,7 +84,12 @@ impl Run {
         if behind.more || behind.reader.is_busy() {
             return Held::Behind(behind);
         }
-        let Behind { reader, index, before, .. } = *behind;
+        let Behind {
+            reader,
+            index,
+            before,
+            ..
+        } = *behind;
         if before != Some(reader.seen()) || self.summary().partial {
             self.outdated.store(true, Ordering::Relaxed);
         }
@@ -98,9 +108,17 @@ impl Run {
             let changed = !summary.partial;
             Arc::make_mut(&mut summary).partial = true;
             let waits = behind.reader.waits();
-            return News { changed, more: behind.more && !waits, waits, ..News::default() };
+            return News {
+                changed,
+                more: behind.more && !waits,
+                waits,
+                ..News::default()
+            };
         }
         let outdated = self.outdated.swap(false, Ordering::Relaxed);
-        News { changed: self.sum_up() || outdated, ..News::default() }
+        News {
+            changed: self.sum_up() || outdated,
+            ..News::default()
+        }
     }
 }

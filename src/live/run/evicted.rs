@@ -32,12 +32,17 @@ impl Run {
     }
 
     fn files(&self) -> Vec<PathBuf> {
-        TraceFile::ALL.iter().map(|file| self.dir.file(*file)).collect()
+        TraceFile::ALL
+            .iter()
+            .map(|file| self.dir.file(*file))
+            .collect()
     }
 
     /// Whether files of it were removed to keep a store's cache within its limit.
     pub fn is_evicted(&self) -> bool {
-        self.store.as_ref().is_some_and(|store| store.has_evicted() && store.is_evicted(&self.files()))
+        self.store
+            .as_ref()
+            .is_some_and(|store| store.has_evicted() && store.is_evicted(&self.files()))
     }
 
     /// Whether it stays on the board without its files: what was read of it is all there was.
@@ -65,13 +70,18 @@ impl Run {
     /// # Errors
     /// Why they are not here.
     pub async fn fetch(&self, until: Instant) -> Result<(), String> {
-        let Some(store) = self.store.as_ref().filter(|_| self.is_evicted()) else { return Ok(()) };
+        let Some(store) = self.store.as_ref().filter(|_| self.is_evicted()) else {
+            return Ok(());
+        };
         let mut news = store.news();
         self.ask();
         let came = async {
             while self.is_evicted() {
                 if let Some(why) = store.failure(self.dir.path()) {
-                    return Err(format!("they could not be fetched again from {}: {why}", store.address()));
+                    return Err(format!(
+                        "they could not be fetched again from {}: {why}",
+                        store.address()
+                    ));
                 }
                 if news.changed().await.is_err() {
                     break;
@@ -79,20 +89,41 @@ impl Run {
             }
             Ok(())
         };
-        let late = |_| Err(format!("they are being fetched again from {}; look again in a moment", store.address()));
-        tokio::time::timeout_at(until, came).await.unwrap_or_else(late)
+        let late = |_| {
+            Err(format!(
+                "they are being fetched again from {}; look again in a moment",
+                store.address()
+            ))
+        };
+        tokio::time::timeout_at(until, came)
+            .await
+            .unwrap_or_else(late)
     }
 
     /// As time passes, a run that had not ended is silent for longer; that is judged by its last sign of life. Says whether
     /// something about it changed.
     pub(in crate::live) fn grows_older(&self) -> bool {
-        let (Some(index), before) = (self.open_index(), self.summary()) else { return false };
+        let (Some(index), before) = (self.open_index(), self.summary()) else {
+            return false;
+        };
         let written = before.life.sign.map(|sign| (sign, sign));
         if before.life.clone().at(now(), None).liveness == before.life.liveness {
             return false;
         }
-        let fresh = summary(&self.key, self.path.clone(), &index, Outside { now: now(), written, process: None });
-        let fresh = Summary { prices: before.prices.clone(), ..fresh };
+        let fresh = summary(
+            &self.key,
+            self.path.clone(),
+            &index,
+            Outside {
+                now: now(),
+                written,
+                process: None,
+            },
+        );
+        let fresh = Summary {
+            prices: before.prices.clone(),
+            ..fresh
+        };
         self.show(fresh, &index);
         true
     }
@@ -100,7 +131,10 @@ impl Run {
     /// As if its last sign of life had been another one.
     #[cfg(test)]
     pub(in crate::live) fn set_sign(&self, sign: i64) {
-        let mut summary = self.summary.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut summary = self
+            .summary
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         Arc::make_mut(&mut summary).life.sign = Some(sign);
     }
 
@@ -109,8 +143,17 @@ impl Run {
         let mut index = Index::default();
         let reason =
             "its files were evicted from the cache of the store; opening the run fetches them again".to_owned();
-        let issue = Issue { kind: IssueKind::Unreadable, file: TraceFile::Steps, line: None, offset: None, reason };
-        index.apply(Delta { passing: vec![issue], ..Delta::default() });
+        let issue = Issue {
+            kind: IssueKind::Unreadable,
+            file: TraceFile::Steps,
+            line: None,
+            offset: None,
+            reason,
+        };
+        index.apply(Delta {
+            passing: vec![issue],
+            ..Delta::default()
+        });
         Arc::new(index)
     }
 }

@@ -53,7 +53,8 @@ impl Compared {
 
     /// When runs are to be compared, if they are.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.due.then(|| self.not_before.unwrap_or_else(Instant::now))
+        self.due
+            .then(|| self.not_before.unwrap_or_else(Instant::now))
     }
 }
 
@@ -86,13 +87,21 @@ impl Scanner {
         let mut grouped = HashMap::new();
         for group in alike(summaries.iter().map(|run| keys(run))) {
             self.shared.beat.beat("comparing runs");
-            let members: Vec<Arc<Summary>> = group.iter().filter_map(|at| summaries.get(*at).cloned()).collect();
+            let members: Vec<Arc<Summary>> = group
+                .iter()
+                .filter_map(|at| summaries.get(*at).cloned())
+                .collect();
             let mut marks = |member: usize| {
                 let run = group.get(member).and_then(|at| runs.get(*at));
                 run.map_or_else(|| Arc::from([]), |run| run.marks())
             };
             related.extend(group.iter().copied().zip(relate(&members, &mut marks)));
-            grouped.extend(group.iter().filter_map(|at| runs.get(*at)).map(|run| (address(run), Arc::clone(run))));
+            grouped.extend(
+                group
+                    .iter()
+                    .filter_map(|at| runs.get(*at))
+                    .map(|run| (address(run), Arc::clone(run))),
+            );
         }
         let before = std::mem::replace(&mut self.compared.grouped, grouped);
         let mut changed: Vec<Arc<Run>> = Vec::new();
@@ -100,16 +109,20 @@ impl Scanner {
             let Some(run) = runs.get(at) else { continue };
             changed.extend(run.relate(relation).then(|| Arc::clone(run)));
         }
-        let left = before.into_iter().filter(|(address, _)| !self.compared.grouped.contains_key(address));
+        let left = before
+            .into_iter()
+            .filter(|(address, _)| !self.compared.grouped.contains_key(address));
         let left: Vec<Arc<Run>> = left.map(|(_, run)| run).collect();
         for run in left {
             changed.extend(run.relate(Relation::default()).then_some(run));
         }
         if !changed.is_empty() {
-            self.shared.raise(|revision| changed.iter().for_each(|run| run.tell(revision)));
+            self.shared
+                .raise(|revision| changed.iter().for_each(|run| run.tell(revision)));
         }
         let took = start.elapsed();
-        self.compared.not_before = Some(Instant::now() + (took * REST).min(Duration::from_secs(60)));
+        self.compared.not_before =
+            Some(Instant::now() + (took * REST).min(Duration::from_secs(60)));
         self.shared.set_status(|status| status.uncompared = false);
         self.compared.told = true;
     }

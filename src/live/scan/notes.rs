@@ -16,8 +16,17 @@ type Below = (PathBuf, String, Vec<Arc<Run>>);
 impl Scanner {
     fn by_root(&self) -> Vec<Below> {
         let below = |root: &Root| {
-            let place = root.scanner.place().filter(|_| !root.scanner.is_file())?.path;
-            let runs = self.by_dir.values().filter(|run| run.dir().root() == place).cloned().collect::<Vec<_>>();
+            let place = root
+                .scanner
+                .place()
+                .filter(|_| !root.scanner.is_file())?
+                .path;
+            let runs = self
+                .by_dir
+                .values()
+                .filter(|run| run.dir().root() == place)
+                .cloned()
+                .collect::<Vec<_>>();
             Some((place, root.prefix.clone(), runs))
         };
         self.roots.iter().filter_map(below).collect()
@@ -25,22 +34,35 @@ impl Scanner {
 
     /// Notes what is known, for the next start, on a thread of its own: of many runs it takes a second.
     pub(super) fn save(&mut self) {
-        let Some(cache) = self.cache.clone().filter(|_| self.unsaved) else { return };
-        if self.saver.as_ref().is_some_and(|saver| !saver.is_finished()) {
+        let Some(cache) = self.cache.clone().filter(|_| self.unsaved) else {
+            return;
+        };
+        if self
+            .saver
+            .as_ref()
+            .is_some_and(|saver| !saver.is_finished())
+        {
             return;
         }
         // While more are read, all of them would be written again and again.
         let (all, is_anew) = (self.by_root(), self.backlog.is_empty());
         let save = move || {
             for (root, prefix, runs) in all {
-                let saved = if is_anew { cache.save(&root, &prefix, &runs) } else { cache.add(&root, &prefix, &runs) };
+                let saved = if is_anew {
+                    cache.save(&root, &prefix, &runs)
+                } else {
+                    cache.add(&root, &prefix, &runs)
+                };
                 if let Err(error) = saved {
                     tracing::debug!("{}: {error}; the next start reads all runs", root.display());
                 }
             }
         };
         // Where no thread can be had, nothing is noted, and the next start takes longer.
-        self.saver = std::thread::Builder::new().name("board-notes".to_owned()).spawn(save).ok();
+        self.saver = std::thread::Builder::new()
+            .name("board-notes".to_owned())
+            .spawn(save)
+            .ok();
         self.add_due = Instant::now() + SAVE_EVERY;
         if is_anew {
             self.unsaved = false;
@@ -51,13 +73,18 @@ impl Scanner {
 
     /// Notes what is known and is not noted yet, as far as there is time.
     pub(super) fn save_at_the_end(&mut self) {
-        let Some(cache) = self.cache.clone() else { return };
+        let Some(cache) = self.cache.clone() else {
+            return;
+        };
         cache.hurry();
         // A panic in the thread was reported when it happened.
         let _ = self.saver.take().map(JoinHandle::join);
         for (root, prefix, runs) in self.by_root() {
             if let Err(error) = cache.add(&root, &prefix, &runs) {
-                tracing::debug!("{}: {error}; the next start reads more runs", root.display());
+                tracing::debug!(
+                    "{}: {error}; the next start reads more runs",
+                    root.display()
+                );
             }
         }
     }

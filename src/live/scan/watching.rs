@@ -20,13 +20,20 @@ impl Scanner {
         let bytes = path.as_os_str().as_encoded_bytes();
         let from = (Bound::Included(path.as_os_str()), Bound::Unbounded);
         let alike = self.by_dir.range::<OsStr, _>(from);
-        let alike = alike.take_while(move |(dir, _)| dir.0.as_os_str().as_encoded_bytes().starts_with(bytes));
-        alike.filter(move |(dir, _)| dir.0.starts_with(path)).map(|(_, run)| run)
+        let alike = alike
+            .take_while(move |(dir, _)| dir.0.as_os_str().as_encoded_bytes().starts_with(bytes));
+        alike
+            .filter(move |(dir, _)| dir.0.starts_with(path))
+            .map(|(_, run)| run)
     }
 
     /// The directories of runs that stay without their files. What comes back during a look is found by the next one.
     pub(super) fn evicted(&self) -> HashSet<Place> {
-        self.by_dir.iter().filter(|(_, run)| run.stays()).map(|(dir, _)| dir.clone()).collect()
+        self.by_dir
+            .iter()
+            .filter(|(_, run)| run.stays())
+            .map(|(dir, _)| dir.clone())
+            .collect()
     }
 
     /// Asks the system to tell of changes, from now on and of all roots.
@@ -54,8 +61,12 @@ impl Scanner {
     }
 
     pub(super) fn watch(&mut self, at: usize) {
-        self.shared.beat.beat("asking the system to tell of changes");
-        let (Some(root), Some(watcher)) = (self.roots.get_mut(at), self.watcher.as_mut()) else { return };
+        self.shared
+            .beat
+            .beat("asking the system to tell of changes");
+        let (Some(root), Some(watcher)) = (self.roots.get_mut(at), self.watcher.as_mut()) else {
+            return;
+        };
         match root.watch(watcher) {
             // What was written before is told by nobody.
             Ok(true) => self.rounds.owe_all(),
@@ -82,6 +93,8 @@ impl Scanner {
 
     /// How often everything is looked at, where nothing else tells of changes.
     pub(super) fn poll_every(&self) -> Option<Duration> {
-        self.options.poll.or(self.fault.as_ref().map(|_| POLL_EVERY))
+        self.options
+            .poll
+            .or(self.fault.as_ref().map(|_| POLL_EVERY))
     }
 }

@@ -8,7 +8,11 @@ fn put_run(store: &Fake, key: &str, hours: u32) {
     let dir = tempfile::tempdir().unwrap();
     let run = write_old_run(dir.path(), key, "count");
     for file in ["manifest.json", "events.jsonl", "steps.jsonl"] {
-        store.put_at(&format!("runs/{key}/{file}"), &fs::read(run.join(file)).unwrap(), hours);
+        store.put_at(
+            &format!("runs/{key}/{file}"),
+            &fs::read(run.join(file)).unwrap(),
+            hours,
+        );
     }
 }
 
@@ -24,7 +28,12 @@ fn looked(mirror: &Arc<Mirror>, cache: &Path) -> (scan::Scanner, Arc<Shared>) {
     let roots = vec![mirror.dir().to_owned()];
     let mirrors = vec![Arc::clone(mirror)];
     let shared = Arc::new(Shared::new(&roots, &mirrors));
-    let options = Options { poll: Some(Duration::MAX), cache: Some(cache.to_owned()), mirrors, ..Options::default() };
+    let options = Options {
+        poll: Some(Duration::MAX),
+        cache: Some(cache.to_owned()),
+        mirrors,
+        ..Options::default()
+    };
     let mut scanner = scan::Scanner::new(Arc::clone(&shared), roots, options);
     scanner.look_at_roots();
     while scanner.read_piece() {}
@@ -36,13 +45,25 @@ fn run(shared: &Shared, key: &str) -> Option<Arc<Run>> {
 }
 
 #[test]
-fn the_row_of_an_evicted_run_stays_through_the_next_start_and_its_files_come_again_when_it_is_opened() {
-    let (store, cache, notes) = (Fake::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+fn the_row_of_an_evicted_run_stays_through_the_next_start_and_its_files_come_again_when_it_is_opened()
+ {
+    let (store, cache, notes) = (
+        Fake::new(),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+    );
     put_run(&store, "a", 1);
     let mirror = follow(&store, cache.path());
     let (mut scanner, shared) = looked(&mirror, notes.path());
     let before = run(&shared, "a").unwrap();
-    assert_eq!((before.summary().steps, before.is_parked(), before.is_evicted()), (1, true, false));
+    assert_eq!(
+        (
+            before.summary().steps,
+            before.is_parked(),
+            before.is_evicted()
+        ),
+        (1, true, false)
+    );
 
     put_run(&store, "b", 2);
     settled(&mirror);
@@ -63,16 +84,27 @@ fn the_row_of_an_evicted_run_stays_through_the_next_start_and_its_files_come_aga
     let dir = tempfile::tempdir().unwrap();
     let steps = write_run(dir.path(), "c", "{}").join("steps.jsonl");
     fs::write(&steps, "{\"step_id\": 0}\n").unwrap();
-    let going = Run::new(&RunKey::new("c"), "c".to_owned(), RunDir::alone(steps.parent().unwrap()), Duration::ZERO);
+    let going = Run::new(
+        &RunKey::new("c"),
+        "c".to_owned(),
+        RunDir::alone(steps.parent().unwrap()),
+        Duration::ZERO,
+    );
     going.refresh(1 << 20);
     assert!(!going.grows_older(), "no time passed");
     let long_ago = going.summary().life.sign.unwrap() - 100 * 86_400_000_000;
     going.set_sign(long_ago);
     assert!(going.grows_older() && !going.grows_older());
-    assert_eq!((going.summary().life.liveness.word(), going.summary().steps), ("died", 1));
+    assert_eq!(
+        (going.summary().life.liveness.word(), going.summary().steps),
+        ("died", 1)
+    );
 
     let unread = known.index_once();
-    assert!(unread.passing_issues()[0].reason.contains("evicted"), "what is not here is not said to be nothing");
+    assert!(
+        unread.passing_issues()[0].reason.contains("evicted"),
+        "what is not here is not said to be nothing"
+    );
     scanner.read_once();
     drop((known, before, shared, mirror));
 
@@ -81,12 +113,27 @@ fn the_row_of_an_evicted_run_stays_through_the_next_start_and_its_files_come_aga
     let mirror = Arc::new(store.follow(Some(cache.path()), 300));
     let (_scanner, shared) = looked(&mirror, notes.path());
     let known = run(&shared, "a").unwrap();
-    assert_eq!((known.summary().steps, known.is_evicted(), run(&shared, "b").unwrap().is_evicted()), (1, true, false));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    assert_eq!(
+        (
+            known.summary().steps,
+            known.is_evicted(),
+            run(&shared, "b").unwrap().is_evicted()
+        ),
+        (1, true, false)
+    );
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     let fetch = || runtime.block_on(known.fetch(tokio::time::Instant::now() + FETCH_PATIENCE));
     assert!(fetch().is_err_and(|why| why.contains("503 SlowDown")));
-    until(&mirror, "nothing is under way", |status| status.waiting == 0);
+    until(&mirror, "nothing is under way", |status| {
+        status.waiting == 0
+    });
     store.bucket().down = None;
     assert_eq!(fetch(), Ok(()));
-    assert_eq!((known.index().steps().len(), known.is_evicted()), (1, false));
+    assert_eq!(
+        (known.index().steps().len(), known.is_evicted()),
+        (1, false)
+    );
 }

@@ -17,7 +17,13 @@ pub(super) fn told(shared: &Shared) -> Vec<String> {
     let row = |run: &Arc<Run>| {
         let row = run.summary();
         let (index, sentence) = (run.index(), &row.verdict.sentence);
-        format!("{} {} {} {:?} {sentence}", row.key, index.format().name, row.steps, row.issues)
+        format!(
+            "{} {} {} {:?} {sentence}",
+            row.key,
+            index.format().name,
+            row.steps,
+            row.issues
+        )
     };
     runs.values().map(row).collect()
 }
@@ -37,7 +43,8 @@ fn a_file_that_another_tool_writes_over_is_that_tools_run() {
         let path = root.join("session.jsonl");
         fs::write(&path, &codex).unwrap();
         let shared = Arc::new(Shared::new(std::slice::from_ref(&root), &[]));
-        let mut scanner = scan::Scanner::new(Arc::clone(&shared), vec![root.clone()], Options::default());
+        let mut scanner =
+            scan::Scanner::new(Arc::clone(&shared), vec![root.clone()], Options::default());
         let look = |scanner: &mut scan::Scanner| {
             scanner.look_at_roots();
             while scanner.read_piece() {}
@@ -50,7 +57,10 @@ fn a_file_that_another_tool_writes_over_is_that_tools_run() {
             fs::rename(root.join("new"), &path).unwrap();
         } else {
             fs::write(&path, &claude).unwrap();
-            let inbox = hints::Inbox { paths: [path.clone()].into(), ..hints::Inbox::default() };
+            let inbox = hints::Inbox {
+                paths: [path.clone()].into(),
+                ..hints::Inbox::default()
+            };
             assert!(scanner.act_on(&inbox), "the roots are looked at for it");
         }
         let seen = look(&mut scanner);
@@ -60,7 +70,11 @@ fn a_file_that_another_tool_writes_over_is_that_tools_run() {
         // It is looked at every second as any other, in place of the one before.
         scanner.refresh(&shared.runs.read().unwrap().values().next().unwrap().clone());
         fs::write(&path, &codex).unwrap();
-        assert_eq!(look(&mut scanner), fresh(&root), "and back to a shorter one");
+        assert_eq!(
+            look(&mut scanner),
+            fresh(&root),
+            "and back to a shorter one"
+        );
     }
 }
 
@@ -71,8 +85,14 @@ fn a_document_that_becomes_one_of_several_runs_is_looked_through_anew() {
     let path = root.join("run.json");
     fs::write(&path, sample("openhands-v0/finished.json")).unwrap();
     let shared = Arc::new(Shared::new(std::slice::from_ref(&root), &[]));
-    let mut scanner = scan::Scanner::new(Arc::clone(&shared), vec![root.clone()], Options::default());
-    for name in ["openhands-v0/finished.json", LOG, "tau2/results.json", "atif/odd.trajectory.json"] {
+    let mut scanner =
+        scan::Scanner::new(Arc::clone(&shared), vec![root.clone()], Options::default());
+    for name in [
+        "openhands-v0/finished.json",
+        LOG,
+        "tau2/results.json",
+        "atif/odd.trajectory.json",
+    ] {
         fs::write(&path, sample(name)).unwrap();
         scanner.look_at_roots();
         while scanner.read_piece() {}

@@ -7,7 +7,10 @@ use crate::model::{Lines as _, TraceFile};
 fn a_page_of_a_parked_run_unpacks_it_once() {
     let dir = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(dir.path()).unwrap();
-    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/sample_runs/tools/inspect/ledger.eval");
+    let sample = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/sample_runs/tools/inspect/ledger.eval"
+    );
     let mut bytes = fs::read(sample).unwrap();
     fs::write(root.join("l.eval"), &bytes).unwrap();
     let library = Library::load(vec![root.clone()]);
@@ -16,7 +19,12 @@ fn a_page_of_a_parked_run_unpacks_it_once() {
     let index = run.index();
     // What is unpacked again from now on is damaged.
     let name = b"samples/rent_epoch_1.json";
-    let at = bytes.windows(name.len()).position(|window| window == name).unwrap() + name.len() + 40;
+    let at = bytes
+        .windows(name.len())
+        .position(|window| window == name)
+        .unwrap()
+        + name.len()
+        + 40;
     bytes[at..at + 40].fill(0xff);
     fs::write(root.join("l.eval"), &bytes).unwrap();
     assert_eq!(index.steps().len(), 4);
@@ -34,7 +42,10 @@ fn a_run_whose_file_is_being_unpacked_keeps_nobody_waiting_and_is_not_judged() {
     let lines = 110_000;
     let text = line.repeat(lines);
     assert!(text.len() > 8 << 20, "it is more than one slice");
-    let packed = ruzstd::encoding::compress_to_vec(text.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest);
+    let packed = ruzstd::encoding::compress_to_vec(
+        text.as_bytes(),
+        ruzstd::encoding::CompressionLevel::Fastest,
+    );
     fs::write(root.join("rollout-1.jsonl.zst"), packed).unwrap();
     let found = crate::trace::RootScanner::new(root).scan().runs;
     let (key, run_dir) = found.into_iter().next().unwrap();

@@ -34,9 +34,15 @@ fn a_record_that_is_written_over_in_its_own_file_is_seen() {
         let dir = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(dir.path()).unwrap();
         let run = "openhands/conversations/111111110000400080000000000000a2";
-        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools").join(run);
+        let from = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("sample_runs/tools")
+            .join(run);
         fs::create_dir_all(root.join("a2/events")).unwrap();
-        fs::copy(from.join("base_state.json"), root.join("a2/base_state.json")).unwrap();
+        fs::copy(
+            from.join("base_state.json"),
+            root.join("a2/base_state.json"),
+        )
+        .unwrap();
         let mut files = vec![root.join("a2/base_state.json")];
         for entry in fs::read_dir(from.join("events")).unwrap() {
             let entry = entry.unwrap();
@@ -70,12 +76,25 @@ fn of_very_many_records_new_ones_are_read_at_once_and_changed_ones_are_seen() {
     let dir = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(dir.path()).unwrap();
     let run = "openhands/conversations/111111110000400080000000000000a2";
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools").join(run);
+    let from = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("sample_runs/tools")
+        .join(run);
     fs::create_dir_all(root.join("a2/events")).unwrap();
-    fs::copy(from.join("base_state.json"), root.join("a2/base_state.json")).unwrap();
-    let mut events: Vec<_> = fs::read_dir(from.join("events")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    fs::copy(
+        from.join("base_state.json"),
+        root.join("a2/base_state.json"),
+    )
+    .unwrap();
+    let mut events: Vec<_> = fs::read_dir(from.join("events"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     events.sort();
-    let event = |n: usize| root.join(format!("a2/events/event-{n:05}-00000000-0000-4000-8000-000000000000.json"));
+    let event = |n: usize| {
+        root.join(format!(
+            "a2/events/event-{n:05}-00000000-0000-4000-8000-000000000000.json"
+        ))
+    };
     for n in 0..1_200 {
         fs::copy(&events[n.min(1)], event(n)).unwrap();
     }
@@ -85,7 +104,11 @@ fn of_very_many_records_new_ones_are_read_at_once_and_changed_ones_are_seen() {
     assert_eq!(run.index().events().len(), 1_200);
     fs::copy(&events[1], event(1_200)).unwrap();
     scanner.refresh(&run);
-    assert_eq!(run.index().events().len(), 1_201, "whether or not all are looked at");
+    assert_eq!(
+        run.index().events().len(),
+        1_201,
+        "whether or not all are looked at"
+    );
     fs::write(event(600), "[").unwrap();
     until("the change is seen", || {
         scanner.refresh(&run);
@@ -127,16 +150,25 @@ fn damage_of_an_archive_is_an_issue_of_each_run_wherever_one_looks() {
     let whole = sample("inspect/ledger.eval");
     let issues = |shared: &Shared| {
         let runs = shared.runs.read().unwrap();
-        runs.values().map(|run| (run.key().to_string(), run.summary().issues.0)).collect::<Vec<_>>()
+        runs.values()
+            .map(|run| (run.key().to_string(), run.summary().issues.0))
+            .collect::<Vec<_>>()
     };
     // Without its directory, its members are found by their headers.
     fs::write(&path, &whole[..whole.len() - 10]).unwrap();
     let (shared, mut scanner) = board(&root);
     let found = issues(&shared);
-    assert!(!found.is_empty() && found.iter().all(|(_, issues)| *issues == 1), "{found:?}");
+    assert!(
+        !found.is_empty() && found.iter().all(|(_, issues)| *issues == 1),
+        "{found:?}"
+    );
     for run in shared.runs.read().unwrap().values() {
         let index = crate::trace::read_index(run.dir());
-        assert_eq!(crate::analysis::health::counts(&index).0, 1, "what one run is asked for alone");
+        assert_eq!(
+            crate::analysis::health::counts(&index).0,
+            1,
+            "what one run is asked for alone"
+        );
         assert_eq!(run.index_once().passing_issues(), index.passing_issues());
     }
     let runs: Vec<_> = shared.runs.read().unwrap().values().cloned().collect();
@@ -164,8 +196,14 @@ fn a_member_that_is_damaged_or_mended_where_it_lies_is_read_again() {
     let mut damaged = whole.clone();
     // Among the packed bytes of the first sample; the directory says what it said.
     let name = b"samples/";
-    let at = whole.windows(name.len()).position(|bytes| bytes == name).unwrap() + 200;
-    damaged[at..at + 2].iter_mut().for_each(|byte| *byte ^= 0xff);
+    let at = whole
+        .windows(name.len())
+        .position(|bytes| bytes == name)
+        .unwrap()
+        + 200;
+    damaged[at..at + 2]
+        .iter_mut()
+        .for_each(|byte| *byte ^= 0xff);
     fs::write(&path, &whole).unwrap();
     let (shared, mut scanner) = board(&root);
     let runs: Vec<_> = shared.runs.read().unwrap().values().cloned().collect();
@@ -185,7 +223,9 @@ fn a_member_that_is_damaged_or_mended_where_it_lies_is_read_again() {
         while scanner.read_piece() {}
         assert_eq!(runs.iter().any(|run| run.summary().issues.0 > 0), issues);
         assert!(
-            runs.iter().zip(before).all(|(run, before)| stamps(run) != before),
+            runs.iter()
+                .zip(before)
+                .all(|(run, before)| stamps(run) != before),
             "what was noted is not so any more"
         );
     }

@@ -78,12 +78,17 @@ impl TryFrom<String> for Pattern {
     type Error = String;
 
     fn try_from(pattern: String) -> std::result::Result<Self, String> {
-        let built = RegexBuilder::new(&pattern).size_limit(MAX_REGEX_BYTES).build();
+        let built = RegexBuilder::new(&pattern)
+            .size_limit(MAX_REGEX_BYTES)
+            .build();
         built.map(Self).map_err(|wrong| {
             // The crate's own words show the place over several lines; the last one says what is wrong there.
             let wrong = wrong.to_string();
             let last = wrong.lines().last().unwrap_or_default().trim();
-            format!("the pattern {pattern:?} does not compile: {}", last.trim_start_matches("error: "))
+            format!(
+                "the pattern {pattern:?} does not compile: {}",
+                last.trim_start_matches("error: ")
+            )
         })
     }
 }

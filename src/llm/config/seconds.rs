@@ -23,7 +23,11 @@ impl TryFrom<f64> for Seconds {
     type Error = &'static str;
 
     fn try_from(seconds: f64) -> std::result::Result<Self, &'static str> {
-        let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
-        duration.map(Self).ok_or("expected a number of seconds above 0")
+        let duration = Duration::try_from_secs_f64(seconds)
+            .ok()
+            .filter(|duration| !duration.is_zero());
+        duration
+            .map(Self)
+            .ok_or("expected a number of seconds above 0")
     }
 }

@@ -36,7 +36,9 @@ impl TryFrom<String> for Pattern {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, &'static str> {
-        Glob::new(&text).map(Self).ok_or("this is too long for a pattern")
+        Glob::new(&text)
+            .map(Self)
+            .ok_or("this is too long for a pattern")
     }
 }
 
@@ -53,16 +55,24 @@ impl McpPart {
     pub(in crate::llm) fn lint(&self, name: &str) -> Option<String> {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
         if name.is_empty() || name.len() > 32 || !name.chars().all(plain) || name.contains("__") {
-            return Some(format!("{name:?} cannot begin the names of tools; letters, digits, - and _ can, up to 32"));
+            return Some(format!(
+                "{name:?} cannot begin the names of tools; letters, digits, - and _ can, up to 32"
+            ));
         }
         let wrong = match (&self.command, &self.url) {
             (None, None) => "it needs `command` or `url`",
             (Some(_), Some(_)) => "there are `command` and `url`; keep one of the two",
-            (Some(command), None) if command.first().is_none_or(|program| program.trim().is_empty()) => {
+            (Some(command), None)
+                if command
+                    .first()
+                    .is_none_or(|program| program.trim().is_empty()) =>
+            {
                 "`command` needs a program"
             }
             (Some(_), None) if !self.headers.is_empty() => "`headers` belong to `url`",
-            (None, Some(_)) if !self.env.is_empty() || self.cwd.is_some() => "`env` and `cwd` belong to `command`",
+            (None, Some(_)) if !self.env.is_empty() || self.cwd.is_some() => {
+                "`env` and `cwd` belong to `command`"
+            }
             _ => return None,
         };
         Some(wrong.to_owned())

@@ -36,16 +36,25 @@ impl Http {
     /// # Errors
     /// An address or a header that is none.
     pub(super) fn new(url: &str, headers: &BTreeMap<String, String>) -> Result<Self> {
-        let post = Post::new(url, "", None, CONNECT)
-            .map_err(|error| Error::new(Kind::Usage, format!("the url {url} cannot be used")).because(error))?;
+        let post = Post::new(url, "", None, CONNECT).map_err(|error| {
+            Error::new(Kind::Usage, format!("the url {url} cannot be used")).because(error)
+        })?;
         let mut all = HeaderMap::new();
         for (name, value) in headers {
             let wrong = || Error::new(Kind::Usage, format!("the header {name} cannot be sent"));
             let mut value = HeaderValue::from_str(value).map_err(|error| wrong().because(error))?;
             value.set_sensitive(true);
-            all.insert(HeaderName::try_from(name.as_str()).map_err(|error| wrong().because(error))?, value);
+            all.insert(
+                HeaderName::try_from(name.as_str()).map_err(|error| wrong().because(error))?,
+                value,
+            );
         }
-        Ok(Self { post, headers: Mutex::new(all), next: AtomicU64::new(1), changed: AtomicBool::new(false) })
+        Ok(Self {
+            post,
+            headers: Mutex::new(all),
+            next: AtomicU64::new(1),
+            changed: AtomicBool::new(false),
+        })
     }
 
     /// Every request from now on says which version was agreed on.
@@ -55,7 +64,10 @@ impl Http {
 
     fn set(&self, name: &'static str, value: Option<HeaderValue>) {
         if let Some(value) = value {
-            self.headers.lock().unwrap_or_else(PoisonError::into_inner).insert(name, value);
+            self.headers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(name, value);
         }
     }
 
@@ -65,18 +77,38 @@ impl Http {
 
     pub(super) async fn notify(&self, method: &str) {
         // A notice is not answered; what goes wrong shows at the next request.
-        let _ = self.send(Message::Notice { method: method.to_owned(), params: Value::Null }).await;
+        let _ = self
+            .send(Message::Notice {
+                method: method.to_owned(),
+                params: Value::Null,
+            })
+            .await;
     }
 
-    pub(super) async fn request(&self, method: &str, params: Value) -> std::result::Result<Value, Lost> {
+    pub(super) async fn request(
+        &self,
+        method: &str,
+        params: Value,
+    ) -> std::result::Result<Value, Lost> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let response = self.send(Message::Request { id: id.into(), method: method.to_owned(), params }).await?;
+        let response = self
+            .send(Message::Request {
+                id: id.into(),
+                method: method.to_owned(),
+                params,
+            })
+            .await?;
         self.set(SESSION, response.headers.get(SESSION).cloned());
         let status = response.status;
         let mut answer = None;
         let mut take = |text: &[u8]| {
-            match serde_json::from_slice(text).ok().and_then(|value| Message::read(value).ok()) {
-                Some(Message::Reply { id: of, result }) if of == id || (of.is_null() && result.is_err()) => {
+            match serde_json::from_slice(text)
+                .ok()
+                .and_then(|value| Message::read(value).ok())
+            {
+                Some(Message::Reply { id: of, result })
+                    if of == id || (of.is_null() && result.is_err()) =>
+                {
                     answer = Some(result.map_err(Lost::Refused));
                 }
                 Some(Message::Notice { method, .. }) if method == LIST_CHANGED => {
@@ -84,10 +116,17 @@ impl Http {
                 }
                 _ => {}
             }
-            if answer.is_some() { Enough::Yes } else { Enough::No }
+            if answer.is_some() {
+                Enough::Yes
+            } else {
+                Enough::No
+            }
         };
         let (ended, body) = if response.is_stream() {
-            (response.events(|data| take(data.as_bytes())).await, bytes::Bytes::new())
+            (
+                response.events(|data| take(data.as_bytes())).await,
+                bytes::Bytes::new(),
+            )
         } else {
             let body = response.bytes().await.map_err(Lost::Gone)?;
             take(&body);
@@ -104,8 +143,15 @@ impl Http {
     }
 
     async fn send(&self, message: Message) -> std::result::Result<Response, Lost> {
-        let headers = self.headers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let headers = self
+            .headers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let body = bytes::Bytes::from(message.write().to_string());
-        self.post.post_with(&body, &headers).await.map_err(Lost::Gone)
+        self.post
+            .post_with(&body, &headers)
+            .await
+            .map_err(Lost::Gone)
     }
 }

@@ -34,8 +34,8 @@ use crate::engine::Builder;
 use crate::error::{Error, Kind, Result};
 use crate::rpc::Fault;
 use crate::rpc::mcp::{
-    HANDSHAKE_VERSION, HANDSHAKE_VERSIONS, INITIALIZE, INITIALIZED, META_CAPABILITIES, META_CLIENT, META_VERSION,
-    MODERN_VERSION, TOOLS_LIST, UNSUPPORTED_VERSION,
+    HANDSHAKE_VERSION, HANDSHAKE_VERSIONS, INITIALIZE, INITIALIZED, META_CAPABILITIES, META_CLIENT,
+    META_VERSION, MODERN_VERSION, TOOLS_LIST, UNSUPPORTED_VERSION,
 };
 use crate::tools::passed_on;
 
@@ -60,28 +60,50 @@ impl AgentFile {
     /// One cannot be started or does not answer as a server does; two tools have one name; the gate names a tool that none
     /// has.
     pub async fn mcp_servers(&self, around: &Surroundings) -> Result<McpServers> {
-        let mut all = McpServers { key: around.key.clone(), ..McpServers::default() };
+        let mut all = McpServers {
+            key: around.key.clone(),
+            ..McpServers::default()
+        };
         let workspace = self.workspace();
         // One after the other: what goes wrong is told of the first.
         for (name, part) in &self.mcp {
-            let (server, specs) = Server::start(name, part, around, &workspace, |path| self.beside(path)).await?;
+            let (server, specs) =
+                Server::start(name, part, around, &workspace, |path| self.beside(path)).await?;
             all.servers.push(Arc::clone(&server));
             for spec in specs {
                 let tool = McpTool::new(Arc::clone(&server), spec, part.timeout.0);
                 if let Some(other) = all.tools.iter().find(|known| known.is_named_like(&tool)) {
-                    let what = format!("the tools {} and {} would have one name", other.place(), tool.place());
-                    return Err(Error::new(Kind::Usage, what).hint("leave one out with `tools` of its server"));
+                    let what = format!(
+                        "the tools {} and {} would have one name",
+                        other.place(),
+                        tool.place()
+                    );
+                    return Err(Error::new(Kind::Usage, what)
+                        .hint("leave one out with `tools` of its server"));
                 }
                 all.tools.push(tool);
             }
         }
-        let globs = [self.gate.allow.as_deref().unwrap_or_default(), &self.gate.deny, &self.gate.ask];
-        let missing = globs.into_iter().flatten().find(|glob| !self.has_tool(glob, &all.tools));
+        let globs = [
+            self.gate.allow.as_deref().unwrap_or_default(),
+            &self.gate.deny,
+            &self.gate.ask,
+        ];
+        let missing = globs
+            .into_iter()
+            .flatten()
+            .find(|glob| !self.has_tool(glob, &all.tools));
         match missing {
             Some(glob) => {
-                let names = all.tools.iter().map(McpTool::known_as).collect::<Vec<_>>().join(", ");
+                let names = all
+                    .tools
+                    .iter()
+                    .map(McpTool::known_as)
+                    .collect::<Vec<_>>()
+                    .join(", ");
                 let what = format!("the gate names {:?}, and no tool is called so", glob.text());
-                Err(Error::new(Kind::Usage, what).hint(format!("the tools of the servers are {names}")))
+                Err(Error::new(Kind::Usage, what)
+                    .hint(format!("the tools of the servers are {names}")))
             }
             None => Ok(all),
         }
@@ -97,7 +119,9 @@ impl McpServers {
     /// Gives an engine the tools.
     pub fn join(&self, engine: Builder<FileAgent>) -> Builder<FileAgent> {
         let tools = self.tools.iter().cloned();
-        tools.fold(engine, |engine, tool| engine.tool(Scrubbed::new(tool, self.key.clone())))
+        tools.fold(engine, |engine, tool| {
+            engine.tool(Scrubbed::new(tool, self.key.clone()))
+        })
     }
 
     /// Lets the servers end by themselves, for a moment, and ends those that do not.
@@ -191,29 +215,57 @@ impl Server {
     ) -> Result<(Arc<Self>, Vec<Spec>)> {
         let link = match (&part.command, &part.url) {
             (Some(command), _) => {
-                let cwd = part.cwd.as_deref().map_or_else(|| workspace.to_owned(), beside);
+                let cwd = part
+                    .cwd
+                    .as_deref()
+                    .map_or_else(|| workspace.to_owned(), beside);
                 let mut environment = passed_on(around.environment.iter().cloned());
-                environment.extend(part.env.iter().map(|(name, value)| (name.into(), value.into())));
+                environment.extend(
+                    part.env
+                        .iter()
+                        .map(|(name, value)| (name.into(), value.into())),
+                );
                 let pipe = Pipe::open(command, &cwd, environment).map_err(|error| {
-                    let what = format!("the MCP server {name} cannot be started: {}", command.join(" "));
-                    Error::new(Kind::Unreadable, what).because(error).hint("`command` is a program and its arguments")
+                    let what = format!(
+                        "the MCP server {name} cannot be started: {}",
+                        command.join(" ")
+                    );
+                    Error::new(Kind::Unreadable, what)
+                        .because(error)
+                        .hint("`command` is a program and its arguments")
                 })?;
                 Link::Pipe(pipe)
             }
-            (None, url) => Link::Http(Box::new(Http::new(url.as_deref().unwrap_or_default(), &part.headers)?)),
+            (None, url) => Link::Http(Box::new(Http::new(
+                url.as_deref().unwrap_or_default(),
+                &part.headers,
+            )?)),
         };
         let begun = timeout(part.start_timeout.0, async {
             let modern = greet(&link).await?;
-            let server = Self { name: name.to_owned(), link, modern };
+            let server = Self {
+                name: name.to_owned(),
+                link,
+                modern,
+            };
             let found = server.tools().await;
             let words = server.link.last_words();
-            found.map(|specs| (server, specs)).map_err(|lost| (lost, words))
+            found
+                .map(|specs| (server, specs))
+                .map_err(|lost| (lost, words))
         });
         let failed = |why: String, words: String| {
-            let what = format!("the MCP server {name} did not begin: {}", around.key.scrub(&why));
+            let what = format!(
+                "the MCP server {name} did not begin: {}",
+                around.key.scrub(&why)
+            );
             let error = Error::new(Kind::Unreadable, what);
             let words = around.key.scrub(words.trim()).into_owned();
-            if words.is_empty() { error } else { error.hint(format!("its last words: {words}")) }
+            if words.is_empty() {
+                error
+            } else {
+                error.hint(format!("its last words: {words}"))
+            }
         };
         let (server, mut specs) = match begun.await {
             Ok(Ok(begun)) => begun,
@@ -225,8 +277,15 @@ impl Server {
             }
         };
         if let Some(wanted) = &part.tools {
-            if let Some(none) = wanted.iter().find(|glob| !specs.iter().any(|spec| glob.0.matches(&spec.name))) {
-                let names = specs.iter().map(|spec| &*spec.name).collect::<Vec<_>>().join(", ");
+            if let Some(none) = wanted
+                .iter()
+                .find(|glob| !specs.iter().any(|spec| glob.0.matches(&spec.name)))
+            {
+                let names = specs
+                    .iter()
+                    .map(|spec| &*spec.name)
+                    .collect::<Vec<_>>()
+                    .join(", ");
                 let what = format!("the MCP server {name} has no tool {:?}", none.0.text());
                 return Err(Error::new(Kind::Usage, what).hint(format!("it has {names}")));
             }
@@ -251,16 +310,27 @@ impl Server {
         let gone = |why: &str| Lost::Gone(why.to_owned());
         let (mut specs, mut cursor) = (Vec::new(), None::<String>);
         for _ in 0..MAX_WINDOWS {
-            let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
+            let params = cursor
+                .as_ref()
+                .map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
             let answer = self.request(TOOLS_LIST, params).await?;
-            let tools = answer.get("tools").and_then(Value::as_array).ok_or_else(|| gone("tools/list gave no list"))?;
+            let tools = answer
+                .get("tools")
+                .and_then(Value::as_array)
+                .ok_or_else(|| gone("tools/list gave no list"))?;
             for tool in tools {
-                specs.push(Spec::read(tool).ok_or_else(|| gone("tools/list gave a tool without a name"))?);
+                specs.push(
+                    Spec::read(tool)
+                        .ok_or_else(|| gone("tools/list gave a tool without a name"))?,
+                );
             }
             if specs.len() > MAX_TOOLS {
                 return Err(Lost::Gone(format!("it offers more than {MAX_TOOLS} tools")));
             }
-            cursor = answer.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+            cursor = answer
+                .get("nextCursor")
+                .and_then(Value::as_str)
+                .map(str::to_owned);
             if cursor.is_none() {
                 return Ok(specs);
             }
@@ -276,28 +346,43 @@ impl Server {
         let specs = self.tools().await?;
         match specs.iter().any(|spec| spec.name == tool) {
             true => Ok(()),
-            false => Err(Lost::Gone(format!("the server {} does not offer {tool} any more", self.name))),
+            false => Err(Lost::Gone(format!(
+                "the server {} does not offer {tool} any more",
+                self.name
+            ))),
         }
     }
 }
 
 /// Begins the talk; says whether requests have to stand for themselves.
 async fn greet(link: &Link) -> std::result::Result<bool, (Lost, String)> {
-    let params = json!({ "protocolVersion": HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": client() });
+    let params =
+        json!({ "protocolVersion": HANDSHAKE_VERSION, "capabilities": {}, "clientInfo": client() });
     let answer = match link.request(INITIALIZE, params).await {
         Ok(answer) => answer,
         Err(Lost::Refused(fault)) if fault.code == UNSUPPORTED_VERSION => {
-            let spoken = fault.data.as_ref().and_then(|data| data.get("supported")).and_then(Value::as_array);
-            return match spoken.is_some_and(|versions| versions.iter().any(|version| version == MODERN_VERSION)) {
+            let spoken = fault
+                .data
+                .as_ref()
+                .and_then(|data| data.get("supported"))
+                .and_then(Value::as_array);
+            return match spoken
+                .is_some_and(|versions| versions.iter().any(|version| version == MODERN_VERSION))
+            {
                 true => Ok(true),
                 false => Err((Lost::Refused(fault), String::new())),
             };
         }
         Err(lost) => return Err((lost, link.last_words())),
     };
-    let version = answer.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+    let version = answer
+        .get("protocolVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if !HANDSHAKE_VERSIONS.contains(&version) {
-        let why = format!("it speaks version {version:?} of the protocol, and the newest here is {HANDSHAKE_VERSION}");
+        let why = format!(
+            "it speaks version {version:?} of the protocol, and the newest here is {HANDSHAKE_VERSION}"
+        );
         return Err((Lost::Gone(why), String::new()));
     }
     if let Link::Http(http) = link {

@@ -63,11 +63,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Pipe {
     /// Starts a program.
-    pub(super) fn open(command: &[String], cwd: &Path, environment: Vec<(OsString, OsString)>) -> io::Result<Self> {
+    pub(super) fn open(
+        command: &[String],
+        cwd: &Path,
+        environment: Vec<(OsString, OsString)>,
+    ) -> io::Result<Self> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut started = Command::new(program);
-        started.args(arguments).current_dir(cwd).env_clear().envs(environment);
-        started.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        started
+            .args(arguments)
+            .current_dir(cwd)
+            .env_clear()
+            .envs(environment);
+        started
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
         #[cfg(unix)]
         started.process_group(0);
         let mut child = started.spawn()?;
@@ -80,7 +92,12 @@ impl Pipe {
         }
         let answers = sender.downgrade();
         work.spawn(follow(child, group, Arc::clone(&shared), answers));
-        Ok(Self { shared, outgoing: Mutex::new(Some(sender)), next: AtomicU64::new(1), work: work.into() })
+        Ok(Self {
+            shared,
+            outgoing: Mutex::new(Some(sender)),
+            next: AtomicU64::new(1),
+            work: work.into(),
+        })
     }
 
     pub(super) async fn request(&self, method: &str, params: Value) -> Result<Value, Lost> {
@@ -93,16 +110,29 @@ impl Pipe {
             }
             waits.open.insert(id, sender);
         }
-        let mut given_up = GivenUp { pipe: self, id, is_answered: false };
-        self.say(Message::Request { id: id.into(), method: method.to_owned(), params })?;
-        let answer = answer.await.unwrap_or_else(|_| Err(Lost::Gone("the answer was given up".to_owned())));
+        let mut given_up = GivenUp {
+            pipe: self,
+            id,
+            is_answered: false,
+        };
+        self.say(Message::Request {
+            id: id.into(),
+            method: method.to_owned(),
+            params,
+        })?;
+        let answer = answer
+            .await
+            .unwrap_or_else(|_| Err(Lost::Gone("the answer was given up".to_owned())));
         given_up.is_answered = true;
         answer
     }
 
     pub(super) fn notify(&self, method: &str, params: Value) {
         // Whoever does not read it has no use for it.
-        let _ = self.say(Message::Notice { method: method.to_owned(), params });
+        let _ = self.say(Message::Notice {
+            method: method.to_owned(),
+            params,
+        });
     }
 
     pub(super) fn has_changed(&self) -> bool {
@@ -125,13 +155,20 @@ impl Pipe {
 
     fn say(&self, message: Message) -> Result<(), Lost> {
         let line = line(message);
-        let sent = lock(&self.outgoing).as_ref().map(|outgoing| outgoing.try_send(line));
+        let sent = lock(&self.outgoing)
+            .as_ref()
+            .map(|outgoing| outgoing.try_send(line));
         match sent {
             Some(Ok(())) => Ok(()),
             Some(Err(mpsc::error::TrySendError::Full(_))) => {
                 Err(Lost::Gone("it does not read what it is asked".into()))
             }
-            _ => Err(Lost::Gone(lock(&self.shared.waits).ended.clone().unwrap_or_else(|| "it has ended".into()))),
+            _ => Err(Lost::Gone(
+                lock(&self.shared.waits)
+                    .ended
+                    .clone()
+                    .unwrap_or_else(|| "it has ended".into()),
+            )),
         }
     }
 }
@@ -145,9 +182,15 @@ struct GivenUp<'a> {
 
 impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
-        let waited = lock(&self.pipe.shared.waits).open.remove(&self.id).is_some();
+        let waited = lock(&self.pipe.shared.waits)
+            .open
+            .remove(&self.id)
+            .is_some();
         if waited && !self.is_answered {
-            self.pipe.notify(CANCELLED, json!({ "requestId": self.id, "reason": "its time is over" }));
+            self.pipe.notify(
+                CANCELLED,
+                json!({ "requestId": self.id, "reason": "its time is over" }),
+            );
         }
     }
 }
@@ -157,19 +200,30 @@ impl Shared {
     fn end(&self, why: &str) {
         let mut waits = lock(&self.waits);
         waits.ended = Some(why.to_owned());
-        waits.open.drain().for_each(|(_, waiting)| drop(waiting.send(Err(Lost::Gone(why.to_owned())))));
+        waits
+            .open
+            .drain()
+            .for_each(|(_, waiting)| drop(waiting.send(Err(Lost::Gone(why.to_owned())))));
     }
 
     /// Takes a line; what is returned is to be said to it.
     fn take(&self, line: Result<Vec<u8>, TooLong>) -> Option<Message> {
         let Ok(line) = line else {
-            let why = format!("the server sent a message of more than {} MiB", MAX_MESSAGE >> 20);
+            let why = format!(
+                "the server sent a message of more than {} MiB",
+                MAX_MESSAGE >> 20
+            );
             let mut waits = lock(&self.waits);
-            waits.open.drain().for_each(|(_, waiting)| drop(waiting.send(Err(Lost::Gone(why.clone())))));
+            waits
+                .open
+                .drain()
+                .for_each(|(_, waiting)| drop(waiting.send(Err(Lost::Gone(why.clone())))));
             return None;
         };
         // Some programs write other things there; what is no message says nothing to us.
-        let message = serde_json::from_slice(&line).ok().and_then(|value| Message::read(value).ok());
+        let message = serde_json::from_slice(&line)
+            .ok()
+            .and_then(|value| Message::read(value).ok());
         match message? {
             Message::Reply { id, result } => {
                 let waiting = lock(&self.waits).open.remove(&id.as_u64()?)?;
@@ -185,7 +239,10 @@ impl Shared {
             Message::Request { id, method, .. } => {
                 let result = match &*method {
                     PING => Ok(json!({})),
-                    other => Err(Fault::new(METHOD_NOT_FOUND, format!("this client does not do {other}"))),
+                    other => Err(Fault::new(
+                        METHOD_NOT_FOUND,
+                        format!("this client does not do {other}"),
+                    )),
                 };
                 Some(Message::Reply { id, result })
             }
@@ -200,7 +257,12 @@ fn line(message: Message) -> Vec<u8> {
 }
 
 /// Hears what the program says until it ends, and says then why no more answers come.
-async fn follow(mut child: Child, group: Group, shared: Arc<Shared>, answers: mpsc::WeakSender<Vec<u8>>) {
+async fn follow(
+    mut child: Child,
+    group: Group,
+    shared: Arc<Shared>,
+    answers: mpsc::WeakSender<Vec<u8>>,
+) {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let reading = async {
         if let Some(stdout) = stdout {
@@ -238,11 +300,17 @@ async fn write(mut stdin: ChildStdin, mut outgoing: mpsc::Receiver<Vec<u8>>) {
     }
 }
 
-async fn read(mut stdout: impl AsyncRead + Unpin, shared: &Shared, answers: &mpsc::WeakSender<Vec<u8>>) {
+async fn read(
+    mut stdout: impl AsyncRead + Unpin,
+    shared: &Shared,
+    answers: &mpsc::WeakSender<Vec<u8>>,
+) {
     let (mut lines, mut piece) = (Lines::new(MAX_MESSAGE), vec![0; 64 << 10]);
     while let Ok(len @ 1..) = stdout.read(&mut piece).await {
         let mut answer = None;
-        lines.push(piece.get(..len).unwrap_or_default(), |line| answer = shared.take(line).or(answer.take()));
+        lines.push(piece.get(..len).unwrap_or_default(), |line| {
+            answer = shared.take(line).or(answer.take())
+        });
         if let (Some(answer), Some(outgoing)) = (answer, answers.upgrade()) {
             let _ = outgoing.try_send(line(answer));
         }

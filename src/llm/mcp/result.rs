@@ -6,8 +6,14 @@ use crate::engine::ToolError;
 
 /// The result of a call, or its error.
 pub(super) fn outcome(result: &Value) -> Result<Value, ToolError> {
-    if let Some(kind) = result.get("resultType").and_then(Value::as_str).filter(|kind| *kind != "complete") {
-        return Err(ToolError::new(format!("the server wants something that is not given here: {kind}")));
+    if let Some(kind) = result
+        .get("resultType")
+        .and_then(Value::as_str)
+        .filter(|kind| *kind != "complete")
+    {
+        return Err(ToolError::new(format!(
+            "the server wants something that is not given here: {kind}"
+        )));
     }
     let Some(content) = result.get("content").and_then(Value::as_array) else {
         return Err(ToolError::new("the server gave no result"));
@@ -23,10 +29,14 @@ pub(super) fn outcome(result: &Value) -> Result<Value, ToolError> {
             words
         }));
     }
-    let structured = result.get("structuredContent").filter(|data| !data.is_null());
+    let structured = result
+        .get("structuredContent")
+        .filter(|data| !data.is_null());
     Ok(match (text, structured) {
         // Servers give data as a text, too, for those who do not take it otherwise.
-        (Some(text), Some(data)) if text.is_empty() || serde_json::from_str(&text).ok().as_ref() == Some(data) => {
+        (Some(text), Some(data))
+            if text.is_empty() || serde_json::from_str(&text).ok().as_ref() == Some(data) =>
+        {
             data.clone()
         }
         (Some(text), None) => Value::String(text),

@@ -24,11 +24,21 @@ pub(super) struct Spec {
 impl Spec {
     /// `None` where it has no name. A schema that is none takes anything.
     pub(super) fn read(tool: &Value) -> Option<Self> {
-        let text = |name: &str| tool.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
-        let schema = tool.get("inputSchema").filter(|schema| schema.is_object()).cloned();
+        let text = |name: &str| {
+            tool.get(name)
+                .and_then(Value::as_str)
+                .filter(|text| !text.trim().is_empty())
+        };
+        let schema = tool
+            .get("inputSchema")
+            .filter(|schema| schema.is_object())
+            .cloned();
         Some(Self {
             name: text("name")?.to_owned(),
-            description: text("description").or_else(|| text("title")).unwrap_or_default().to_owned(),
+            description: text("description")
+                .or_else(|| text("title"))
+                .unwrap_or_default()
+                .to_owned(),
             schema: schema.unwrap_or_else(|| json!({ "type": "object" })),
         })
     }
@@ -46,9 +56,24 @@ pub(super) struct McpTool {
 
 impl McpTool {
     pub(super) fn new(server: Arc<Server>, spec: Spec, timeout: Duration) -> Self {
-        let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
-        let name = format!("{}__{}", server.name, spec.name).chars().map(plain).take(MAX_NAME).collect();
-        Self { server, spec, name, timeout }
+        let plain = |letter: char| {
+            if letter.is_ascii_alphanumeric() || letter == '-' {
+                letter
+            } else {
+                '_'
+            }
+        };
+        let name = format!("{}__{}", server.name, spec.name)
+            .chars()
+            .map(plain)
+            .take(MAX_NAME)
+            .collect();
+        Self {
+            server,
+            spec,
+            name,
+            timeout,
+        }
     }
 
     /// What the engine, the gate and the model call it.
@@ -84,17 +109,29 @@ impl Tool for McpTool {
 
     async fn call(&self, args: Map<String, Value>, _: ToolCx<'_>) -> Result<Value, ToolError> {
         let lost = |lost: Lost| match lost {
-            Lost::Refused(fault) => ToolError::new(format!("{} (error {})", fault.message, fault.code)),
+            Lost::Refused(fault) => {
+                ToolError::new(format!("{} (error {})", fault.message, fault.code))
+            }
             Lost::Gone(why) => {
-                ToolError::new(format!("the MCP server {}: {why}", self.server.name)).category("server_failed")
+                ToolError::new(format!("the MCP server {}: {why}", self.server.name))
+                    .category("server_failed")
             }
         };
         self.server.still_has(&self.spec.name).await.map_err(lost)?;
         let params = json!({ "name": self.spec.name, "arguments": args });
-        outcome(&self.server.request(TOOLS_CALL, params).await.map_err(lost)?)
+        outcome(
+            &self
+                .server
+                .request(TOOLS_CALL, params)
+                .await
+                .map_err(lost)?,
+        )
     }
 
     fn limits(&self) -> ToolLimits {
-        ToolLimits { timeout: Some(self.timeout), ..ToolLimits::default() }
+        ToolLimits {
+            timeout: Some(self.timeout),
+            ..ToolLimits::default()
+        }
     }
 }

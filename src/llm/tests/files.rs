@@ -36,19 +36,45 @@ fn the_docs_show_an_agent_file() {
     let (_, shown) = shown.split_once("```toml\n").unwrap();
     let (shown, _) = shown.split_once("```").unwrap();
     let file = parse(shown).unwrap();
-    assert_eq!((file.critics.len(), file.policies.len(), file.workspace.tools.len()), (1, 1, 4));
+    assert_eq!(
+        (
+            file.critics.len(),
+            file.policies.len(),
+            file.workspace.tools.len()
+        ),
+        (1, 1, 4)
+    );
 }
 
 #[test]
 fn an_address_and_a_model_are_enough() {
     let file = parse(MODEL).unwrap();
-    assert_eq!((file.name(), file.objective(), file.key_variable()), ("agent", None, Some("OPENAI_API_KEY")));
-    assert_eq!(file.workspace.tools.len(), 5, "a shell is given to nobody unasked");
-    assert!(!file.needs_key(), "a server on this machine seldom wants one");
+    assert_eq!(
+        (file.name(), file.objective(), file.key_variable()),
+        ("agent", None, Some("OPENAI_API_KEY"))
+    );
+    assert_eq!(
+        file.workspace.tools.len(),
+        5,
+        "a shell is given to nobody unasked"
+    );
+    assert!(
+        !file.needs_key(),
+        "a server on this machine seldom wants one"
+    );
     let named = parse(&format!("{MODEL}api_key_env = \"KEY\"")).unwrap();
     assert!(named.needs_key() && named.key_variable() == Some("KEY"));
-    assert!(parse(&MODEL.replace("127.0.0.1:1", "a.example")).unwrap().needs_key());
-    assert_eq!(parse(&format!("{MODEL}api_key_env = \"\"")).unwrap().key_variable(), None);
+    assert!(
+        parse(&MODEL.replace("127.0.0.1:1", "a.example"))
+            .unwrap()
+            .needs_key()
+    );
+    assert_eq!(
+        parse(&format!("{MODEL}api_key_env = \"\""))
+            .unwrap()
+            .key_variable(),
+        None
+    );
 }
 
 #[test]
@@ -58,44 +84,69 @@ fn a_mistake_is_told_with_its_line() {
         "dir/agent.toml:5: unknown field `stpes`, expected one of `steps`, `seconds`, `hard_seconds`, `tokens`"
     );
     assert!(
-        wrong("[workspace]\ntools = [\"read_file\", \"rm\"]").starts_with("dir/agent.toml:5: unknown variant `rm`")
+        wrong("[workspace]\ntools = [\"read_file\", \"rm\"]")
+            .starts_with("dir/agent.toml:5: unknown variant `rm`")
     );
-    assert!(wrong("timeout_s = 0").starts_with("dir/agent.toml:4: expected a number of seconds above 0"));
+    assert!(
+        wrong("timeout_s = 0")
+            .starts_with("dir/agent.toml:4: expected a number of seconds above 0")
+    );
     assert_eq!(
         wrong("\n[prices.\"a*b\"]\ninput = 1\noutput = 1"),
         "dir/agent.toml:5: one * may stand at the end of a name, and nowhere else"
     );
     assert!(wrong("x = [").starts_with("dir/agent.toml:4: "));
     let missing = parse("[agent]\nname = \"x\"\n").unwrap_err();
-    assert!(missing.to_string().ends_with("missing field `model`") && !missing.hints().is_empty(), "{missing}");
+    assert!(
+        missing.to_string().ends_with("missing field `model`") && !missing.hints().is_empty(),
+        "{missing}"
+    );
 }
 
 #[test]
 fn rules_are_short_or_tables_and_stand_in_their_list() {
-    let rules =
-        "[stop]\ncompletion = [\"keyword=DONE\"]\npolicies = [\"max_steps=8\", { type = \"timeout\", seconds = 9 }]";
+    let rules = "[stop]\ncompletion = [\"keyword=DONE\"]\npolicies = [\"max_steps=8\", { type = \"timeout\", seconds = 9 }]";
     let file = parse(&format!("{MODEL}{rules}")).unwrap();
     assert_eq!((file.completion.len(), file.policies.len()), (1, 2));
     let rule = |text: &str| wrong(&format!("[stop]\npolicies = [\n  {text},\n]"));
     assert!(rule("\"max_step=8\"").starts_with("dir/agent.toml:6: no rule is called \"max_step\""));
-    assert!(rule("{ type = \"max_steps\", step = 8 }").starts_with("dir/agent.toml:6: unknown field `step`"));
-    assert!(rule("\"content_match=(\"").starts_with("dir/agent.toml:6: the pattern \"(\" does not compile"));
+    assert!(
+        rule("{ type = \"max_steps\", step = 8 }")
+            .starts_with("dir/agent.toml:6: unknown field `step`")
+    );
+    assert!(
+        rule("\"content_match=(\"")
+            .starts_with("dir/agent.toml:6: the pattern \"(\" does not compile")
+    );
     assert!(rule("7").starts_with("dir/agent.toml:6: invalid type: integer `7`, expected a rule"));
-    assert_eq!(rule("\"final_result\""), "dir/agent.toml:6: this rule accepts answers; it belongs to `completion`");
+    assert_eq!(
+        rule("\"final_result\""),
+        "dir/agent.toml:6: this rule accepts answers; it belongs to `completion`"
+    );
     let refused = wrong("[stop]\ncompletion = [\"max_steps=1\"]");
-    assert_eq!(refused, "dir/agent.toml:5: this rule accepts no answers; it belongs to `policies`");
+    assert_eq!(
+        refused,
+        "dir/agent.toml:5: this rule accepts no answers; it belongs to `policies`"
+    );
 }
 
 #[test]
 fn critics_are_of_three_kinds() {
     let critic = |rest: &str| wrong(&format!("[[critic]]\n{rest}"));
     let vibes = critic("kind = \"vibes\"");
-    assert!(vibes.starts_with("dir/agent.toml:5: unknown variant `vibes`, expected one of `command`"), "{vibes}");
+    assert!(
+        vibes.starts_with("dir/agent.toml:5: unknown variant `vibes`, expected one of `command`"),
+        "{vibes}"
+    );
     assert!(critic("kind = \"command\"").ends_with("missing field `command`"));
     assert!(
-        critic("kind = \"regex\"\npattern = \"(\"").ends_with("the pattern \"(\" does not compile: unclosed group")
+        critic("kind = \"regex\"\npattern = \"(\"")
+            .ends_with("the pattern \"(\" does not compile: unclosed group")
     );
-    assert!(critic("kind = \"judge\"\ncriteria = \"x\"\nwhen = \"never\"").contains("unknown variant `never`"));
+    assert!(
+        critic("kind = \"judge\"\ncriteria = \"x\"\nwhen = \"never\"")
+            .contains("unknown variant `never`")
+    );
     let good = "[[critic]]\nkind = \"regex\"\npattern = \"x\"\nwant = false\nwhen = \"every_step\"\non_fail = \"stop\"";
     assert_eq!(parse(&format!("{MODEL}{good}")).unwrap().critics.len(), 1);
 }
@@ -109,11 +160,25 @@ fn other_files_lie_beside_this_one() {
     let rest = "[agent]\nsystem_file = \"prompt.md\"\n[stop]\ncompletion = [\"structured_output=answer.json\"]";
     fs::write(&path, format!("{MODEL}{rest}")).unwrap();
     let file = AgentFile::load(&path).unwrap();
-    assert_eq!((file.system.as_str(), file.completion.len()), ("Be kind.", 1));
+    assert_eq!(
+        (file.system.as_str(), file.completion.len()),
+        ("Be kind.", 1)
+    );
     fs::remove_file(dir.path().join("prompt.md")).unwrap();
     let missing = AgentFile::load(&path).unwrap_err();
-    assert!(missing.to_string().contains("agent.toml:5: cannot read ") && missing.to_string().ends_with("prompt.md"));
-    assert_eq!(AgentFile::load(&dir.path().join("none.toml")).unwrap_err().kind(), Kind::NotFound);
+    assert!(
+        missing.to_string().contains("agent.toml:5: cannot read ")
+            && missing.to_string().ends_with("prompt.md")
+    );
+    assert_eq!(
+        AgentFile::load(&dir.path().join("none.toml"))
+            .unwrap_err()
+            .kind(),
+        Kind::NotFound
+    );
     let both = wrong("[agent]\nsystem = \"x\"\nsystem_file = \"y\"");
-    assert_eq!(both, "dir/agent.toml:6: there is `system` already; keep one of the two");
+    assert_eq!(
+        both,
+        "dir/agent.toml:6: there is `system` already; keep one of the two"
+    );
 }

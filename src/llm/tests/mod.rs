@@ -33,7 +33,11 @@ fn address(endpoint: &Endpoint) -> Address {
         settings: serde_json::Map::new(),
         context_window: None,
         send_fields: None,
-        retry: Retry { retries: 2, seed: 1, ..Retry::default() },
+        retry: Retry {
+            retries: 2,
+            seed: 1,
+            ..Retry::default()
+        },
         timeouts: Timeouts::default(),
     }
 }
@@ -45,19 +49,29 @@ fn client(address: Address) -> Asked {
         noted.lock().unwrap().push(wait);
         Box::pin(async {}) as _
     };
-    Asked { client: Client::sleeping(address, Box::new(sleep)).unwrap(), waits }
+    Asked {
+        client: Client::sleeping(address, Box::new(sleep)).unwrap(),
+        waits,
+    }
 }
 
 impl Asked {
     async fn ask(&self) -> Result<Reply, ModelError> {
-        self.client.complete(&Request::new(vec![Message::user("hello")]), &|_| ()).await
+        self.client
+            .complete(&Request::new(vec![Message::user("hello")]), &|_| ())
+            .await
     }
 
     /// Asks and keeps the pieces of text that are heard meanwhile.
     async fn listen(&self) -> (Result<Reply, ModelError>, Vec<String>) {
         let heard = Mutex::new(Vec::new());
         let request = Request::new(vec![Message::user("hello")]);
-        let reply = self.client.complete(&request, &|text| heard.lock().unwrap().push(text.to_owned())).await;
+        let reply = self
+            .client
+            .complete(&request, &|text| {
+                heard.lock().unwrap().push(text.to_owned())
+            })
+            .await;
         (reply, heard.into_inner().unwrap())
     }
 

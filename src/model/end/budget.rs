@@ -51,7 +51,11 @@ impl Budget {
     pub(crate) fn read(stop_rules: Option<&RawValue>) -> Option<Self> {
         let rules: Value = serde_json::from_str(stop_rules?.get()).ok()?;
         let limit = |key: &str| Limit::read(rules.get("budget")?.get(key)?);
-        let budget = Self { steps: limit("steps"), time_ms: limit("time_ms"), tokens: limit("tokens") };
+        let budget = Self {
+            steps: limit("steps"),
+            time_ms: limit("time_ms"),
+            tokens: limit("tokens"),
+        };
         Some(budget).filter(|budget| *budget != Self::default())
     }
 
@@ -78,8 +82,13 @@ pub struct Limit {
 impl Limit {
     fn read(recorded: &Value) -> Option<Self> {
         let limit = recorded.get("limit").unwrap_or(recorded).as_u64()?;
-        let from = recorded.get("from").and_then(|from| Origin::deserialize(from).ok());
-        Some(Self { limit, from: from.unwrap_or_default() })
+        let from = recorded
+            .get("from")
+            .and_then(|from| Origin::deserialize(from).ok());
+        Some(Self {
+            limit,
+            from: from.unwrap_or_default(),
+        })
     }
 }
 
@@ -94,8 +103,14 @@ impl<'de> Deserialize<'de> for Limit {
         }
         let value = Value::deserialize(deserializer)?;
         let read = match value {
-            Value::Object(_) => Full::deserialize(value).map(|full| Self { limit: full.limit, from: full.from }),
-            bare => u64::deserialize(bare).map(|limit| Self { limit, from: Origin::default() }),
+            Value::Object(_) => Full::deserialize(value).map(|full| Self {
+                limit: full.limit,
+                from: full.from,
+            }),
+            bare => u64::deserialize(bare).map(|limit| Self {
+                limit,
+                from: Origin::default(),
+            }),
         };
         read.map_err(serde::de::Error::custom)
     }
@@ -108,10 +123,15 @@ mod tests {
     #[test]
     fn a_bare_limit_is_the_engines() {
         let read = |text| Budget::read(Some(serde_json::from_str(text).unwrap()));
-        let budget = read(r#"{"budget": {"steps": 8, "tokens": {"limit": 100, "from": "task"}, "time_ms": "x"}}"#);
-        let expected = Budget::default().steps(8, Origin::Engine).tokens(100, Origin::Task);
+        let budget = read(
+            r#"{"budget": {"steps": 8, "tokens": {"limit": 100, "from": "task"}, "time_ms": "x"}}"#,
+        );
+        let expected = Budget::default()
+            .steps(8, Origin::Engine)
+            .tokens(100, Origin::Task);
         assert_eq!(budget, Some(expected));
-        let newer = read(r#"{"budget": {"steps": {"limit": 8, "from": "moon", "why": 1}}, "all": []}"#);
+        let newer =
+            read(r#"{"budget": {"steps": {"limit": 8, "from": "moon", "why": 1}}, "all": []}"#);
         assert_eq!(newer, Some(Budget::default().steps(8, Origin::Engine)));
         assert_eq!((read(r#"{"budget": {}}"#), read("null")), (None, None));
     }

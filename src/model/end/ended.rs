@@ -151,20 +151,48 @@ impl Ended {
 
     /// The last reply asks for nothing more and had no room for more, by its finish reason `word`.
     pub fn cut_reply(word: &str) -> Self {
-        Self::new(word, "The reply reached its token limit", Outcome::Truncated, Certainty::Inferred)
+        Self::new(
+            word,
+            "The reply reached its token limit",
+            Outcome::Truncated,
+            Certainty::Inferred,
+        )
     }
 
     /// The last reply is a refusal of the model, or of what filters its words, by its finish reason `word`.
     pub fn refused(word: &str) -> Self {
-        Self::new(word, "The model refused", Outcome::Failed, Certainty::Inferred)
+        Self::new(
+            word,
+            "The model refused",
+            Outcome::Failed,
+            Certainty::Inferred,
+        )
     }
 
     /// The last step's call of `tool` was cancelled, and nothing follows. `who` is "by the user" where a record says so.
-    pub fn cancelled_call(word: &str, who: &str, step: usize, tool: &str, certainty: Certainty) -> Self {
-        let who = if who.is_empty() { String::new() } else { format!(" {who}") };
+    pub fn cancelled_call(
+        word: &str,
+        who: &str,
+        step: usize,
+        tool: &str,
+        certainty: Certainty,
+    ) -> Self {
+        let who = if who.is_empty() {
+            String::new()
+        } else {
+            format!(" {who}")
+        };
         let sentence = format!("Cancelled{who} in step {step} while {tool} ran; nothing follows");
-        let end = Self::new(word, &format!("Cancelled{who}"), Outcome::Cancelled, certainty);
-        Self { is_sentence: true, ..end.detail(sentence) }
+        let end = Self::new(
+            word,
+            &format!("Cancelled{who}"),
+            Outcome::Cancelled,
+            certainty,
+        );
+        Self {
+            is_sentence: true,
+            ..end.detail(sentence)
+        }
     }
 
     /// The headline of a run whose context window was full.
@@ -182,8 +210,8 @@ impl Ended {
             _ => {}
         }
         let by_unit = match self.unit {
-            "steps" | "turns" | "rounds" | "messages" | "iterations" | "simulator steps" | "requests"
-            | "model calls" => Some(EndKind::Steps),
+            "steps" | "turns" | "rounds" | "messages" | "iterations" | "simulator steps"
+            | "requests" | "model calls" => Some(EndKind::Steps),
             "tokens" => Some(EndKind::Tokens),
             "usd" => Some(EndKind::Cost),
             "ms" => Some(EndKind::Time),
@@ -193,12 +221,18 @@ impl Ended {
         let begins = |words: &[&str]| words.iter().any(|word| self.headline.starts_with(word));
         by_unit.or_else(|| {
             let by_headline = [
-                (["Step limit", "Turn limit", "Request limit", "Message limit"].as_slice(), EndKind::Steps),
+                (
+                    ["Step limit", "Turn limit", "Request limit", "Message limit"].as_slice(),
+                    EndKind::Steps,
+                ),
                 (&["Token"], EndKind::Tokens),
                 (&["Cost limit", "Cost budget"], EndKind::Cost),
                 (&["Time limit", "Working time limit"], EndKind::Time),
             ];
-            by_headline.into_iter().find(|(words, _)| begins(words)).map(|(_, kind)| kind)
+            by_headline
+                .into_iter()
+                .find(|(words, _)| begins(words))
+                .map(|(_, kind)| kind)
         })
     }
 
@@ -209,7 +243,9 @@ impl Ended {
 
     /// Whether a board said so of a run that died. No reader of a tool's own records infers a failure without a word for it.
     pub fn is_death(&self) -> bool {
-        self.outcome == Outcome::Failed && self.certainty == Certainty::Inferred && self.word.is_empty()
+        self.outcome == Outcome::Failed
+            && self.certainty == Certainty::Inferred
+            && self.word.is_empty()
     }
 
     /// What shows that a model answered where the trace holds no finish reason.
@@ -238,11 +274,19 @@ impl Ended {
                 Likeness::Same if other.weight() > end.weight() => (who, end) = (other_who, other),
                 Likeness::Same => {}
                 Likeness::Other => {
-                    let words = format!("{who} says {}, {other_who} says {}", end.name(), other.name());
+                    let words = format!(
+                        "{who} says {}, {other_who} says {}",
+                        end.name(),
+                        other.name()
+                    );
                     if end.outcome != other.outcome {
-                        let disputed = Self::new("", DISAGREE, Outcome::Unknown, Certainty::Unknown);
+                        let disputed =
+                            Self::new("", DISAGREE, Outcome::Unknown, Certainty::Unknown);
                         let event = end.event.or(other.event);
-                        end = Self { event, ..disputed.detail(words.clone()) };
+                        end = Self {
+                            event,
+                            ..disputed.detail(words.clone())
+                        };
                     }
                     conflict.get_or_insert(words);
                 }
@@ -254,62 +298,101 @@ impl Ended {
     /// Whether two records tell one end.
     fn compared_with(&self, other: &Self) -> Likeness {
         let is_disputed = |end: &Self| &*end.headline == DISAGREE;
-        let kinds = self.kind().zip(other.kind()).is_none_or(|(one, other)| one == other);
+        let kinds = self
+            .kind()
+            .zip(other.kind())
+            .is_none_or(|(one, other)| one == other);
         // With its exit code, a program reports any end but a good one.
         let is_plain = |end: &Self| &*end.word == "NonZeroAgentExitCodeError";
-        let is_bad = |end: &Self| !matches!(end.outcome, Outcome::Completed | Outcome::Unknown | Outcome::Running);
+        let is_bad = |end: &Self| {
+            !matches!(
+                end.outcome,
+                Outcome::Completed | Outcome::Unknown | Outcome::Running
+            )
+        };
         let is_one = self.outcome == other.outcome && kinds;
         let is_report = is_plain(self) && is_bad(other) || is_plain(other) && is_bad(self);
-        if is_disputed(self) || is_disputed(other) || is_one || is_report { Likeness::Same } else { Likeness::Other }
+        if is_disputed(self) || is_disputed(other) || is_one || is_report {
+            Likeness::Same
+        } else {
+            Likeness::Other
+        }
     }
 
     /// How much it tells: a cause more than an exit code, and figures more than none.
     fn weight(&self) -> usize {
         let is_cause = &*self.word != "NonZeroAgentExitCodeError";
         let has_figures = self.measured.is_some() || self.limit.is_some() || !self.among.is_empty();
-        usize::from(is_cause) * 4 + usize::from(has_figures) * 2 + usize::from(!self.detail.is_empty())
+        usize::from(is_cause) * 4
+            + usize::from(has_figures) * 2
+            + usize::from(!self.detail.is_empty())
     }
 
     /// The tool's word for it, or the headline.
     fn name(&self) -> &str {
-        if self.word.is_empty() { &self.headline } else { &self.word }
+        if self.word.is_empty() {
+            &self.headline
+        } else {
+            &self.word
+        }
     }
 
     /// The same, told of by an event.
     #[must_use]
     pub fn told_by(self, event: usize) -> Self {
-        Self { event: Some(event), ..self }
+        Self {
+            event: Some(event),
+            ..self
+        }
     }
 
     /// The same, with the tool's words.
     #[must_use]
     pub fn detail(self, detail: impl Into<Box<str>>) -> Self {
-        Self { detail: detail.into(), ..self }
+        Self {
+            detail: detail.into(),
+            ..self
+        }
     }
 
     /// The same, with what is known besides.
     #[must_use]
     pub fn aside(self, aside: impl Into<Box<str>>) -> Self {
-        Self { aside: aside.into(), ..self }
+        Self {
+            aside: aside.into(),
+            ..self
+        }
     }
 
     /// Both the tool's words and what is known besides.
     pub fn words(&self) -> String {
-        let both = [&self.detail, &self.aside].into_iter().filter(|words| !words.is_empty());
+        let both = [&self.detail, &self.aside]
+            .into_iter()
+            .filter(|words| !words.is_empty());
         both.map(|words| &**words).collect::<Vec<_>>().join("; ")
     }
 
     /// The same, with what was measured and the limit.
     #[must_use]
     pub fn compare(self, measured: Option<f64>, limit: Option<f64>, unit: &'static str) -> Self {
-        Self { measured, limit, unit, ..self }
+        Self {
+            measured,
+            limit,
+            unit,
+            ..self
+        }
     }
 
     /// The same, by one of these limits: the subject of a headline and the name of the limit of each.
     #[must_use]
     pub fn at(self, limits: &[(&'static str, &'static str)]) -> Self {
-        let among = limits.iter().map(|(subject, limit)| Candidate { subject, limit });
-        Self { among: among.collect(), ..self }
+        let among = limits
+            .iter()
+            .map(|(subject, limit)| Candidate { subject, limit });
+        Self {
+            among: among.collect(),
+            ..self
+        }
     }
 
     /// Completes the end of a run under these limits: a limit without a measure gets the one from the records. `spent` is
@@ -321,7 +404,9 @@ impl Ended {
             (subject, ToolLimit { used, ..limit })
         });
         let limits: Vec<(&'static str, ToolLimit)> = limits.collect();
-        let [(_, only)] = limits.as_slice() else { return self.settle_among(&limits) };
+        let [(_, only)] = limits.as_slice() else {
+            return self.settle_among(&limits);
+        };
         self.op = only.op;
         let limit = self.limit.unwrap_or(only.limit);
         let is_bound_of_use = |used: &f64| match only.bound {
@@ -336,12 +421,17 @@ impl Ended {
         }
         // A total never shrinks: one below the limit denies what is said to have been measured before.
         let is_total = matches!(only.unit, "tokens" | "usd");
-        if let (Some(measured), Some(used), true) = (self.measured, only.used, is_total && only.unit == self.unit)
+        if let (Some(measured), Some(used), true) =
+            (self.measured, only.used, is_total && only.unit == self.unit)
             && only.op.holds(measured, limit)
             && Reading::compare(used, only.op, limit, only.unit).is_refuted()
             && only.bound != Bound::AtLeast
         {
-            self.denied = vec![Reached { measured: used, limit, unit: only.unit }];
+            self.denied = vec![Reached {
+                measured: used,
+                limit,
+                unit: only.unit,
+            }];
         }
         // A limit on which the records disagree is not in the end.
         if !self.among.is_empty() && self.unit.is_empty() {
@@ -351,22 +441,43 @@ impl Ended {
 
     /// Names the limits that were reached; if the records show that none was, it keeps them all as denied.
     fn settle_among(&mut self, limits: &[(&'static str, ToolLimit)]) {
-        let pair =
-            |limit: &ToolLimit| limit.used.map(|measured| Reached { measured, limit: limit.limit, unit: limit.unit });
-        let held = limits.iter().filter(|(_, limit)| limit.is_reached() == Some(true));
+        let pair = |limit: &ToolLimit| {
+            limit.used.map(|measured| Reached {
+                measured,
+                limit: limit.limit,
+                unit: limit.unit,
+            })
+        };
+        let held = limits
+            .iter()
+            .filter(|(_, limit)| limit.is_reached() == Some(true));
         let held: Vec<&(&str, ToolLimit)> = held.collect();
         if held.is_empty() {
-            let all_below = limits.iter().all(|(_, limit)| limit.is_reached() == Some(false));
-            self.denied = limits.iter().filter(|_| all_below).filter_map(|(_, limit)| pair(limit)).collect();
+            let all_below = limits
+                .iter()
+                .all(|(_, limit)| limit.is_reached() == Some(false));
+            self.denied = limits
+                .iter()
+                .filter(|_| all_below)
+                .filter_map(|(_, limit)| pair(limit))
+                .collect();
             return;
         }
         let names: Vec<String> = held
             .iter()
             .enumerate()
-            .map(|(at, (name, _))| if at == 0 { (*name).to_owned() } else { name.to_lowercase() })
+            .map(|(at, (name, _))| {
+                if at == 0 {
+                    (*name).to_owned()
+                } else {
+                    name.to_lowercase()
+                }
+            })
             .collect();
         self.headline = match names.as_slice() {
-            [names @ .., last] if !names.is_empty() => format!("{} and {last} limit reached", names.join(", ")),
+            [names @ .., last] if !names.is_empty() => {
+                format!("{} and {last} limit reached", names.join(", "))
+            }
             _ => format!("{} limit reached", names.concat()),
         }
         .into();
@@ -374,7 +485,11 @@ impl Ended {
             (self.measured, self.limit, self.unit) = (first.used, Some(first.limit), first.unit);
             (self.op, self.bound) = (first.op, first.bound);
         }
-        self.also = held.iter().skip(1).filter_map(|(_, limit)| pair(limit)).collect();
+        self.also = held
+            .iter()
+            .skip(1)
+            .filter_map(|(_, limit)| pair(limit))
+            .collect();
     }
 
     /// The limits that can have ended the run. Without names, it is the only one with the unit of the end.

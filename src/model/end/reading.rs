@@ -66,13 +66,27 @@ measured!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize);
 
 impl Reading {
     /// A comparison of two numbers: whole ones, an `f64`, or a [`serde_json::Number`]. One that is not finite is unknown.
-    pub fn compare(measured: impl Measured, op: Op, limit: impl Measured, unit: &'static str) -> Self {
-        Self { measured: measured.number(), limit: limit.number(), op: Some(op), unit: unit.into(), ..Self::default() }
+    pub fn compare(
+        measured: impl Measured,
+        op: Op,
+        limit: impl Measured,
+        unit: &'static str,
+    ) -> Self {
+        Self {
+            measured: measured.number(),
+            limit: limit.number(),
+            op: Some(op),
+            unit: unit.into(),
+            ..Self::default()
+        }
     }
 
     /// A reading without numbers.
     pub fn text(detail: impl Into<String>) -> Self {
-        Self { detail: Cow::Owned(detail.into()), ..Self::default() }
+        Self {
+            detail: Cow::Owned(detail.into()),
+            ..Self::default()
+        }
     }
 
     /// Adds the sentence.
@@ -113,16 +127,31 @@ impl Reading {
     /// Whether the numbers refute that the limit was reached. Clocks and prices are rounded, so that a time or a cost may
     /// miss its limit by a hundredth.
     pub fn is_refuted(&self) -> bool {
-        let share = if matches!(&*self.unit, "ms" | "usd") { 0.01 } else { 0.0 };
-        let (Some(op), Some(measured), Some(limit)) = (self.op, self.measured(), self.limit()) else { return false };
-        let nearer = if op == Op::Below { measured - limit.abs() * share } else { measured + limit.abs() * share };
+        let share = if matches!(&*self.unit, "ms" | "usd") {
+            0.01
+        } else {
+            0.0
+        };
+        let (Some(op), Some(measured), Some(limit)) = (self.op, self.measured(), self.limit())
+        else {
+            return false;
+        };
+        let nearer = if op == Op::Below {
+            measured - limit.abs() * share
+        } else {
+            measured + limit.abs() * share
+        };
         !op.holds(nearer, limit) && !op.holds(measured, limit)
     }
 
     /// How far `measured` is from `limit` (zero or less where it is beyond it); `None` without two numbers.
     pub fn headroom(&self) -> Option<f64> {
         let (measured, limit) = (self.measured()?, self.limit()?);
-        Some(if self.op == Some(Op::Below) { measured - limit } else { limit - measured })
+        Some(if self.op == Some(Op::Below) {
+            measured - limit
+        } else {
+            limit - measured
+        })
     }
 }
 
@@ -254,9 +283,22 @@ mod tests {
     #[test]
     fn fractions_are_compared_and_what_is_not_finite_is_unknown() {
         let reading = Reading::compare(0.25, Op::Below, 0.5, "score");
-        assert_eq!((reading.measured(), reading.limit(), reading.headroom()), (Some(0.25), Some(0.5), Some(-0.25)));
-        assert_eq!(Reading::compare(3_usize, Op::AtLeast, 4.5, "").headroom(), Some(1.5));
+        assert_eq!(
+            (reading.measured(), reading.limit(), reading.headroom()),
+            (Some(0.25), Some(0.5), Some(-0.25))
+        );
+        assert_eq!(
+            Reading::compare(3_usize, Op::AtLeast, 4.5, "").headroom(),
+            Some(1.5)
+        );
         let unknown = Reading::compare(f64::NAN, Op::Below, 1, "");
-        assert_eq!((unknown.measured.clone(), unknown.limit(), unknown.headroom()), (None, Some(1.0), None));
+        assert_eq!(
+            (
+                unknown.measured.clone(),
+                unknown.limit(),
+                unknown.headroom()
+            ),
+            (None, Some(1.0), None)
+        );
     }
 }

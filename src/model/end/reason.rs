@@ -69,7 +69,10 @@ impl StopReason {
 
     /// Whether the run ended before its first step.
     pub fn is_preflight(self) -> bool {
-        matches!(self, Self::TaskValidationFailed | Self::EnvCapabilityMismatch)
+        matches!(
+            self,
+            Self::TaskValidationFailed | Self::EnvCapabilityMismatch
+        )
     }
 
     /// Whether it says that the run gave its answer.

@@ -19,7 +19,9 @@ impl StepHead {
     /// What its run had taken with this step, after steps that took `before` in all.
     pub fn tokens_with(&self, before: Option<u64>) -> Option<u64> {
         let more = self.tokens.filter(|_| self.tokens_total.is_none());
-        self.total_told().or(more.map(|tokens| tokens.saturating_add(before.unwrap_or(0)))).or(before)
+        self.total_told()
+            .or(more.map(|tokens| tokens.saturating_add(before.unwrap_or(0))))
+            .or(before)
     }
 
     /// The total, where it is one: QitOS writes 0 where a request failed.
@@ -31,10 +33,15 @@ impl StepHead {
     /// whose tokens are recorded.
     pub fn usage_alone(&self, before: Option<u64>) -> Usage {
         let usage = self.usage.get();
-        let told = usage.input.zip(usage.output).map(|(input, output)| input.saturating_add(output));
+        let told = usage
+            .input
+            .zip(usage.output)
+            .map(|(input, output)| input.saturating_add(output));
         match (self.tokens_total, told) {
             _ if self.facts.is_some() => usage,
-            (Some(total), Some(told)) if total.checked_sub(before.unwrap_or(0)) != Some(told) => Usage::default(),
+            (Some(total), Some(told)) if total.checked_sub(before.unwrap_or(0)) != Some(told) => {
+                Usage::default()
+            }
             _ => usage,
         }
     }

@@ -31,12 +31,22 @@ impl Index {
         read: impl FnOnce(&[Span]) -> Result<Vec<Vec<u8>>, String>,
     ) -> Option<Result<Vec<u8>, String>> {
         let assemble = self.format().assemble?;
-        let n = self.steps.partition_point(|step| step.span.offset < span.offset);
-        if self.steps.get(n).is_none_or(|step| step.span.offset != span.offset) {
+        let n = self
+            .steps
+            .partition_point(|step| step.span.offset < span.offset);
+        if self
+            .steps
+            .get(n)
+            .is_none_or(|step| step.span.offset != span.offset)
+        {
             return Some(Err("no step begins there any more".to_owned()));
         }
-        if self.step_skips.get(n).is_some() || self.parts_of(n).take(MAX_RECORDS).any(|at| at.is_none()) {
-            return Some(Err("its records are skipped: the run has more than the board keeps".to_owned()));
+        if self.step_skips.get(n).is_some()
+            || self.parts_of(n).take(MAX_RECORDS).any(|at| at.is_none())
+        {
+            return Some(Err(
+                "its records are skipped: the run has more than the board keeps".to_owned(),
+            ));
         }
         let places: Vec<Option<Span>> = self.places(n).collect();
         let wanted: Vec<Span> = places.iter().flatten().copied().collect();
@@ -88,9 +98,17 @@ impl Index {
         if before > MAX_RECORDS || step.parts.len() <= MAX_RECORDS {
             return;
         }
-        let reason = format!("the step has more than {MAX_RECORDS} records, and only the first {MAX_RECORDS} are read");
+        let reason = format!(
+            "the step has more than {MAX_RECORDS} records, and only the first {MAX_RECORDS} are read"
+        );
         let (line, offset) = (Some(step.line), Some(step.span.offset));
-        self.issues.push(Issue { kind: IssueKind::TooLong, file: TraceFile::Events, line, offset, reason });
+        self.issues.push(Issue {
+            kind: IssueKind::TooLong,
+            file: TraceFile::Events,
+            line,
+            offset,
+            reason,
+        });
     }
 }
 
@@ -100,7 +118,11 @@ mod tests {
     use crate::model::{Delta, EventHead, Format, Manifest, ManifestState};
 
     /// Its line is the texts of its records, one behind the other.
-    static JOINS: Format = Format { name: "joins", assemble: Some(|_, records| records.join("|")), ..Format::UNKNOWN };
+    static JOINS: Format = Format {
+        name: "joins",
+        assemble: Some(|_, records| records.join("|")),
+        ..Format::UNKNOWN
+    };
 
     /// A run of one step whose records have these lengths.
     fn index(lens: &[u64]) -> Index {
@@ -108,14 +130,34 @@ mod tests {
         let place = |len: &u64| {
             let span = Span { offset, len: *len };
             offset += len + 1;
-            (EventHead { span, ok: true, ts: Some(0), ..EventHead::default() }, None)
+            (
+                EventHead {
+                    span,
+                    ok: true,
+                    ts: Some(0),
+                    ..EventHead::default()
+                },
+                None,
+            )
         };
         let events: Vec<_> = lens.iter().map(place).collect();
         let parts = (0..lens.len() as u32).collect();
-        let step = StepHead { parts, span: events[0].0.span, ..StepHead::default() };
-        let manifest = ManifestState::Read(Box::new(Manifest { format: &JOINS, ..Manifest::default() }));
+        let step = StepHead {
+            parts,
+            span: events[0].0.span,
+            ..StepHead::default()
+        };
+        let manifest = ManifestState::Read(Box::new(Manifest {
+            format: &JOINS,
+            ..Manifest::default()
+        }));
         let mut index = Index::default();
-        index.apply(Delta { steps: vec![step], events, manifest: Some(manifest), ..Delta::default() });
+        index.apply(Delta {
+            steps: vec![step],
+            events,
+            manifest: Some(manifest),
+            ..Delta::default()
+        });
         index
     }
 
@@ -133,18 +175,36 @@ mod tests {
     #[test]
     fn a_step_of_very_many_records_is_read_up_to_a_bound_and_says_so() {
         let few = index(&[10; MAX_RECORDS]);
-        assert_eq!((places_read(&few).len(), few.unassembled(0)), (MAX_RECORDS, None));
-        assert_eq!((few.issues().count(IssueKind::TooLong), few.line_bytes(0)), (0, 10 * MAX_RECORDS as u64));
+        assert_eq!(
+            (places_read(&few).len(), few.unassembled(0)),
+            (MAX_RECORDS, None)
+        );
+        assert_eq!(
+            (few.issues().count(IssueKind::TooLong), few.line_bytes(0)),
+            (0, 10 * MAX_RECORDS as u64)
+        );
         let many = index(&vec![10; 100_000]);
         assert_eq!(places_read(&many).len(), MAX_RECORDS);
-        assert_eq!(many.unassembled(0), Some(Unassembled { read: MAX_RECORDS, all: 100_000 }));
+        assert_eq!(
+            many.unassembled(0),
+            Some(Unassembled {
+                read: MAX_RECORDS,
+                all: 100_000
+            })
+        );
         assert_eq!(many.issues().count(IssueKind::TooLong), 1);
     }
 
     #[test]
     fn records_of_more_bytes_than_a_line_are_left_out_and_those_before_them_are_read() {
         let long = index(&[10, MAX_BYTES + 1, 20, MAX_BYTES - 20, 30, 1]);
-        assert_eq!(places_read(&long).iter().map(|span| span.len).collect::<Vec<_>>(), [10, 20]);
+        assert_eq!(
+            places_read(&long)
+                .iter()
+                .map(|span| span.len)
+                .collect::<Vec<_>>(),
+            [10, 20]
+        );
         assert_eq!(long.unassembled(0), Some(Unassembled { read: 2, all: 6 }));
     }
 
@@ -152,8 +212,14 @@ mod tests {
     fn a_step_that_grows_beyond_the_bound_is_noted_once() {
         let mut index = index(&[10; 10]);
         for records in [MAX_RECORDS, MAX_RECORDS + 1, MAX_RECORDS + 2] {
-            let step = StepHead { parts: vec![0; records].into(), ..index.steps().get(0).unwrap().clone() };
-            index.apply(Delta { touched: vec![(0, step)], ..Delta::default() });
+            let step = StepHead {
+                parts: vec![0; records].into(),
+                ..index.steps().get(0).unwrap().clone()
+            };
+            index.apply(Delta {
+                touched: vec![(0, step)],
+                ..Delta::default()
+            });
         }
         assert_eq!(index.issues().count(IssueKind::TooLong), 1);
     }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::event::EventKind;
 use super::super::head::hash_of_text;
-use super::super::{CriticAction, EventHead, EventNote, Fate, Issue, IssueKind, StepHead, Symbol, TraceFile};
+use super::super::{
+    CriticAction, EventHead, EventNote, Fate, Issue, IssueKind, StepHead, Symbol, TraceFile,
+};
 use super::join::MAX_WALK;
 use super::skip::Fold;
 use super::{Delta, Group, Index, Segment, Stopping};
@@ -27,12 +29,20 @@ impl Index {
         }
         self.is_packed |= delta.is_packed;
         self.names.extend(&delta.names);
-        confirm(self.steps.last_mut().map(|step| &mut step.fate), delta.step_confirmed);
-        confirm(self.events.last_mut().map(|event| &mut event.fate), delta.event_confirmed);
+        confirm(
+            self.steps.last_mut().map(|step| &mut step.fate),
+            delta.step_confirmed,
+        );
+        confirm(
+            self.events.last_mut().map(|event| &mut event.fate),
+            delta.event_confirmed,
+        );
         self.issues.extend(delta.issues);
         for (number, step) in delta.touched {
             // Steps that are put together from events have no state that one takes up from another.
-            let Some(ordinal) = self.step_skips.position(number) else { continue };
+            let Some(ordinal) = self.step_skips.position(number) else {
+                continue;
+            };
             let before = self.steps.get(ordinal).map_or(0, |known| known.parts.len());
             self.note_long_step(before, &step);
             if let Some(known) = self.steps.get_mut(ordinal) {
@@ -43,17 +53,30 @@ impl Index {
             self.unsettle(ordinal);
         }
         for (number, is_left) in delta.left {
-            let Some(ordinal) = self.step_skips.position(number) else { continue };
-            self.steps.get_mut(ordinal).into_iter().for_each(|step| step.is_left = is_left);
+            let Some(ordinal) = self.step_skips.position(number) else {
+                continue;
+            };
+            self.steps
+                .get_mut(ordinal)
+                .into_iter()
+                .for_each(|step| step.is_left = is_left);
             self.unsettle(ordinal);
         }
-        let begins = |(event, _): &(EventHead, _)| matches!(event.kind, EventKind::RunStart | EventKind::Setup);
+        let begins = |(event, _): &(EventHead, _)| {
+            matches!(event.kind, EventKind::RunStart | EventKind::Setup)
+        };
         if !self.segments.is_empty() && delta.events.iter().any(begins) {
             // An id that comes again may be of the run that begins.
             self.step_laps.takes_none_twice();
         }
-        delta.steps.into_iter().for_each(|step| self.push_step(step));
-        delta.events.into_iter().for_each(|(event, note)| self.push_event(event, note));
+        delta
+            .steps
+            .into_iter()
+            .for_each(|step| self.push_step(step));
+        delta
+            .events
+            .into_iter()
+            .for_each(|(event, note)| self.push_event(event, note));
         if let Some(manifest) = delta.manifest {
             self.manifest = manifest;
         }
@@ -70,7 +93,10 @@ impl Index {
     fn push_step(&mut self, mut step: StepHead) {
         self.steps_read += usize::from(step.fate != Fate::Unreadable);
         let place = (step.line, step.span);
-        match self.step_skips.next(step.is_void(), self.steps.len(), place) {
+        match self
+            .step_skips
+            .next(step.is_void(), self.steps.len(), place)
+        {
             Fold::Keep => {}
             Fold::Begin => {
                 self.name_skips();
@@ -98,9 +124,18 @@ impl Index {
     /// Whether the line comes before the one above it by its id, or follows such a line with a gap: what is above it left
     /// another state than the step before it did.
     fn is_out_of_order(&self, step: &StepHead) -> bool {
-        let mut ids = self.steps.iter().rev().take(MAX_WALK).filter_map(|above| above.step_id);
-        let (Some(id_now), Some(above)) = (step.step_id, ids.next()) else { return false };
-        id_now <= above || (ids.next().is_some_and(|before| above <= before) && id_now > above.saturating_add(1))
+        let mut ids = self
+            .steps
+            .iter()
+            .rev()
+            .take(MAX_WALK)
+            .filter_map(|above| above.step_id);
+        let (Some(id_now), Some(above)) = (step.step_id, ids.next()) else {
+            return false;
+        };
+        id_now <= above
+            || (ids.next().is_some_and(|before| above <= before)
+                && id_now > above.saturating_add(1))
     }
 
     /// Whether the step takes the state up where the one before left it.
@@ -108,47 +143,74 @@ impl Index {
         let mut broken: Vec<Symbol> = Vec::new();
         let observed = std::mem::take(&mut step.observed);
         if !observed.is_empty() {
-            let observed: BTreeMap<Symbol, Option<u64>> =
-                observed.iter().map(|(key, value)| (*key, Some(*value))).collect();
+            let observed: BTreeMap<Symbol, Option<u64>> = observed
+                .iter()
+                .map(|(key, value)| (*key, Some(*value)))
+                .collect();
             broken.extend(self.changed_since(&observed));
             (self.state, self.state_is_whole) = (observed, true);
         }
         for link in std::mem::take(&mut step.links) {
             let left = self.state.insert(link.key, link.after).flatten();
-            let differs = left.zip(link.before).is_some_and(|(left, before)| left != before);
+            let differs = left
+                .zip(link.before)
+                .is_some_and(|(left, before)| left != before);
             broken.extend(Some(link.key).filter(|key| differs && !broken.contains(key)));
         }
         // Of a key that the step changed besides, the difference stands in its own record.
-        let noted = broken.iter().find(|key| step.changed.contains(key)).copied();
+        let noted = broken
+            .iter()
+            .find(|key| step.changed.contains(key))
+            .copied();
         step.outside = broken.into();
         let Some(key) = noted else { return };
         let key = self.names.get(key);
         let noted = self.issues.count(IssueKind::Outside);
         // Our own engine puts every change into a step; QitOS lets critics and recoveries change the state besides.
         let (kind, reason) = if step.facts.is_some() {
-            (IssueKind::State, format!("state_diff begins with another {key} than the step before left"))
+            (
+                IssueKind::State,
+                format!("state_diff begins with another {key} than the step before left"),
+            )
         } else if noted < MAX_OUTSIDE {
-            let more = if noted + 1 == MAX_OUTSIDE { "; later changes of this sort are not listed" } else { "" };
-            (IssueKind::Outside, format!("{key} was changed after the step before, outside reduce{more}"))
+            let more = if noted + 1 == MAX_OUTSIDE {
+                "; later changes of this sort are not listed"
+            } else {
+                ""
+            };
+            (
+                IssueKind::Outside,
+                format!("{key} was changed after the step before, outside reduce{more}"),
+            )
         } else {
             return;
         };
         let (line, offset) = (Some(step.line), Some(step.span.offset));
-        self.issues.push(Issue { kind, file: TraceFile::Steps, line, offset, reason });
+        self.issues.push(Issue {
+            kind,
+            file: TraceFile::Steps,
+            line,
+            offset,
+            reason,
+        });
     }
 
     /// The keys whose value is another than the steps before left, in the order of their names' appearance.
     fn changed_since(&self, observed: &BTreeMap<Symbol, Option<u64>>) -> Vec<Symbol> {
         // A key that is not there and one that is null are the same to the writers.
         let null = Some(hash_of_text("null"));
-        let absent = |state: &BTreeMap<Symbol, Option<u64>>, is_whole: bool, key: &Symbol| match state.get(key) {
-            Some(value) => *value,
-            None => null.filter(|_| is_whole),
-        };
+        let absent =
+            |state: &BTreeMap<Symbol, Option<u64>>, is_whole: bool, key: &Symbol| match state
+                .get(key)
+            {
+                Some(value) => *value,
+                None => null.filter(|_| is_whole),
+            };
         let keys: BTreeSet<Symbol> = observed.keys().chain(self.state.keys()).copied().collect();
         let differs = |key: &Symbol| {
             let left = absent(&self.state, self.state_is_whole, key);
-            left.zip(absent(observed, true, key)).is_some_and(|(left, now)| left != now)
+            left.zip(absent(observed, true, key))
+                .is_some_and(|(left, now)| left != now)
         };
         keys.into_iter().filter(differs).collect()
     }
@@ -156,15 +218,27 @@ impl Index {
     fn push_event(&mut self, mut event: EventHead, note: Option<EventNote>) {
         self.events_read += usize::from(event.fate != Fate::Unreadable);
         let at = self.events.len();
-        let fold = self.event_skips.next(event.is_void() && note.is_none(), at, (event.line, event.span));
+        let fold = self.event_skips.next(
+            event.is_void() && note.is_none(),
+            at,
+            (event.line, event.span),
+        );
         if fold == Fold::Count {
-            if let Some(segment) = self.segments.last_mut().filter(|_| event.fate == Fate::Unreadable) {
+            if let Some(segment) = self
+                .segments
+                .last_mut()
+                .filter(|_| event.fate == Fate::Unreadable)
+            {
                 segment.unreadable += 1;
             }
             return;
         }
         self.open_segment(&event, at);
-        if let Some(segment) = self.segments.last_mut().filter(|_| event.fate == Fate::Unreadable) {
+        if let Some(segment) = self
+            .segments
+            .last_mut()
+            .filter(|_| event.fate == Fate::Unreadable)
+        {
             segment.unreadable += 1;
         }
         if let Some(segment) = self.segments.last_mut() {
@@ -197,15 +271,26 @@ impl Index {
         let kind = event.kind;
         // A set-up that is older than what stands before it belongs to the same run: the lines are out of order. A run
         // that begins after a clock went back has an INIT event.
-        let is_older = |segment: &Segment| event.ts.zip(segment.span).is_some_and(|(ts, (_, latest))| ts < latest);
+        let is_older = |segment: &Segment| {
+            event
+                .ts
+                .zip(segment.span)
+                .is_some_and(|(ts, (_, latest))| ts < latest)
+        };
         let starts = match (self.segments.last(), kind) {
             (None, _) => true,
             (Some(segment), EventKind::Setup) => segment.begun && !is_older(segment),
-            (Some(segment), EventKind::RunStart) => segment.initialised && !self.is_again(segment, event),
+            (Some(segment), EventKind::RunStart) => {
+                segment.initialised && !self.is_again(segment, event)
+            }
             _ => false,
         };
         if starts {
-            self.segments.push(Segment { first_event: at, first_group: self.groups.len(), ..Segment::default() });
+            self.segments.push(Segment {
+                first_event: at,
+                first_group: self.groups.len(),
+                ..Segment::default()
+            });
             self.event_skips.weigh(SEGMENT_WEIGHT);
             self.group_open = false;
         }
@@ -217,10 +302,18 @@ impl Index {
 
     /// Whether the event is the one that the run began with, written twice.
     fn is_again(&self, segment: &Segment, event: &EventHead) -> bool {
-        let begun = segment.init.as_ref().and_then(|(at, _)| self.events.get(*at));
-        let is_next = segment.init.as_ref().is_some_and(|(at, _)| at + 1 == self.events.len());
+        let begun = segment
+            .init
+            .as_ref()
+            .and_then(|(at, _)| self.events.get(*at));
+        let is_next = segment
+            .init
+            .as_ref()
+            .is_some_and(|(at, _)| at + 1 == self.events.len());
         is_next
-            && begun.is_some_and(|begun| event.ts.is_some() && begun.ts == event.ts && begun.span.len == event.span.len)
+            && begun.is_some_and(|begun| {
+                event.ts.is_some() && begun.ts == event.ts && begun.span.len == event.span.len
+            })
     }
 
     fn keep_time(&mut self, event: &EventHead, at: usize) {
@@ -251,9 +344,12 @@ impl Index {
             Kind::Deciding | Kind::Prompt | Kind::Output | Kind::Decided => {
                 current.is_none_or(|group| group.step_id != event.step_id)
             }
-            Kind::Acting | Kind::CriticStop | Kind::Checked | Kind::Stopped | Kind::Recovery | Kind::Inside => {
-                current.is_none() && event.step_id.is_some()
-            }
+            Kind::Acting
+            | Kind::CriticStop
+            | Kind::Checked
+            | Kind::Stopped
+            | Kind::Recovery
+            | Kind::Inside => current.is_none() && event.step_id.is_some(),
             Kind::RunStart | Kind::RunEnd | Kind::Teardown => {
                 self.group_open = false;
                 return;
@@ -265,7 +361,12 @@ impl Index {
                 (group.decision, group.spent) = (None, None);
             }
             self.lap_of_group(event.step_id, self.groups.len());
-            let group = Group { step_id: event.step_id, first: at, started: event.ts, ..Group::default() };
+            let group = Group {
+                step_id: event.step_id,
+                first: at,
+                started: event.ts,
+                ..Group::default()
+            };
             self.groups.push(group);
             self.event_skips.weigh(size_of::<Group>() as u64);
             self.group_open = true;
@@ -274,7 +375,10 @@ impl Index {
         if let Some(group) = self.groups.last_mut() {
             group.end = at + 1;
             group.checked |= matches!(event.kind, Kind::Checked | Kind::Stopped);
-            group.goes_back |= group.ended.zip(event.ts).is_some_and(|(last, ts)| ts < last);
+            group.goes_back |= group
+                .ended
+                .zip(event.ts)
+                .is_some_and(|(last, ts)| ts < last);
             if event.ts.is_some() {
                 group.is_timed_once = group.ended.is_none();
                 group.ended = event.ts;
@@ -283,9 +387,14 @@ impl Index {
     }
 
     fn take_note(&mut self, event: &EventHead, note: EventNote, at: usize) {
-        let (recover, stops) = (event.kind == EventKind::Recovery, event.kind == EventKind::CriticStop);
+        let (recover, stops) = (
+            event.kind == EventKind::Recovery,
+            event.kind == EventKind::CriticStop,
+        );
         let group = self.groups.last_mut().filter(|_| self.group_open);
-        let Some(segment) = self.segments.last_mut() else { return };
+        let Some(segment) = self.segments.last_mut() else {
+            return;
+        };
         let stopping = match &note {
             EventNote::Stop(stop) => Some(Stopping::Check((**stop).clone())),
             EventNote::End(end) => Some(Stopping::End((**end).clone())),
@@ -306,9 +415,15 @@ impl Index {
                     group.decided = Some(note.decided);
                 }
             }
-            EventNote::CriticOutputs(outputs) => group.into_iter().for_each(|group| group.critics = Some(outputs)),
-            EventNote::Invoked(calls) => group.into_iter().for_each(|group| group.invoked = Some(calls)),
-            EventNote::Passed => group.into_iter().for_each(|group| group.wish = Some(CriticAction::Continue)),
+            EventNote::CriticOutputs(outputs) => group
+                .into_iter()
+                .for_each(|group| group.critics = Some(outputs)),
+            EventNote::Invoked(calls) => group
+                .into_iter()
+                .for_each(|group| group.invoked = Some(calls)),
+            EventNote::Passed => group
+                .into_iter()
+                .for_each(|group| group.wish = Some(CriticAction::Continue)),
             EventNote::Spent(spent) => {
                 if let Some(group) = group {
                     group.spent = Some(spent);
@@ -318,7 +433,11 @@ impl Index {
             EventNote::Critics(reason) => {
                 segment.retries += usize::from(!stops);
                 segment.critics = Some((at, stops, reason));
-                let wish = if stops { CriticAction::Stop } else { CriticAction::Retry };
+                let wish = if stops {
+                    CriticAction::Stop
+                } else {
+                    CriticAction::Retry
+                };
                 group.into_iter().for_each(|group| group.wish = Some(wish));
             }
             EventNote::Error(text) => {
@@ -337,7 +456,12 @@ impl Index {
             EventNote::Overflow(text) => segment.overflow = Some((at, text)),
             EventNote::Until(ts) => {
                 let own = |group: &Group| group.step_id.is_some() && group.step_id == event.step_id;
-                if let Some(group) = self.groups.iter().rposition(own).and_then(|at| self.groups.get_mut(at)) {
+                if let Some(group) = self
+                    .groups
+                    .iter()
+                    .rposition(own)
+                    .and_then(|at| self.groups.get_mut(at))
+                {
                     group.until = group.until.max(Some(ts));
                 }
             }

@@ -41,7 +41,8 @@ impl Laps {
         let falls = id.is_some() && self.last.is_some() && id <= self.last && !repeats;
         let fills = id.filter(|id| falls && self.fill(*id));
         self.late += usize::from(fills.is_some());
-        let is_double = falls && fills.is_none() && self.takes_doubles && self.doubles.len() < MAX_LATE;
+        let is_double =
+            falls && fills.is_none() && self.takes_doubles && self.doubles.len() < MAX_LATE;
         let repeats_late = repeats && at.checked_sub(1).is_some_and(|above| self.is_late(above));
         if let Some(id) = fills.filter(|_| self.is_lenient && self.late_at.len() < MAX_LATE) {
             self.late_at.insert((self.starts.len() - 1, id), at);
@@ -59,7 +60,11 @@ impl Laps {
             self.leave_out(id);
             self.last = id.or(self.last);
         }
-        self.bare = if id.is_some() && !self.is_late(at) { 0 } else { self.bare + 1 };
+        self.bare = if id.is_some() && !self.is_late(at) {
+            0
+        } else {
+            self.bare + 1
+        };
         self.is_torn |= self.bare >= MAX_WALK;
     }
 
@@ -70,8 +75,14 @@ impl Laps {
 
     /// Takes `id` out of the gaps; says whether it was in one.
     fn fill(&mut self, id: i64) -> bool {
-        let gap = self.gaps.range(..=id).next_back().map(|(first, last)| (*first, *last));
-        let Some((first, last)) = gap.filter(|(_, last)| id <= *last) else { return false };
+        let gap = self
+            .gaps
+            .range(..=id)
+            .next_back()
+            .map(|(first, last)| (*first, *last));
+        let Some((first, last)) = gap.filter(|(_, last)| id <= *last) else {
+            return false;
+        };
         self.gaps.remove(&first);
         if first < id {
             self.gaps.insert(first, id - 1);
@@ -94,17 +105,33 @@ impl Laps {
     }
 
     /// Takes note that items were dropped: `moved` is where those of before are now.
-    pub(super) fn cut(&mut self, moved: impl Fn(usize) -> usize, kept: impl Fn(usize) -> Option<usize>) {
-        self.starts.iter_mut().for_each(|start| *start = moved(*start));
+    pub(super) fn cut(
+        &mut self,
+        moved: impl Fn(usize) -> usize,
+        kept: impl Fn(usize) -> Option<usize>,
+    ) {
+        self.starts
+            .iter_mut()
+            .for_each(|start| *start = moved(*start));
         self.starts.dedup();
         self.late_places = self.late_places.iter().filter_map(|at| kept(*at)).collect();
         self.doubles = self.doubles.iter().filter_map(|at| kept(*at)).collect();
         let late = std::mem::take(&mut self.late_at);
         let laps = self.starts.len();
         // Laps may have become one: an item is found in the lap that holds its place.
-        self.late_at = late.into_iter().filter_map(|((lap, id), at)| Some(((lap, id), kept(at)?))).collect();
-        let moved: Vec<_> = self.late_at.iter().map(|((_, id), at)| (self.of(*at).unwrap_or(laps), *id, *at)).collect();
-        self.late_at = moved.into_iter().map(|(lap, id, at)| ((lap, id), at)).collect();
+        self.late_at = late
+            .into_iter()
+            .filter_map(|((lap, id), at)| Some(((lap, id), kept(at)?)))
+            .collect();
+        let moved: Vec<_> = self
+            .late_at
+            .iter()
+            .map(|((_, id), at)| (self.of(*at).unwrap_or(laps), *id, *at))
+            .collect();
+        self.late_at = moved
+            .into_iter()
+            .map(|(lap, id, at)| ((lap, id), at))
+            .collect();
     }
 
     /// Whether an id between these two is nowhere in the newest lap.
@@ -153,11 +180,16 @@ impl Laps {
 
     /// The lap that position `at` is in.
     pub(super) fn of(&self, at: usize) -> Option<usize> {
-        self.starts.partition_point(|start| *start <= at).checked_sub(1)
+        self.starts
+            .partition_point(|start| *start <= at)
+            .checked_sub(1)
     }
 
     fn range(&self, lap: usize, total: usize) -> Option<(usize, usize)> {
-        Some((*self.starts.get(lap)?, self.starts.get(lap + 1).copied().unwrap_or(total)))
+        Some((
+            *self.starts.get(lap)?,
+            self.starts.get(lap + 1).copied().unwrap_or(total),
+        ))
     }
 }
 
@@ -191,7 +223,9 @@ pub(super) struct Again {
 impl Again {
     /// Takes a step; says whether it only repeats the one before.
     fn step(&mut self, step: &StepHead) -> bool {
-        let Some(id) = step.step_id.filter(|_| step.repeats) else { return false };
+        let Some(id) = step.step_id.filter(|_| step.repeats) else {
+            return false;
+        };
         if self.ids.len() >= MAX_TWICE && !self.ids.contains_key(&id) {
             return true;
         }
@@ -221,13 +255,25 @@ const MAX_LAPS: usize = 64;
 pub(super) const MAX_WALK: usize = 64;
 
 /// The position in `others` of the item that belongs to the one at `at` in `ids`, whose id is `id`.
-pub(super) fn matching<A, B>(ids: &Ids<'_, A>, others: &Ids<'_, B>, at: usize, id: i64) -> Option<usize> {
+pub(super) fn matching<A, B>(
+    ids: &Ids<'_, A>,
+    others: &Ids<'_, B>,
+    at: usize,
+    id: i64,
+) -> Option<usize> {
     let lap = ids.laps.of(at).filter(|lap| *lap < ids.used)?;
     if ids.used == others.used {
         return others.find(lap, id);
     }
-    let later = (lap + 1..ids.used).take(MAX_LAPS).filter(|lap| ids.find(*lap, id).is_some()).count();
-    (0..others.used).rev().take(MAX_LAPS).filter_map(|lap| others.find(lap, id)).nth(later)
+    let later = (lap + 1..ids.used)
+        .take(MAX_LAPS)
+        .filter(|lap| ids.find(*lap, id).is_some())
+        .count();
+    (0..others.used)
+        .rev()
+        .take(MAX_LAPS)
+        .filter_map(|lap| others.find(lap, id))
+        .nth(later)
 }
 
 impl<T> Ids<'_, T> {
@@ -239,11 +285,21 @@ impl<T> Ids<'_, T> {
         }
         let rising = |at: &usize| !self.laps.is_late(*at);
         let id_at = |at: usize| self.items.get(at).and_then(self.id);
-        let id_or_before = |at: usize| (start..at + 1).rev().take(MAX_WALK).filter(rising).find_map(id_at);
+        let id_or_before = |at: usize| {
+            (start..at + 1)
+                .rev()
+                .take(MAX_WALK)
+                .filter(rising)
+                .find_map(id_at)
+        };
         let (mut low, mut high) = (start, end);
         while low < high {
             let middle = low + (high - low) / 2;
-            if id_or_before(middle).is_none_or(|before| before < id) { low = middle + 1 } else { high = middle }
+            if id_or_before(middle).is_none_or(|before| before < id) {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         (low < end && id_at(low) == Some(id)).then_some(low)
     }
@@ -251,35 +307,55 @@ impl<T> Ids<'_, T> {
 
 impl Index {
     pub(super) fn step_ids(&self) -> Ids<'_, StepHead> {
-        Ids { items: &self.steps, id: |step| step.step_id, laps: &self.step_laps, used: self.step_laps.len() }
+        Ids {
+            items: &self.steps,
+            id: |step| step.step_id,
+            laps: &self.step_laps,
+            used: self.step_laps.len(),
+        }
     }
 
     pub(super) fn group_ids(&self) -> Ids<'_, Group> {
         let used = self.group_laps.len() - usize::from(self.newest_lap_is_unwritten());
-        Ids { items: &self.groups, id: |group| group.step_id, laps: &self.group_laps, used }
+        Ids {
+            items: &self.groups,
+            id: |group| group.step_id,
+            laps: &self.group_laps,
+            used,
+        }
     }
 
     /// Whether ids repeat in a way that leaves open which events belong to which step.
     pub fn join_is_open(&self) -> bool {
         let goes_on = self.segments.last().is_some_and(Segment::goes_on);
-        !goes_on && !self.groups.is_empty() && !self.steps.is_empty() && self.step_laps.len() != self.group_ids().used
+        !goes_on
+            && !self.groups.is_empty()
+            && !self.steps.is_empty()
+            && self.step_laps.len() != self.group_ids().used
     }
 
     /// How many steps stand behind one that comes after them, and the ordinal of the first.
     pub fn late_steps(&self) -> (usize, Option<usize>) {
-        (self.step_laps.late(), self.step_laps.late_places.first().copied())
+        (
+            self.step_laps.late(),
+            self.step_laps.late_places.first().copied(),
+        )
     }
 
     /// How many steps have an id that a step of the same run has already, and the ordinal of the first.
     pub fn double_steps(&self) -> (usize, Option<usize>) {
-        (self.step_laps.doubles.len(), self.step_laps.doubles.first().copied())
+        (
+            self.step_laps.doubles.len(),
+            self.step_laps.doubles.first().copied(),
+        )
     }
 
     /// Whether the lines of the newest run do not stand in the order of its steps.
     pub fn has_disordered_steps(&self) -> bool {
         let newest = self.newest_start()..;
         let laps = &self.step_laps;
-        laps.late_places.range(newest.clone()).next().is_some() || laps.doubles.range(newest).next().is_some()
+        laps.late_places.range(newest.clone()).next().is_some()
+            || laps.doubles.range(newest).next().is_some()
     }
 
     /// The last step of the newest run: by its place, or by its id where lines are out of order. `None` where the run has
@@ -290,7 +366,10 @@ impl Index {
             return newest.last();
         }
         let id = |n: &usize| self.steps.get(*n).and_then(|step| step.step_id);
-        newest.filter(|n| id(n).is_some()).max_by_key(id).filter(|_| self.step_laps.doubles.is_empty())
+        newest
+            .filter(|n| id(n).is_some())
+            .max_by_key(id)
+            .filter(|_| self.step_laps.doubles.is_empty())
     }
 
     /// The ordinals at which step ids start over.
@@ -300,7 +379,10 @@ impl Index {
 
     /// Whether step `ordinal` is its writer's second try at the line before.
     pub fn is_repeat(&self, ordinal: usize) -> bool {
-        let is_copy = self.steps.get(ordinal).is_some_and(|step| step.repeats && step.step_id.is_some());
+        let is_copy = self
+            .steps
+            .get(ordinal)
+            .is_some_and(|step| step.repeats && step.step_id.is_some());
         is_copy && !self.step_laps.begins_at(ordinal)
     }
 
@@ -312,7 +394,11 @@ impl Index {
     /// How many lines of steps the newest run has.
     pub fn newest_lines(&self) -> usize {
         let start = self.newest_start();
-        let uncounted = if start < self.steps.len() { self.step_skips.uncounted_since(start) } else { 0 };
+        let uncounted = if start < self.steps.len() {
+            self.step_skips.uncounted_since(start)
+        } else {
+            0
+        };
         self.steps.len() - start + uncounted
     }
 
@@ -320,7 +406,9 @@ impl Index {
     /// was resumed goes on with rising ids, and the lines before are its own.
     pub fn newest_start(&self) -> usize {
         let lap = self.lap_starts().last().copied().unwrap_or_default();
-        let Some(segment) = self.segments.last().filter(|_| self.segments.len() > 1) else { return lap };
+        let Some(segment) = self.segments.last().filter(|_| self.segments.len() > 1) else {
+            return lap;
+        };
         if segment.goes_on() {
             return lap;
         }
@@ -328,7 +416,11 @@ impl Index {
             self.newest_lap_is_unwritten()
         } else {
             // It has not come to its first round; its lines, if there are any, start over after those of the others.
-            let before = if self.groups.is_empty() { self.segments.len() - 1 } else { self.group_laps.len() };
+            let before = if self.groups.is_empty() {
+                self.segments.len() - 1
+            } else {
+                self.group_laps.len()
+            };
             self.step_laps.len() <= before
         };
         if unwritten { self.steps.len() } else { lap }
@@ -346,30 +438,45 @@ impl Index {
         }
         let newest = self.group_laps.len() - 1;
         let first = self.group_laps.starts().last().copied().unwrap_or_default();
-        let (Some(last), Some(begins)) =
-            (self.step_laps.last(), self.groups.get(first).and_then(|group| group.step_id))
-        else {
+        let (Some(last), Some(begins)) = (
+            self.step_laps.last(),
+            self.groups.get(first).and_then(|group| group.step_id),
+        ) else {
             return false;
         };
-        let groups = Ids { items: &self.groups, id: |group| group.step_id, laps: &self.group_laps, used: newest };
+        let groups = Ids {
+            items: &self.groups,
+            id: |group| group.step_id,
+            laps: &self.group_laps,
+            used: newest,
+        };
         if groups.find(newest, last).is_none() {
             // With ids that are higher than the lines' it goes on where they stop.
             return begins <= last;
         }
         // A round that another one follows is over, and a run that is over has had its rounds.
-        if first + 1 < self.groups.len() || self.segment().is_some_and(|segment| segment.end.is_some()) {
+        if first + 1 < self.groups.len()
+            || self.segment().is_some_and(|segment| segment.end.is_some())
+        {
             return false;
         }
         // The line belongs to the only round of the newest lap, or to the last one before it that has its id.
-        let before = (0..newest).rev().take(MAX_LAPS).find_map(|lap| groups.find(lap, last));
-        before.is_some_and(|at| self.is_over(at) || (self.is_checked(at) && !self.is_checked(first)))
+        let before = (0..newest)
+            .rev()
+            .take(MAX_LAPS)
+            .find_map(|lap| groups.find(lap, last));
+        before
+            .is_some_and(|at| self.is_over(at) || (self.is_checked(at) && !self.is_checked(first)))
     }
 
     /// Whether events after the round say that it came to its end.
     fn is_over(&self, at: usize) -> bool {
         let segment = self.segment_of(at);
         let is_followed = at + 1 < self.groups.len() && self.segment_of(at + 1) == segment;
-        is_followed || segment.and_then(|segment| self.segments.get(segment)).is_some_and(|it| it.end.is_some())
+        is_followed
+            || segment
+                .and_then(|segment| self.segments.get(segment))
+                .is_some_and(|it| it.end.is_some())
     }
 
     /// Whether the stop rules were asked in the round, which is the last that happens before its line is written.
@@ -393,7 +500,11 @@ impl Index {
 
     /// Puts the newest group, which comes at `at`, into its lap.
     pub(super) fn lap_of_group(&mut self, id: Option<i64>, at: usize) {
-        let begins_segment = self.segments.last().is_some_and(|segment| segment.first_group == at) && at > 0;
+        let begins_segment = self
+            .segments
+            .last()
+            .is_some_and(|segment| segment.first_group == at)
+            && at > 0;
         if let Some(id) = id.filter(|id| begins_segment && self.group_laps.last() == Some(*id)) {
             self.again.round(id);
         }
@@ -404,20 +515,29 @@ impl Index {
     /// before its events only in a look that reads both. The same where it turns out that one run wrote all lines, or
     /// that more did, and an id comes later than it should.
     pub(super) fn settle_laps(&mut self) {
-        let is_one = self.segments.len() == 1 && self.segments.iter().all(|segment| segment.initialised);
+        let is_one =
+            self.segments.len() == 1 && self.segments.iter().all(|segment| segment.initialised);
         let is_lenient = is_one && (self.group_laps.len() <= 1 || self.is_disordered());
         // Of a file that is not read to its end, the runs are not known yet.
         let takes_doubles = is_lenient && !self.more;
         let laps = &mut self.step_laps;
         let is_other = laps.is_lenient != is_lenient || laps.takes_doubles != takes_doubles;
         (laps.is_lenient, laps.takes_doubles) = (is_lenient, takes_doubles);
-        let is_late = is_other && (laps.late > 0 || !laps.doubles.is_empty() || laps.starts.len() > 1);
+        let is_late =
+            is_other && (laps.late > 0 || !laps.doubles.is_empty() || laps.starts.len() > 1);
         // Where steps were dropped, their ids are not known any more.
         if (!std::mem::take(&mut self.again.is_stale) && !is_late) || self.step_skips.is_cut() {
             return;
         }
-        self.again.ids.values_mut().for_each(|twice| twice.lines = 0);
-        self.step_laps = Laps { is_lenient, takes_doubles, ..Laps::default() };
+        self.again
+            .ids
+            .values_mut()
+            .for_each(|twice| twice.lines = 0);
+        self.step_laps = Laps {
+            is_lenient,
+            takes_doubles,
+            ..Laps::default()
+        };
         for (at, step) in self.steps.iter().enumerate() {
             let repeats = self.again.step(step);
             self.step_laps.push(step.step_id, at, repeats);

@@ -21,7 +21,10 @@ pub struct List<T> {
 
 impl<T> Default for List<T> {
     fn default() -> Self {
-        Self { full: Arc::default(), last: Arc::default() }
+        Self {
+            full: Arc::default(),
+            last: Arc::default(),
+        }
     }
 }
 
@@ -50,7 +53,10 @@ impl<T> List<T> {
 
     /// The item at position `at`.
     pub fn get(&self, at: usize) -> Option<&T> {
-        self.full.get(at / Self::CHUNK).unwrap_or(&self.last).get(self.place(at)?)
+        self.full
+            .get(at / Self::CHUNK)
+            .unwrap_or(&self.last)
+            .get(self.place(at)?)
     }
 
     /// Its place in its chunk; `None` beyond the end.
@@ -71,7 +77,11 @@ impl<T> List<T> {
     /// The items at these positions, as far as they are there.
     pub fn range(&self, range: Range<usize>) -> Iter<'_, T> {
         let end = range.end.min(self.len());
-        Iter { list: self, next: range.start.min(end), end }
+        Iter {
+            list: self,
+            next: range.start.min(end),
+            end,
+        }
     }
 
     /// The position of the first item that does not belong to those before, where those that do come first.
@@ -79,7 +89,11 @@ impl<T> List<T> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.get(middle).is_some_and(&belongs) { low = middle + 1 } else { high = middle }
+            if self.get(middle).is_some_and(&belongs) {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         low
     }
@@ -108,7 +122,10 @@ impl<T: Clone> List<T> {
         // Chunk by chunk, so that both lists are never whole at once.
         for chunk in full.into_iter().chain([last]) {
             let items = Arc::try_unwrap(chunk).unwrap_or_else(|shared| Vec::clone(&shared));
-            items.into_iter().filter_map(&mut keep).for_each(|item| self.push(item));
+            items
+                .into_iter()
+                .filter_map(&mut keep)
+                .for_each(|item| self.push(item));
         }
     }
 
@@ -118,7 +135,11 @@ impl<T: Clone> List<T> {
         self.retain(|item| {
             let here = at;
             at += 1;
-            if here == hole.from { placeholder.take() } else { hole.kept(here).map(|_| item) }
+            if here == hole.from {
+                placeholder.take()
+            } else {
+                hole.kept(here).map(|_| item)
+            }
         });
     }
 
@@ -217,20 +238,42 @@ mod tests {
         assert_eq!(List::<Item>::CHUNK, 8);
         for len in [0, 1, 7, 8, 9, 16, 33] {
             let (list, slice) = (list(len), (0..len).collect::<Vec<_>>());
-            assert_eq!((list.len(), list.last().map(|item| item.0)), (len, slice.last().copied()));
+            assert_eq!(
+                (list.len(), list.last().map(|item| item.0)),
+                (len, slice.last().copied())
+            );
             assert_eq!(numbers(list.iter()), slice);
-            assert_eq!(numbers(list.iter().rev()), slice.iter().rev().copied().collect::<Vec<_>>());
+            assert_eq!(
+                numbers(list.iter().rev()),
+                slice.iter().rev().copied().collect::<Vec<_>>()
+            );
             for a in 0..len + 2 {
                 assert_eq!(list.get(a).map(|item| item.0), slice.get(a).copied());
-                assert_eq!(numbers(list.iter().skip(a)), slice.iter().skip(a).copied().collect::<Vec<_>>());
-                let nth_back =
-                    |n: usize| (list.iter().nth_back(n).map(|item| item.0), slice.iter().nth_back(n).copied());
+                assert_eq!(
+                    numbers(list.iter().skip(a)),
+                    slice.iter().skip(a).copied().collect::<Vec<_>>()
+                );
+                let nth_back = |n: usize| {
+                    (
+                        list.iter().nth_back(n).map(|item| item.0),
+                        slice.iter().nth_back(n).copied(),
+                    )
+                };
                 assert_eq!(nth_back(a).0, nth_back(a).1);
-                assert_eq!(list.position(&a, |item| item.0), slice.binary_search(&a).ok());
-                assert_eq!(list.partition_point(|item| item.0 < a), slice.partition_point(|item| *item < a));
+                assert_eq!(
+                    list.position(&a, |item| item.0),
+                    slice.binary_search(&a).ok()
+                );
+                assert_eq!(
+                    list.partition_point(|item| item.0 < a),
+                    slice.partition_point(|item| *item < a)
+                );
                 for b in a..len + 2 {
                     let clamped = &slice[a.min(len)..b.min(len)];
-                    assert_eq!((numbers(list.range(a..b)), list.range(a..b).len()), (clamped.to_vec(), clamped.len()));
+                    assert_eq!(
+                        (numbers(list.range(a..b)), list.range(a..b).len()),
+                        (clamped.to_vec(), clamped.len())
+                    );
                 }
             }
         }
@@ -244,7 +287,10 @@ mod tests {
         list.get_mut(3).unwrap().0 = 77;
         list.last_mut().unwrap().0 = 99;
         assert_eq!(numbers(before.iter()), (0..20).collect::<Vec<_>>());
-        assert_eq!((list.len(), list.get(3).unwrap().0, list.last().unwrap().0), (21, 77, 99));
+        assert_eq!(
+            (list.len(), list.get(3).unwrap().0, list.last().unwrap().0),
+            (21, 77, 99)
+        );
         assert!(list != before && list.get(21).is_none() && list.get_mut(21).is_none());
     }
 
@@ -253,7 +299,12 @@ mod tests {
         let mut list = list(8 * 50 + 4);
         let before = list.clone();
         list.push((0, [0; 1000]));
-        let shared = list.full.iter().zip(before.full.iter()).filter(|(a, b)| Arc::ptr_eq(a, b)).count();
+        let shared = list
+            .full
+            .iter()
+            .zip(before.full.iter())
+            .filter(|(a, b)| Arc::ptr_eq(a, b))
+            .count();
         assert_eq!((shared, Arc::ptr_eq(&list.full, &before.full)), (50, true));
     }
 }

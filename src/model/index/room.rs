@@ -16,10 +16,23 @@ impl Index {
 
     /// Drops steps until there is room for the newest one.
     pub(super) fn bound_steps(&mut self) {
-        let room = room(TraceFile::Steps, self.steps.last().map_or(0, end_of_step), self.is_packed);
-        let Some(hole) = self.step_skips.hole(room, self.steps.iter().map(StepHead::weight)) else { return };
+        let room = room(
+            TraceFile::Steps,
+            self.steps.last().map_or(0, end_of_step),
+            self.is_packed,
+        );
+        let Some(hole) = self
+            .step_skips
+            .hole(room, self.steps.iter().map(StepHead::weight))
+        else {
+            return;
+        };
         self.settle_hole(hole);
-        let place = |at: usize| self.steps.get(at).map_or_else(Default::default, |step| (step.line, step.span));
+        let place = |at: usize| {
+            self.steps
+                .get(at)
+                .map_or_else(Default::default, |step| (step.line, step.span))
+        };
         let (first, last) = (place(hole.from), place(hole.to - 1));
         let mut starts = self.step_laps.starts().iter().copied();
         let start = starts.rfind(|start| (hole.from..hole.to).contains(start));
@@ -32,16 +45,27 @@ impl Index {
             ..StepHead::default()
         };
         self.steps.cut(hole, placeholder);
-        self.step_skips.reweigh(self.steps.iter().map(StepHead::weight).sum());
+        self.step_skips
+            .reweigh(self.steps.iter().map(StepHead::weight).sum());
         self.step_laps.cut(|at| hole.moved(at), |at| hole.kept(at));
         self.count_joined();
     }
 
     /// Says in the newest placeholder what it stands for.
     pub(super) fn name_skips(&mut self) {
-        let Some(skip) = self.step_skips.list().last().filter(|skip| skip.why == Why::Void) else { return };
+        let Some(skip) = self
+            .step_skips
+            .list()
+            .last()
+            .filter(|skip| skip.why == Why::Void)
+        else {
+            return;
+        };
         let words = skip.words("steps");
-        if self.steps.get(skip.at).is_some_and(|step| *step.call != words)
+        if self
+            .steps
+            .get(skip.at)
+            .is_some_and(|step| *step.call != words)
             && let Some(step) = self.steps.get_mut(skip.at)
         {
             step.call = words.into();
@@ -50,27 +74,49 @@ impl Index {
 
     /// Drops events, and the rounds and runs that lie among them, until there is room for the newest event.
     pub(super) fn bound_events(&mut self) {
-        let read = self.events.last().map_or(0, |event| event.span.offset.saturating_add(event.span.len));
+        let read = self
+            .events
+            .last()
+            .map_or(0, |event| event.span.offset.saturating_add(event.span.len));
         let room = room(TraceFile::Events, read, self.is_packed);
         // Rounds and runs weigh as much as they do on average.
         let weight = self.event_skips.weight_of_each(self.events.len());
-        let Some(hole) = self.event_skips.hole(room, self.events.iter().map(|_| weight)) else { return };
-        let place = |at: usize| self.events.get(at).map_or_else(Default::default, |event| (event.line, event.span));
+        let Some(hole) = self
+            .event_skips
+            .hole(room, self.events.iter().map(|_| weight))
+        else {
+            return;
+        };
+        let place = |at: usize| {
+            self.events
+                .get(at)
+                .map_or_else(Default::default, |event| (event.line, event.span))
+        };
         let (first, last): ((u64, Span), _) = (place(hole.from), place(hole.to - 1));
         let mut starts = self.segments.iter().map(|segment| segment.first_event);
         let start = starts.rfind(|start| (hole.from..hole.to).contains(start));
         self.event_skips.cut(hole, (first, last), start);
-        let placeholder =
-            EventHead { fate: Fate::Unreadable, ok: true, line: first.0, span: first.1, ..EventHead::default() };
+        let placeholder = EventHead {
+            fate: Fate::Unreadable,
+            ok: true,
+            line: first.0,
+            span: first.1,
+            ..EventHead::default()
+        };
         self.events.cut(hole, placeholder);
         self.cut_groups(hole);
         self.cut_segments(hole);
         self.first_back = self.first_back.map(|at| hole.moved(at));
         self.count_joined();
         let words = |group: &Group| group.error.as_ref().map_or(0, |(_, words)| words.len());
-        let groups = self.groups.iter().map(|group| size_of::<Group>() + words(group)).sum::<usize>();
+        let groups = self
+            .groups
+            .iter()
+            .map(|group| size_of::<Group>() + words(group))
+            .sum::<usize>();
         let events = self.events.len() * size_of::<EventHead>();
-        self.event_skips.reweigh((events + groups) as u64 + self.segments.len() as u64 * SEGMENT_WEIGHT);
+        self.event_skips
+            .reweigh((events + groups) as u64 + self.segments.len() as u64 * SEGMENT_WEIGHT);
     }
 
     /// Drops the rounds all of whose events are dropped.
@@ -92,21 +138,36 @@ impl Index {
             Some(group)
         });
         let moved = |at: usize| places.get(at).copied().unwrap_or(kept);
-        let stays = |at: usize| places.get(at..at + 2).filter(|pair| pair.first() < pair.last())?.first().copied();
+        let stays = |at: usize| {
+            places
+                .get(at..at + 2)
+                .filter(|pair| pair.first() < pair.last())?
+                .first()
+                .copied()
+        };
         self.group_laps.cut(moved, stays);
-        self.segments.iter_mut().for_each(|segment| segment.first_group = moved(segment.first_group));
+        self.segments
+            .iter_mut()
+            .for_each(|segment| segment.first_group = moved(segment.first_group));
     }
 
     /// Drops the runs all of whose events are dropped; moves the places of events in the others.
     fn cut_segments(&mut self, hole: Hole) {
-        let ends: Vec<usize> = self.segments.iter().skip(1).map(|next| next.first_event).collect();
+        let ends: Vec<usize> = self
+            .segments
+            .iter()
+            .skip(1)
+            .map(|next| next.first_event)
+            .collect();
         let mut at = 0;
         self.segments.retain(|segment| {
             let end = ends.get(at).copied().unwrap_or(usize::MAX);
             at += 1;
             segment.first_event < hole.from || end > hole.to
         });
-        self.segments.iter_mut().for_each(|segment| segment.cut(hole));
+        self.segments
+            .iter_mut()
+            .for_each(|segment| segment.cut(hole));
     }
 }
 
@@ -120,8 +181,19 @@ impl Segment {
         let error = self.error.iter_mut().map(|(at, _)| at);
         let overflow = self.overflow.iter_mut().map(|(at, _)| at);
         let stops = self.stops.iter_mut().map(|(at, _)| at);
-        let rest = self.teardown.iter_mut().chain(&mut self.goes_back).chain(&mut self.of_other_run);
-        let all = init.chain(end).chain(stop).chain(critics).chain(error).chain(overflow).chain(stops).chain(rest);
+        let rest = self
+            .teardown
+            .iter_mut()
+            .chain(&mut self.goes_back)
+            .chain(&mut self.of_other_run);
+        let all = init
+            .chain(end)
+            .chain(stop)
+            .chain(critics)
+            .chain(error)
+            .chain(overflow)
+            .chain(stops)
+            .chain(rest);
         all.for_each(|at| *at = hole.moved(*at));
     }
 }
@@ -145,9 +217,15 @@ mod tests {
     fn run(count: usize, lap: usize, apart: u64, look: usize) -> Index {
         let mut names = Names::default();
         let (phase, tool) = (names.intern("DECIDE"), names.intern("act"));
-        let place = |n: usize| Span { offset: n as u64 * apart, len: apart - 1 };
+        let place = |n: usize| Span {
+            offset: n as u64 * apart,
+            len: apart - 1,
+        };
         let mut index = Index::default();
-        index.apply(Delta { names: names.since(0).to_vec(), ..Delta::default() });
+        index.apply(Delta {
+            names: names.since(0).to_vec(),
+            ..Delta::default()
+        });
         let all: Vec<usize> = (0..count).collect();
         for part in all.chunks(look) {
             let mut delta = Delta::default();
@@ -163,14 +241,33 @@ mod tests {
                     error: failed,
                     ..StepHead::default()
                 });
-                let first = if n.is_multiple_of(lap) { EventKind::RunStart } else { EventKind::Inside };
-                for (at, kind) in [first, EventKind::StepStart, EventKind::Inside].into_iter().enumerate() {
+                let first = if n.is_multiple_of(lap) {
+                    EventKind::RunStart
+                } else {
+                    EventKind::Inside
+                };
+                for (at, kind) in [first, EventKind::StepStart, EventKind::Inside]
+                    .into_iter()
+                    .enumerate()
+                {
                     let (line, span) = ((3 * n + at) as u64 + 1, place(3 * n + at));
-                    let head = EventHead { span, line, kind, phase, ok: true, step_id: id, ..EventHead::default() };
+                    let head = EventHead {
+                        span,
+                        line,
+                        kind,
+                        phase,
+                        ok: true,
+                        step_id: id,
+                        ..EventHead::default()
+                    };
                     delta.events.push((head, None));
                 }
             }
-            delta.steps_file = FileState { exists: true, size: 1, read: 1 };
+            delta.steps_file = FileState {
+                exists: true,
+                size: 1,
+                read: 1,
+            };
             index.apply(delta);
         }
         index
@@ -188,32 +285,70 @@ mod tests {
         assert_eq!((cut.newest_len(), cut.steps_read()), (STEPS, STEPS));
         let sums = |index: &Index| {
             let run = &index.tally().run;
-            (run.readable, run.tokens, run.usage, index.failed_steps(), run.untold_tokens, index.tally().jumps.count)
+            (
+                run.readable,
+                run.tokens,
+                run.usage,
+                index.failed_steps(),
+                run.untold_tokens,
+                index.tally().jumps.count,
+            )
         };
         assert_eq!(sums(&cut), sums(&whole));
         let weight: u64 = cut.steps().iter().map(StepHead::weight).sum();
-        assert!(weight <= room(TraceFile::Steps, STEPS as u64 * SMALL, false), "{weight}");
-        let [skip] = cut.step_skips().list() else { panic!("one hole") };
+        assert!(
+            weight <= room(TraceFile::Steps, STEPS as u64 * SMALL, false),
+            "{weight}"
+        );
+        let [skip] = cut.step_skips().list() else {
+            panic!("one hole")
+        };
         let ids = |index: &Index, at: usize| index.steps().get(at).and_then(|step| step.step_id);
-        assert_eq!((ids(&cut, 0), ids(&cut, skip.at - 1)), (Some(0), Some(skip.at as i64 - 1)));
+        assert_eq!(
+            (ids(&cut, 0), ids(&cut, skip.at - 1)),
+            (Some(0), Some(skip.at as i64 - 1))
+        );
         assert_eq!(ids(&cut, cut.steps().len() - 1), Some(STEPS as i64 - 1));
-        assert_eq!((skip.lines.0, skip.lines.1 - skip.lines.0 + 1), (skip.at as u64 + 1, skip.count as u64));
+        assert_eq!(
+            (skip.lines.0, skip.lines.1 - skip.lines.0 + 1),
+            (skip.at as u64 + 1, skip.count as u64)
+        );
         // The steps that are kept still have their events, where those are kept too.
         for at in [0, cut.steps().len() - 1] {
             let group = cut.round_of(at).unwrap();
             assert_eq!(group.step_id, ids(&cut, at));
-            assert_eq!(cut.events().get(group.first).and_then(|event| event.step_id), group.step_id);
+            assert_eq!(
+                cut.events()
+                    .get(group.first)
+                    .and_then(|event| event.step_id),
+                group.step_id
+            );
         }
         assert!(cut.label(cut.steps().len() - 1) == (STEPS - 1).to_string());
     }
 
     #[test]
     fn how_files_were_cut_into_looks_makes_no_difference() {
-        let (one, other) = (run(STEPS, 90_000, SMALL, STEPS), run(STEPS, 90_000, SMALL, 6_667));
-        assert_eq!((one.steps(), one.events(), one.groups()), (other.steps(), other.events(), other.groups()));
-        assert_eq!((one.step_skips(), one.event_skips()), (other.step_skips(), other.event_skips()));
-        assert_eq!((one.segments(), one.lap_starts()), (other.segments(), other.lap_starts()));
-        assert_eq!((one.newest_len(), one.tally().run.tokens), (30_000, other.tally().run.tokens));
+        let (one, other) = (
+            run(STEPS, 90_000, SMALL, STEPS),
+            run(STEPS, 90_000, SMALL, 6_667),
+        );
+        assert_eq!(
+            (one.steps(), one.events(), one.groups()),
+            (other.steps(), other.events(), other.groups())
+        );
+        assert_eq!(
+            (one.step_skips(), one.event_skips()),
+            (other.step_skips(), other.event_skips())
+        );
+        assert_eq!(
+            (one.segments(), one.lap_starts()),
+            (other.segments(), other.lap_starts())
+        );
+        assert_eq!(
+            (one.newest_len(), one.tally().run.tokens),
+            (30_000, other.tally().run.tokens)
+        );
     }
 
     #[test]

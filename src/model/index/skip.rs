@@ -25,7 +25,11 @@ pub(super) fn room(file: TraceFile, read: u64, is_packed: bool) -> u64 {
     if is_packed {
         return ROOM;
     }
-    let share = if file == TraceFile::Steps { read / 2 } else { read / 3 };
+    let share = if file == TraceFile::Steps {
+        read / 2
+    } else {
+        read / 3
+    };
     ROOM.saturating_add(share).min(MAX_ROOM)
 }
 
@@ -146,8 +150,18 @@ impl Skips {
     /// The same of the run that begins at `start`.
     pub(super) fn uncounted_since(&self, start: usize) -> usize {
         let from = self.list.partition_point(|skip| skip.at < start);
-        let of = |skip: &Skip| if skip.at == start { skip.in_run } else { skip.count };
-        self.list.iter().skip(from).map(|skip| of(skip).saturating_sub(1)).sum()
+        let of = |skip: &Skip| {
+            if skip.at == start {
+                skip.in_run
+            } else {
+                skip.count
+            }
+        };
+        self.list
+            .iter()
+            .skip(from)
+            .map(|skip| of(skip).saturating_sub(1))
+            .sum()
     }
 
     /// Returns the number among all records of the head at `at`, from 0.
@@ -160,7 +174,9 @@ impl Skips {
     /// Returns where the head of record `number` is; `None` where it is skipped.
     pub fn position(&self, number: usize) -> Option<usize> {
         let before = self.list.partition_point(|skip| skip.first <= number);
-        let Some(skip) = before.checked_sub(1).and_then(|last| self.list.get(last)) else { return Some(number) };
+        let Some(skip) = before.checked_sub(1).and_then(|last| self.list.get(last)) else {
+            return Some(number);
+        };
         let beyond = number - skip.first;
         (beyond >= skip.count).then(|| skip.at + 1 + beyond - skip.count)
     }
@@ -172,14 +188,26 @@ impl Skips {
             return Fold::Keep;
         }
         let end = span.offset.saturating_add(span.len);
-        if let Some(skip) = self.list.last_mut().filter(|skip| skip.at + 1 == at && self.streak > KEPT_VOID + 1) {
+        if let Some(skip) = self
+            .list
+            .last_mut()
+            .filter(|skip| skip.at + 1 == at && self.streak > KEPT_VOID + 1)
+        {
             (skip.count, skip.in_run) = (skip.count + 1, skip.in_run + 1);
             (skip.lines.1, skip.bytes.1) = (line, end);
             return Fold::Count;
         }
         let first = self.number(at);
         let (lines, bytes) = ((line, line), (span.offset, end));
-        self.list.push(Skip { at, first, count: 1, in_run: 1, lines, bytes, why: Why::Void });
+        self.list.push(Skip {
+            at,
+            first,
+            count: 1,
+            in_run: 1,
+            lines,
+            bytes,
+            why: Why::Void,
+        });
         self.weight += size_of::<Skip>() as u64;
         Fold::Begin
     }
@@ -215,14 +243,20 @@ impl Skips {
         if self.weight <= room {
             return None;
         }
-        let begins = self.list.iter().find(|skip| skip.why == Why::Room).map(|skip| skip.at);
+        let begins = self
+            .list
+            .iter()
+            .find(|skip| skip.why == Why::Room)
+            .map(|skip| skip.at);
         let (mut from, mut before, mut freed) = (begins, 0, 0);
         for (at, weight) in weights.enumerate() {
             if from.is_none() && before + weight > ROOM / 4 {
                 from = Some(at);
             }
             before += weight;
-            let Some(from) = from.filter(|from| at >= *from) else { continue };
+            let Some(from) = from.filter(|from| at >= *from) else {
+                continue;
+            };
             if freed > self.weight - room + room / 4 && at > from + 1 {
                 return Some(Hole { from, to: at });
             }
@@ -233,12 +267,19 @@ impl Skips {
 
     /// Notes that the heads of a hole are dropped, whose first and last records lie at `first` and `last`. `start` is
     /// where a run begins inside of it, the last one if there are several. Returns the skip that stands for all of them.
-    pub(super) fn cut(&mut self, hole: Hole, (first, last): ((u64, Span), (u64, Span)), start: Option<usize>) -> Skip {
+    pub(super) fn cut(
+        &mut self,
+        hole: Hole,
+        (first, last): ((u64, Span), (u64, Span)),
+        start: Option<usize>,
+    ) -> Skip {
         let number = self.number(hole.from);
         let count = self.number(hole.to) - number;
         let in_run = match start.filter(|start| *start > hole.from) {
             Some(start) => self.number(hole.to) - self.number(start),
-            None => self.get(hole.from).map_or(count, |skip| skip.in_run + count - skip.count),
+            None => self
+                .get(hole.from)
+                .map_or(count, |skip| skip.in_run + count - skip.count),
         };
         // A placeholder stands for lines beyond its own.
         let ends = |at: usize, (line, span): (u64, Span)| match self.get(at) {
@@ -255,7 +296,8 @@ impl Skips {
             bytes: (first.1.offset, last_byte),
             why: Why::Room,
         };
-        self.list.retain(|skip| skip.at < hole.from || skip.at >= hole.to);
+        self.list
+            .retain(|skip| skip.at < hole.from || skip.at >= hole.to);
         for later in self.list.iter_mut().filter(|skip| skip.at >= hole.to) {
             later.at = hole.moved(later.at);
         }
@@ -271,7 +313,13 @@ mod tests {
     use super::*;
 
     fn span(line: u64) -> (u64, Span) {
-        (line, Span { offset: (line - 1) * 2, len: 1 })
+        (
+            line,
+            Span {
+                offset: (line - 1) * 2,
+                len: 1,
+            },
+        )
     }
 
     /// A list of so many good lines and then void ones.
@@ -287,10 +335,21 @@ mod tests {
     #[test]
     fn void_lines_in_a_row_are_one_range() {
         let (skips, len) = skips(3, 1_000);
-        assert_eq!((len, skips.uncounted()), (3 + KEPT_VOID + 1, 1_000 - KEPT_VOID - 1));
-        let [skip] = skips.list() else { panic!("{skips:?}") };
-        assert_eq!((skip.at, skip.first, skip.lines), (3 + KEPT_VOID, 3 + KEPT_VOID, (4 + KEPT_VOID as u64, 1_003)));
-        assert_eq!((skips.number(len), skips.position(1_003)), (1_003, Some(len)));
+        assert_eq!(
+            (len, skips.uncounted()),
+            (3 + KEPT_VOID + 1, 1_000 - KEPT_VOID - 1)
+        );
+        let [skip] = skips.list() else {
+            panic!("{skips:?}")
+        };
+        assert_eq!(
+            (skip.at, skip.first, skip.lines),
+            (3 + KEPT_VOID, 3 + KEPT_VOID, (4 + KEPT_VOID as u64, 1_003))
+        );
+        assert_eq!(
+            (skips.number(len), skips.position(1_003)),
+            (1_003, Some(len))
+        );
         assert_eq!((skips.position(2), skips.position(500)), (Some(2), None));
     }
 
@@ -300,11 +359,27 @@ mod tests {
         for n in 0..10 {
             skips.next(false, len + n, span(1_004 + n as u64));
         }
-        let hole = Hole { from: 5, to: len + 4 };
+        let hole = Hole {
+            from: 5,
+            to: len + 4,
+        };
         let skip = skips.cut(hole, (span(6), span(1_007)), Some(len + 1));
-        assert_eq!((skip.count, skip.lines, skip.in_run), (1_007 - 5, (6, 1_007), 3));
-        assert_eq!((skips.list().len(), skips.number(6), skips.position(1_007)), (1, 1_007, Some(6)));
-        assert_eq!((skips.uncounted(), skips.uncounted_since(5), skips.uncounted_since(6)), (1_001, 2, 0));
+        assert_eq!(
+            (skip.count, skip.lines, skip.in_run),
+            (1_007 - 5, (6, 1_007), 3)
+        );
+        assert_eq!(
+            (skips.list().len(), skips.number(6), skips.position(1_007)),
+            (1, 1_007, Some(6))
+        );
+        assert_eq!(
+            (
+                skips.uncounted(),
+                skips.uncounted_since(5),
+                skips.uncounted_since(6)
+            ),
+            (1_001, 2, 0)
+        );
     }
 
     #[test]
@@ -316,6 +391,9 @@ mod tests {
         let hole = skips.hole(room, (0..101).map(|_| weight)).unwrap();
         assert_eq!((hole.from, hole.to), (25, 51));
         assert!(skips.hole(2 * room, (0..101).map(|_| weight)).is_none());
-        assert_eq!((hole.moved(3), hole.moved(30), hole.moved(51), hole.kept(30)), (3, 25, 26, None));
+        assert_eq!(
+            (hole.moved(3), hole.moved(30), hole.moved(51), hole.kept(30)),
+            (3, 25, 26, None)
+        );
     }
 }

@@ -51,7 +51,12 @@ pub enum AnswerSort {
 
 impl<'a> Answer<'a> {
     fn of(text: &'a str) -> Self {
-        Self { text, hash: answer_hash(text), step: None, sort: AnswerSort::Text }
+        Self {
+            text,
+            hash: answer_hash(text),
+            step: None,
+            sort: AnswerSort::Text,
+        }
     }
 
     /// What a record states instead of a text.
@@ -60,7 +65,12 @@ impl<'a> Answer<'a> {
             Said::Other(words) => (&**words, AnswerSort::Other),
             _ => ("", AnswerSort::Nothing),
         };
-        Self { text, hash: odd_answer_hash(said), step: None, sort }
+        Self {
+            text,
+            hash: odd_answer_hash(said),
+            step: None,
+            sort,
+        }
     }
 
     /// Whether it is a text with more than blanks, or a value that is no text.
@@ -95,7 +105,13 @@ pub fn is_same_total(unit: &str, a: f64, b: f64) -> bool {
     let (apart, most) = ((a - b).abs(), a.abs().max(b.abs()));
     match unit {
         "usd" => apart <= rounding(a).max(rounding(b)) + most * ROUNDED_PART,
-        "ms" => apart <= CLOCK_MS.min(most / 2.0).max(most * CLOCK_PART).max(WRITING_MS),
+        "ms" => {
+            apart
+                <= CLOCK_MS
+                    .min(most / 2.0)
+                    .max(most * CLOCK_PART)
+                    .max(WRITING_MS)
+        }
         _ => apart < 0.5,
     }
 }
@@ -106,32 +122,46 @@ fn rounding(value: f64) -> f64 {
         return 0.0;
     }
     let written = value.to_string();
-    let decimals = written.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-    let decimals = i32::try_from(decimals).unwrap_or(i32::MAX).max(MOST_DECIMALS_USD);
+    let decimals = written
+        .split_once('.')
+        .map_or(0, |(_, decimals)| decimals.len());
+    let decimals = i32::try_from(decimals)
+        .unwrap_or(i32::MAX)
+        .max(MOST_DECIMALS_USD);
     0.5 * 0.1_f64.powi(decimals.min(18))
 }
 
 impl Index {
     /// The manifest, if the newest run wrote it. An unfinished manifest is always the newest run's.
     pub fn manifest_of_end(&self) -> Option<&Manifest> {
-        let is_newest =
-            |manifest: &&Manifest| manifest.ended.is_some() || !manifest.is_final() || !self.is_outlived(manifest);
+        let is_newest = |manifest: &&Manifest| {
+            manifest.ended.is_some() || !manifest.is_final() || !self.is_outlived(manifest)
+        };
         self.manifest.get().filter(is_newest)
     }
 
     /// Whether events follow well after the manifest was finished, or another run began after it: the directory was
     /// reused.
     pub fn is_outlived(&self, manifest: &Manifest) -> bool {
-        let Some(finished) = manifest.updated_at else { return false };
+        let Some(finished) = manifest.updated_at else {
+            return false;
+        };
         let is_second = self.segments.len() > 1;
-        let begun = self.segment().filter(|_| is_second).and_then(|segment| segment.span).map(|(first, _)| first);
-        let is_later = |event: Option<i64>, by| event.is_some_and(|event| event > finished.saturating_add(by));
+        let begun = self
+            .segment()
+            .filter(|_| is_second)
+            .and_then(|segment| segment.span)
+            .map(|(first, _)| first);
+        let is_later =
+            |event: Option<i64>, by| event.is_some_and(|event| event > finished.saturating_add(by));
         is_later(self.last_ts, LATE_MICROS) || is_later(begun, 0)
     }
 
     /// Whether the events of the newest run are out of order: their times and their step ids both go back.
     pub fn is_disordered(&self) -> bool {
-        let Some(segment) = self.segment() else { return false };
+        let Some(segment) = self.segment() else {
+            return false;
+        };
         let newest = self.group_laps.starts().last();
         segment.goes_back.is_some() && newest.is_some_and(|start| *start > segment.first_group)
     }
@@ -142,47 +172,81 @@ impl Index {
         let mut stated: Vec<Stated<&str>> = Vec::new();
         let mut add = |value, source| stated.push(Stated { value, source });
         if let Some(manifest) = self.manifest_of_end() {
-            let words = manifest.statements.iter().filter(|statement| statement.fact == Fact::End);
+            let words = manifest
+                .statements
+                .iter()
+                .filter(|statement| statement.fact == Fact::End);
             for statement in words {
                 if let Said::Text(word) = &statement.said {
                     add(word, statement.source.clone());
                 }
             }
-            let stop = manifest.stop.as_deref().map(|stop| (stop, Source::manifest("/stop/code")));
-            stop.into_iter().for_each(|(stop, source)| add(reason_of(stop), source));
+            let stop = manifest
+                .stop
+                .as_deref()
+                .map(|stop| (stop, Source::manifest("/stop/code")));
+            stop.into_iter()
+                .for_each(|(stop, source)| add(reason_of(stop), source));
         }
-        let Some(segment) = self.segment() else { return Agreement::of(stated, |a, b| is_same_reason(a, b)) };
+        let Some(segment) = self.segment() else {
+            return Agreement::of(stated, |a, b| is_same_reason(a, b));
+        };
         for (at, stopping) in self.stops_of(segment) {
-            let Stopping::End(end) = stopping else { continue };
+            let Stopping::End(end) = stopping else {
+                continue;
+            };
             let source = |field| self.source("the END event", at, field);
-            end.reason.as_deref().into_iter().for_each(|word| add(word, source("/payload/stop_reason")));
-            end.stop.as_deref().into_iter().for_each(|stop| add(reason_of(stop), source("/payload/stop/code")));
+            end.reason
+                .as_deref()
+                .into_iter()
+                .for_each(|word| add(word, source("/payload/stop_reason")));
+            end.stop
+                .as_deref()
+                .into_iter()
+                .for_each(|stop| add(reason_of(stop), source("/payload/stop/code")));
         }
         if stated.is_empty() {
             return Agreement::Unknown;
         }
-        for (at, stopping) in self.stops_of(segment).filter(|(at, _)| self.is_last(segment, *at)) {
+        for (at, stopping) in self
+            .stops_of(segment)
+            .filter(|(at, _)| self.is_last(segment, *at))
+        {
             let (who, field, word) = match stopping {
-                Stopping::Check(StopNote { reason: Some(reason), .. }) => {
-                    ("the stop check", "/payload/stop_reason", &**reason)
-                }
+                Stopping::Check(StopNote {
+                    reason: Some(reason),
+                    ..
+                }) => ("the stop check", "/payload/stop_reason", &**reason),
                 Stopping::Critic(_) => ("the critics' event", "/phase", "critic_stop"),
                 Stopping::Check(_) | Stopping::End(_) => continue,
             };
-            stated.push(Stated { value: word, source: self.source(who, at, field) });
+            stated.push(Stated {
+                value: word,
+                source: self.source(who, at, field),
+            });
         }
         Agreement::of(stated, |a, b| is_same_reason(a, b))
     }
 
     /// Returns the recorded stops that the newest run ignored; none if the order of events is unknown.
     pub fn ignored_stops(&self) -> Vec<Ignored<'_>> {
-        let Some(segment) = self.segment().filter(|_| !self.is_disordered()) else { return Vec::new() };
-        let ignored = self.stops_of(segment).filter(|(at, _)| !self.is_last(segment, *at));
+        let Some(segment) = self.segment().filter(|_| !self.is_disordered()) else {
+            return Vec::new();
+        };
+        let ignored = self
+            .stops_of(segment)
+            .filter(|(at, _)| !self.is_last(segment, *at));
         ignored
             .map(|(event, stopping)| {
-                let step = self.group_at(event).and_then(|group| self.groups.get(group)?.step_id);
+                let step = self
+                    .group_at(event)
+                    .and_then(|group| self.groups.get(group)?.step_id);
                 let named = || self.events.get(event).and_then(|event| event.step_id);
-                Ignored { event, step: step.or_else(named), stopping }
+                Ignored {
+                    event,
+                    step: step.or_else(named),
+                    stopping,
+                }
             })
             .collect()
     }
@@ -191,19 +255,24 @@ impl Index {
     pub fn limit(&self, unit: &'static str) -> Agreement<f64> {
         let manifest = self.manifest_of_end();
         let mut stated: Vec<Stated<f64>> = Vec::new();
-        let held = manifest.and_then(|manifest| manifest.budget).and_then(|budget| match unit {
-            "steps" => Some((budget.steps?, "/stop_rules/budget/steps")),
-            "tokens" => Some((budget.tokens?, "/stop_rules/budget/tokens")),
-            "ms" => Some((budget.time_ms?, "/stop_rules/budget/time_ms")),
-            _ => None,
-        });
+        let held = manifest
+            .and_then(|manifest| manifest.budget)
+            .and_then(|budget| match unit {
+                "steps" => Some((budget.steps?, "/stop_rules/budget/steps")),
+                "tokens" => Some((budget.tokens?, "/stop_rules/budget/tokens")),
+                "ms" => Some((budget.time_ms?, "/stop_rules/budget/time_ms")),
+                _ => None,
+            });
         let mut add = |value: f64, source| stated.push(Stated { value, source });
         let own = |stop: &StopVerdict| code_of(unit).is_some_and(|code| stop.code == code);
         let of_stop = |stop: &StopVerdict| stop.reading.limit().filter(|_| own(stop));
         if let Some(limit) = manifest.and_then(|manifest| of_stop(manifest.stop.as_deref()?)) {
             add(limit, Source::manifest("/stop/limit"));
         }
-        for statement in manifest.into_iter().flat_map(|manifest| &manifest.statements) {
+        for statement in manifest
+            .into_iter()
+            .flat_map(|manifest| &manifest.statements)
+        {
             let is_held = held.is_some_and(|(held, _)| held.from != Origin::Task);
             if let (Fact::Limit(of), Said::Number(limit)) = (statement.fact, &statement.said)
                 && of == unit
@@ -216,32 +285,59 @@ impl Index {
             add(held.limit as f64, Source::manifest(field));
         }
         if self.format().is_one_file() {
-            let ended = manifest.and_then(|manifest| manifest.ended.as_deref()).filter(|ended| ended.unit == unit);
-            let source =
-                Source { who: "the trace", file: "", line: None, field: Cow::Borrowed("the record of its end") };
-            let stated_before =
-                stated.iter().any(|stated| ended.is_some_and(|ended| ended.limit == Some(stated.value)));
-            let limit = ended.and_then(|ended| ended.limit).filter(|_| !stated_before);
+            let ended = manifest
+                .and_then(|manifest| manifest.ended.as_deref())
+                .filter(|ended| ended.unit == unit);
+            let source = Source {
+                who: "the trace",
+                file: "",
+                line: None,
+                field: Cow::Borrowed("the record of its end"),
+            };
+            let stated_before = stated
+                .iter()
+                .any(|stated| ended.is_some_and(|ended| ended.limit == Some(stated.value)));
+            let limit = ended
+                .and_then(|ended| ended.limit)
+                .filter(|_| !stated_before);
             stated.extend(limit.map(|value| Stated { value, source }));
             return Agreement::of(stated, |a, b| a == b);
         }
-        let Some(segment) = self.segment() else { return Agreement::of(stated, |a, b| a == b) };
-        if let Some((at, init)) =
-            segment.init.as_ref().filter(|_| held.is_none_or(|(held, _)| held.from == Origin::Task))
+        let Some(segment) = self.segment() else {
+            return Agreement::of(stated, |a, b| a == b);
+        };
+        if let Some((at, init)) = segment
+            .init
+            .as_ref()
+            .filter(|_| held.is_none_or(|(held, _)| held.from == Origin::Task))
         {
             let (limit, field) = match unit {
-                "steps" => (init.max_steps.map(|steps| steps as f64), "/payload/task_meta/budget/max_steps"),
-                "tokens" => (init.max_tokens.map(|tokens| tokens as f64), "/payload/task_meta/budget/max_tokens"),
-                "ms" => (init.max_seconds.map(|s| s * 1e3), "/payload/task_meta/budget/max_runtime_seconds"),
+                "steps" => (
+                    init.max_steps.map(|steps| steps as f64),
+                    "/payload/task_meta/budget/max_steps",
+                ),
+                "tokens" => (
+                    init.max_tokens.map(|tokens| tokens as f64),
+                    "/payload/task_meta/budget/max_tokens",
+                ),
+                "ms" => (
+                    init.max_seconds.map(|s| s * 1e3),
+                    "/payload/task_meta/budget/max_runtime_seconds",
+                ),
                 _ => (None, ""),
             };
-            limit.into_iter().for_each(|limit| add(limit, self.source("the INIT event", *at, field)));
+            limit
+                .into_iter()
+                .for_each(|limit| add(limit, self.source("the INIT event", *at, field)));
         }
         for (at, stopping) in self.stops_of(segment) {
             if let Stopping::End(end) = stopping
                 && let Some(limit) = end.stop.as_deref().and_then(of_stop)
             {
-                add(limit, self.source("the END event", at, "/payload/stop/limit"));
+                add(
+                    limit,
+                    self.source("the END event", at, "/payload/stop/limit"),
+                );
             }
         }
         Agreement::of(stated, |a, b| a == b)
@@ -251,12 +347,17 @@ impl Index {
     /// budget count too.
     pub fn limit_of_stop(&self) -> Agreement<f64> {
         let stops = self.recorded_stops();
-        let Some((first, _)) = stops.first() else { return Agreement::Unknown };
+        let Some((first, _)) = stops.first() else {
+            return Agreement::Unknown;
+        };
         if let Some(unit) = unit_of(&first.code) {
             return self.limit(unit);
         }
         let limit = |(stop, source): &(&StopVerdict, Source)| {
-            Some(Stated { value: stop.reading.limit()?, source: field_of(source, "limit") })
+            Some(Stated {
+                value: stop.reading.limit()?,
+                source: field_of(source, "limit"),
+            })
         };
         Agreement::of(stops.iter().filter_map(limit).collect(), |a, b| a == b)
     }
@@ -265,34 +366,63 @@ impl Index {
     /// an answer, a record without one counts too.
     pub fn answer(&self) -> Agreement<Answer<'_>> {
         let mut stated: Vec<Stated<Answer<'_>>> = Vec::new();
-        let is_answered = self.end().agreed().is_some_and(|word| StopReason::parse(word).says_answered());
+        let is_answered = self
+            .end()
+            .agreed()
+            .is_some_and(|word| StopReason::parse(word).says_answered());
         let manifest = self.manifest_of_end();
         // A manifest of a run that hasn't ended has no answer yet.
         let is_final = manifest.is_some_and(Manifest::is_final);
-        for statement in manifest.into_iter().flat_map(|manifest| &manifest.statements) {
+        for statement in manifest
+            .into_iter()
+            .flat_map(|manifest| &manifest.statements)
+        {
             let value = match (statement.fact, &statement.said) {
                 (Fact::Answer, Said::Text(text)) => Answer::of(text),
                 (Fact::Answer, said) if is_answered && is_final => Answer::odd(said),
                 _ => continue,
             };
-            stated.push(Stated { value, source: statement.source.clone() });
+            stated.push(Stated {
+                value,
+                source: statement.source.clone(),
+            });
         }
         // Of another tool's run its reader says what the answer is.
         if self.format().is_one_file() {
-            let kept = self.manifest.get().and_then(|manifest| manifest.final_result.as_deref());
-            let source = Source { who: "the trace", file: "", line: None, field: Cow::Borrowed("final answer") };
-            stated.extend(kept.map(|text| Stated { value: Answer::of(text), source }));
+            let kept = self
+                .manifest
+                .get()
+                .and_then(|manifest| manifest.final_result.as_deref());
+            let source = Source {
+                who: "the trace",
+                file: "",
+                line: None,
+                field: Cow::Borrowed("final answer"),
+            };
+            stated.extend(kept.map(|text| Stated {
+                value: Answer::of(text),
+                source,
+            }));
             return Agreement::of(stated, |a, b| a.hash == b.hash);
         }
         let last_check = self.segment().and_then(|segment| {
-            let mut checks = self.stops_of(segment).filter(|(at, _)| self.is_last(segment, *at));
+            let mut checks = self
+                .stops_of(segment)
+                .filter(|(at, _)| self.is_last(segment, *at));
             checks.rfind(|(_, stopping)| matches!(stopping, Stopping::Check(_)))
         });
         if let Some((at, Stopping::Check(note))) = last_check {
-            let odd = note.odd_answer.as_ref().filter(|_| is_answered).map(Answer::odd);
+            let odd = note
+                .odd_answer
+                .as_ref()
+                .filter(|_| is_answered)
+                .map(Answer::odd);
             let value = note.answer.as_deref().map(Answer::of).or(odd);
             let source = || self.source("the stop check", at, "/payload/final_result");
-            stated.extend(value.map(|value| Stated { value, source: source() }));
+            stated.extend(value.map(|value| Stated {
+                value,
+                source: source(),
+            }));
         }
         // An answer that was not accepted is not the run's.
         if is_answered
@@ -301,17 +431,35 @@ impl Index {
             && let Some(hash) = step.answer
         {
             let is_decided = self.name(step.mode) == "final";
-            let field = if is_decided { "/decision/final_answer" } else { "/state_diff/final_result/after" };
+            let field = if is_decided {
+                "/decision/final_answer"
+            } else {
+                "/state_diff/final_result/after"
+            };
             let (who, file) = ("the last step", "steps.jsonl");
-            let source = Source { who, file, line: Some(step.line), field: Cow::Borrowed(field) };
+            let source = Source {
+                who,
+                file,
+                line: Some(step.line),
+                field: Cow::Borrowed(field),
+            };
             // The head of a step shows the start of a text.
-            let is_text = !is_decided || step.call.starts_with("answer:") || hash == answer_hash("");
+            let is_text =
+                !is_decided || step.call.starts_with("answer:") || hash == answer_hash("");
             let sort = match hash == odd_answer_hash(&Said::Nothing) {
                 true => AnswerSort::Nothing,
                 false if is_text || step.actions > 0 => AnswerSort::Text,
                 false => AnswerSort::Other,
             };
-            stated.push(Stated { value: Answer { text: "", hash, step: Some(n), sort }, source });
+            stated.push(Stated {
+                value: Answer {
+                    text: "",
+                    hash,
+                    step: Some(n),
+                    sort,
+                },
+                source,
+            });
         }
         Agreement::of(stated, |a, b| a.hash == b.hash)
     }
@@ -327,19 +475,29 @@ impl Index {
     /// caller.
     pub fn stated_totals(&self, unit: &'static str) -> Vec<Stated<f64>> {
         let mut stated: Vec<Stated<f64>> = Vec::new();
-        let statements = self.manifest_of_end().into_iter().flat_map(|manifest| &manifest.statements);
+        let statements = self
+            .manifest_of_end()
+            .into_iter()
+            .flat_map(|manifest| &manifest.statements);
         for statement in statements {
             if let (Fact::Total(of), Said::Number(total)) = (statement.fact, &statement.said)
                 && of == unit
             {
-                stated.push(Stated { value: *total, source: statement.source.clone() });
+                stated.push(Stated {
+                    value: *total,
+                    source: statement.source.clone(),
+                });
             }
         }
         for (stop, source) in self.recorded_stops() {
             // A number of another unit than the code counts is no total of either.
-            let is_of_unit = unit_of(&stop.code) == Some(unit) && ["", unit].contains(&&*stop.reading.unit);
+            let is_of_unit =
+                unit_of(&stop.code) == Some(unit) && ["", unit].contains(&&*stop.reading.unit);
             if let Some(total) = stop.reading.measured().filter(|_| is_of_unit) {
-                stated.push(Stated { value: total, source: field_of(&source, "measured") });
+                stated.push(Stated {
+                    value: total,
+                    source: field_of(&source, "measured"),
+                });
             }
         }
         stated
@@ -353,9 +511,18 @@ impl Index {
 
     /// Returns the recorded verdicts of the newest run, each with its place.
     pub fn recorded_stops(&self) -> Vec<(&StopVerdict, Source)> {
-        let of_manifest = self.manifest_of_end().and_then(|manifest| manifest.stop.as_deref());
-        let mut stops: Vec<_> = of_manifest.map(|stop| (stop, Source::manifest("/stop"))).into_iter().collect();
-        for (at, stopping) in self.segment().into_iter().flat_map(|segment| self.stops_of(segment)) {
+        let of_manifest = self
+            .manifest_of_end()
+            .and_then(|manifest| manifest.stop.as_deref());
+        let mut stops: Vec<_> = of_manifest
+            .map(|stop| (stop, Source::manifest("/stop")))
+            .into_iter()
+            .collect();
+        for (at, stopping) in self
+            .segment()
+            .into_iter()
+            .flat_map(|segment| self.stops_of(segment))
+        {
             if let Stopping::End(end) = stopping
                 && let Some(stop) = end.stop.as_deref()
             {
@@ -372,46 +539,78 @@ impl Index {
     fn agreed_stop(&self) -> Option<StopVerdict> {
         let stops = self.recorded_stops();
         let ((first, _), others) = stops.split_first()?;
-        if others.iter().any(|(other, _)| other.code != first.code) || self.end().disputed().is_some() {
+        if others.iter().any(|(other, _)| other.code != first.code)
+            || self.end().disputed().is_some()
+        {
             return None;
         }
         let mut agreed = StopVerdict::clone(first);
-        others.iter().for_each(|(other, _)| agree(&mut agreed, other));
-        if others.iter().any(|(other, _)| other.outcome != first.outcome) {
+        others
+            .iter()
+            .for_each(|(other, _)| agree(&mut agreed, other));
+        if others
+            .iter()
+            .any(|(other, _)| other.outcome != first.outcome)
+        {
             // What the code means is no statement of either record.
             agreed.outcome = agreed.code.outcome(&agreed.source);
         }
         if others.iter().any(|(other, _)| other.step != first.step) {
             // Of two steps the one is taken that the steps themselves show as the last.
-            let last =
-                self.steps.last().filter(|_| self.newest_start() < self.steps.len()).and_then(|step| step.step_id);
-            agreed.step = stops.iter().find(|(stop, _)| stop.step_id() == last && last.is_some())?.0.step;
+            let last = self
+                .steps
+                .last()
+                .filter(|_| self.newest_start() < self.steps.len())
+                .and_then(|step| step.step_id);
+            agreed.step = stops
+                .iter()
+                .find(|(stop, _)| stop.step_id() == last && last.is_some())?
+                .0
+                .step;
         }
         if self.limit_of_stop().disputed().is_some() {
-            agreed.reading = Reading { limit: None, detail: Cow::Borrowed(""), ..agreed.reading };
+            agreed.reading = Reading {
+                limit: None,
+                detail: Cow::Borrowed(""),
+                ..agreed.reading
+            };
         }
         Some(agreed)
     }
 
     /// The events of a run that say that it stops.
-    fn stops_of<'a>(&'a self, segment: &'a Segment) -> impl DoubleEndedIterator<Item = (usize, &'a Stopping)> {
+    fn stops_of<'a>(
+        &'a self,
+        segment: &'a Segment,
+    ) -> impl DoubleEndedIterator<Item = (usize, &'a Stopping)> {
         segment.stops.iter().map(|(at, stopping)| (*at, stopping))
     }
 
     /// Whether no round of the run begins after event `at`.
     fn is_last(&self, segment: &Segment, at: usize) -> bool {
         self.is_disordered()
-            || self.groups.last().is_none_or(|group| group.first <= at || group.first < segment.first_event)
+            || self
+                .groups
+                .last()
+                .is_none_or(|group| group.first <= at || group.first < segment.first_event)
     }
 
     fn source(&self, who: &'static str, at: usize, field: &'static str) -> Source {
         let line = self.events.get(at).map(|event| event.line);
-        Source { who, file: "events.jsonl", line, field: Cow::Borrowed(field) }
+        Source {
+            who,
+            file: "events.jsonl",
+            line,
+            field: Cow::Borrowed(field),
+        }
     }
 }
 
 fn field_of(source: &Source, name: &str) -> Source {
-    Source { field: format!("{}/{name}", source.field).into(), ..source.clone() }
+    Source {
+        field: format!("{}/{name}", source.field).into(),
+        ..source.clone()
+    }
 }
 
 /// The coarse reason of a verdict, as its code says it.
@@ -435,7 +634,9 @@ fn code_of(unit: &str) -> Option<Code> {
 }
 
 fn unit_of(code: &Code) -> Option<&'static str> {
-    ["steps", "tokens", "ms"].into_iter().find(|unit| code_of(unit).is_some_and(|of| of == *code))
+    ["steps", "tokens", "ms"]
+        .into_iter()
+        .find(|unit| code_of(unit).is_some_and(|of| of == *code))
 }
 
 /// Takes out of `agreed` what `other` says differently.

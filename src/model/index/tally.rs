@@ -135,7 +135,9 @@ impl Spent {
             (None, Some((input, output))) => {
                 self.input = self.input.saturating_add(input);
                 self.output = self.output.saturating_add(output);
-                self.cached = self.cached.saturating_add(usage.cached.unwrap_or(0).min(input));
+                self.cached = self
+                    .cached
+                    .saturating_add(usage.cached.unwrap_or(0).min(input));
             }
         }
     }
@@ -203,7 +205,12 @@ impl Lows {
 impl Tally {
     /// Moves the places of steps to where they are after a hole.
     fn cut(&mut self, hole: Hole) {
-        for places in [&mut self.jumps, &mut self.without_facts, &mut self.repeats, &mut self.left] {
+        for places in [
+            &mut self.jumps,
+            &mut self.without_facts,
+            &mut self.repeats,
+            &mut self.left,
+        ] {
             places.first = places.first.map(|at| hole.moved(at));
         }
         self.run.first_jump = self.run.first_jump.map(|at| hole.moved(at));
@@ -225,10 +232,14 @@ impl RunTally {
             self.last_score = Some(score);
             self.lows.push(score);
         }
-        step.critics.iter().for_each(|mark| self.critics.add(mark.name));
+        step.critics
+            .iter()
+            .for_each(|mark| self.critics.add(mark.name));
         step.tools().for_each(|tool| self.tools.add(tool));
         self.calls = self.calls.saturating_add(u64::from(step.actions));
-        self.failed_calls = self.failed_calls.saturating_add(u64::from(step.failed_calls));
+        self.failed_calls = self
+            .failed_calls
+            .saturating_add(u64::from(step.failed_calls));
         self.untold_calls |= step.tool_errors().is_none();
         step.changed.iter().for_each(|key| self.changed.add(*key));
         if step.agent != Symbol::default() {
@@ -256,9 +267,17 @@ impl RunTally {
     fn spend(&mut self, step: &StepHead) {
         let usage = step.usage_alone(self.tokens_so_far);
         if usage.input.is_some() {
-            self.usage = if self.usage.input.is_some() { self.usage.plus(usage) } else { usage };
+            self.usage = if self.usage.input.is_some() {
+                self.usage.plus(usage)
+            } else {
+                usage
+            };
         }
-        let others = || step.other_models.iter().map(|(model, usage)| (*model, usage.get()));
+        let others = || {
+            step.other_models
+                .iter()
+                .map(|(model, usage)| (*model, usage.get()))
+        };
         let own = others().fold(usage, |own, (_, other)| own.less(other));
         self.spend_of(step.model, own, step.cost_usd);
         for (model, usage) in others() {
@@ -295,8 +314,18 @@ impl Index {
     pub fn tally_apart(&self, copied: usize) -> (RunTally, RunTally) {
         let start = self.newest_start();
         let (mut before, mut own) = (RunTally::default(), RunTally::default());
-        for (n, step) in self.steps.iter().enumerate().skip(start).filter(|(n, _)| !self.is_repeat(*n)) {
-            let part = if n < start + copied { &mut before } else { &mut own };
+        for (n, step) in self
+            .steps
+            .iter()
+            .enumerate()
+            .skip(start)
+            .filter(|(n, _)| !self.is_repeat(*n))
+        {
+            let part = if n < start + copied {
+                &mut before
+            } else {
+                &mut own
+            };
             part.add(step);
             part.failed += usize::from(!step.is_ok() || self.error_of(n).is_some());
             if n + 1 == start + copied {
@@ -312,18 +341,30 @@ impl Index {
     pub fn identity_of(&self, n: usize) -> Option<u64> {
         let step = self.steps.get(n)?;
         if self.format().is_one_file() {
-            let event = self.events.get(usize::try_from(*step.parts.first()?).ok()?)?;
+            let event = self
+                .events
+                .get(usize::try_from(*step.parts.first()?).ok()?)?;
             if self.format().is_untimed_stream() {
                 return Some(hash(&step.asked_hash));
             }
             return Some(hash(&(event.ts?, step.asked_hash)));
         }
-        Some(hash(&(step.step_id, step.asked_hash, step.result_hash, step.state_hash)))
+        Some(hash(&(
+            step.step_id,
+            step.asked_hash,
+            step.result_hash,
+            step.state_hash,
+        )))
     }
 
     /// When step `n` began; microseconds since the epoch.
     pub fn time_of(&self, n: usize) -> Option<i64> {
-        let first = self.steps.get(n)?.parts.first().and_then(|event| self.events.get(usize::try_from(*event).ok()?));
+        let first = self
+            .steps
+            .get(n)?
+            .parts
+            .first()
+            .and_then(|event| self.events.get(usize::try_from(*event).ok()?));
         first.map_or_else(|| self.round_of(n)?.started, |event| event.ts)
     }
 
@@ -340,24 +381,36 @@ impl Index {
         if self.joins_by_laps() || self.step_skips.is_cut() {
             return self.tally.run.failed;
         }
-        let failed =
-            |(n, step): &(usize, &StepHead)| !self.is_repeat(*n) && (!step.is_ok() || self.error_of(*n).is_some());
-        self.steps.iter().enumerate().skip(self.newest_start()).filter(failed).count()
+        let failed = |(n, step): &(usize, &StepHead)| {
+            !self.is_repeat(*n) && (!step.is_ok() || self.error_of(*n).is_some())
+        };
+        self.steps
+            .iter()
+            .enumerate()
+            .skip(self.newest_start())
+            .filter(failed)
+            .count()
     }
 
     /// How many groups no step line belongs to.
     pub fn count_without_line(&self) -> usize {
-        self.kept_without_line().unwrap_or_else(|| self.groups_without_line().len())
+        self.kept_without_line()
+            .unwrap_or_else(|| self.groups_without_line().len())
     }
 
     /// The same as far as it is kept.
     pub(super) fn kept_without_line(&self) -> Option<usize> {
-        self.groups.len().checked_sub(self.joined).filter(|_| self.joins_by_laps())
+        self.groups
+            .len()
+            .checked_sub(self.joined)
+            .filter(|_| self.joins_by_laps())
     }
 
     /// Whether what is kept of steps and events together is how they belong together.
     fn joins_by_laps(&self) -> bool {
-        self.step_laps.len() == self.group_laps.len() && self.step_laps.is_exact() && self.group_laps.is_exact()
+        self.step_laps.len() == self.group_laps.len()
+            && self.step_laps.is_exact()
+            && self.group_laps.is_exact()
     }
 
     /// Has all steps added up again that are kept, since the one at `ordinal` changed.
@@ -374,7 +427,9 @@ impl Index {
 
     /// Counts the steps that have a round.
     pub(super) fn count_joined(&mut self) {
-        self.joined = (0..self.steps.len()).filter(|at| self.has_round(*at)).count();
+        self.joined = (0..self.steps.len())
+            .filter(|at| self.has_round(*at))
+            .count();
     }
 
     /// Notes what the steps before `hole.to` add up to, before it drops some of them.
@@ -414,7 +469,9 @@ impl Index {
 
     /// Adds step `n`, the one that follows what is in the tally.
     fn add(&self, tally: &mut Tally, n: usize) {
-        let Some(step) = self.steps.get(n) else { return };
+        let Some(step) = self.steps.get(n) else {
+            return;
+        };
         tally.end = n + 1;
         if self.step_skips.get(n).is_some() {
             // Those that it stands for are counted apart.
@@ -423,8 +480,12 @@ impl Index {
         tally.chain = hash(&(tally.chain, self.identity_of(n)));
         if self.step_laps.begins_at(n) {
             tally.run = RunTally::default();
-        } else if let Some(before) = n.checked_sub(1).and_then(|before| self.steps.get(before)?.step_id)
-            && step.step_id.is_some_and(|id| id > before.saturating_add(1) && self.jumps(before, id))
+        } else if let Some(before) = n
+            .checked_sub(1)
+            .and_then(|before| self.steps.get(before)?.step_id)
+            && step
+                .step_id
+                .is_some_and(|id| id > before.saturating_add(1) && self.jumps(before, id))
         {
             tally.run.first_jump.get_or_insert(n);
             tally.jumps.add(n);
@@ -441,7 +502,10 @@ impl Index {
             tally.left.add(n);
         }
         tally.run.add(step);
-        let has_error = || self.in_same_lap(n).is_some_and(|group| group.error.is_some());
+        let has_error = || {
+            self.in_same_lap(n)
+                .is_some_and(|group| group.error.is_some())
+        };
         tally.run.failed += usize::from(!step.is_ok() || has_error());
     }
 
@@ -451,7 +515,10 @@ impl Index {
     }
 
     fn in_same_lap(&self, ordinal: usize) -> Option<&super::Group> {
-        let (id, lap) = (self.steps.get(ordinal)?.step_id?, self.step_laps.of(ordinal)?);
+        let (id, lap) = (
+            self.steps.get(ordinal)?.step_id?,
+            self.step_laps.of(ordinal)?,
+        );
         self.groups.get(self.group_ids().find(lap, id)?)
     }
 
@@ -463,13 +530,18 @@ impl Index {
 
     /// Whether step `ordinal` has a round lap by lap, which no line before it has.
     pub(super) fn has_round(&self, ordinal: usize) -> bool {
-        !self.is_repeat(ordinal) && !self.step_laps.is_double(ordinal) && self.in_same_lap(ordinal).is_some()
+        !self.is_repeat(ordinal)
+            && !self.step_laps.is_double(ordinal)
+            && self.in_same_lap(ordinal).is_some()
     }
 
     /// The step of the newest group, lap by lap.
     fn step_of_newest_group(&self) -> Option<usize> {
         let newest = self.groups.len().checked_sub(1)?;
-        let (id, lap) = (self.groups.get(newest)?.step_id?, self.group_laps.of(newest)?);
+        let (id, lap) = (
+            self.groups.get(newest)?.step_id?,
+            self.group_laps.of(newest)?,
+        );
         self.step_ids().find(lap, id)
     }
 
@@ -480,9 +552,18 @@ impl Index {
 
     /// Notes that the newest group has an error now and had none before.
     pub(super) fn fail_newest_group(&mut self) {
-        let Some(n) = self.step_of_newest_group().filter(|n| *n < self.settled.end) else { return };
-        let in_this_lap =
-            self.step_laps.of(n) == self.settled.end.checked_sub(1).and_then(|last| self.step_laps.of(last));
+        let Some(n) = self
+            .step_of_newest_group()
+            .filter(|n| *n < self.settled.end)
+        else {
+            return;
+        };
+        let in_this_lap = self.step_laps.of(n)
+            == self
+                .settled
+                .end
+                .checked_sub(1)
+                .and_then(|last| self.step_laps.of(last));
         let was_well = self.steps.get(n).is_some_and(StepHead::is_ok);
         self.settled.run.failed += usize::from(in_this_lap && was_well);
     }

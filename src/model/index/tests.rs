@@ -2,8 +2,17 @@ use super::*;
 
 fn index(steps: &[i64], events: &[(&str, i64)]) -> Index {
     let mut names = Names::default();
-    let steps = steps.iter().map(|id| StepHead { step_id: Some(*id), ..StepHead::default() }).collect();
-    let mut delta = Delta { steps, ..Delta::default() };
+    let steps = steps
+        .iter()
+        .map(|id| StepHead {
+            step_id: Some(*id),
+            ..StepHead::default()
+        })
+        .collect();
+    let mut delta = Delta {
+        steps,
+        ..Delta::default()
+    };
     for (name, id) in events {
         let (phase, stage) = name.split_once('/').unwrap_or((name, ""));
         let head = EventHead {
@@ -24,7 +33,9 @@ fn index(steps: &[i64], events: &[(&str, i64)]) -> Index {
 }
 
 fn joined(index: &Index) -> Vec<Option<usize>> {
-    (0..index.steps().len()).map(|ordinal| index.group_of(ordinal)).collect()
+    (0..index.steps().len())
+        .map(|ordinal| index.group_of(ordinal))
+        .collect()
 }
 
 #[test]
@@ -45,15 +56,27 @@ fn events_join_by_id_and_life_cycle_stays_outside() {
     );
     assert_eq!(joined(&index), [Some(0), Some(1)]);
     assert_eq!(index.segments().len(), 1);
-    let spans: Vec<_> = index.groups().iter().map(|group| (group.first, group.end)).collect();
+    let spans: Vec<_> = index
+        .groups()
+        .iter()
+        .map(|group| (group.first, group.end))
+        .collect();
     assert_eq!(spans, [(2, 5), (5, 7)]);
-    assert_eq!((index.group_at(1), index.group_at(4), index.group_at(7)), (None, Some(0), None));
+    assert_eq!(
+        (index.group_at(1), index.group_at(4), index.group_at(7)),
+        (None, Some(0), None)
+    );
     assert_eq!(index.pending_group(), None);
 }
 
 #[test]
 fn a_directory_used_twice_joins_lap_by_lap() {
-    let run = [("INIT", 0), ("DECIDE/state_ready", 0), ("DECIDE/state_ready", 1), ("END", 1)];
+    let run = [
+        ("INIT", 0),
+        ("DECIDE/state_ready", 0),
+        ("DECIDE/state_ready", 1),
+        ("END", 1),
+    ];
     let index = index(&[0, 1, 0, 1], &[run, run].concat());
     assert_eq!(joined(&index), [Some(0), Some(1), Some(2), Some(3)]);
     assert_eq!(index.segments().len(), 2);
@@ -62,8 +85,13 @@ fn a_directory_used_twice_joins_lap_by_lap() {
 
 #[test]
 fn a_run_that_died_before_its_first_line_leaves_the_newest_events_to_the_lines() {
-    let events =
-        [("INIT", 0), ("DECIDE/state_ready", 0), ("INIT", 0), ("DECIDE/state_ready", 0), ("DECIDE/state_ready", 1)];
+    let events = [
+        ("INIT", 0),
+        ("DECIDE/state_ready", 0),
+        ("INIT", 0),
+        ("DECIDE/state_ready", 0),
+        ("DECIDE/state_ready", 1),
+    ];
     let index = index(&[0, 1], &events);
     assert_eq!(joined(&index), [Some(1), Some(2)]);
     assert!(index.join_is_open());
@@ -85,7 +113,15 @@ fn a_resumed_checkpoint_gives_the_repeated_step_its_second_events() {
 
 #[test]
 fn an_open_round_without_line_is_pending() {
-    let index = index(&[0], &[("INIT", 0), ("DECIDE/state_ready", 0), ("DECIDE/state_ready", 1), ("ACT/start", 1)]);
+    let index = index(
+        &[0],
+        &[
+            ("INIT", 0),
+            ("DECIDE/state_ready", 0),
+            ("DECIDE/state_ready", 1),
+            ("ACT/start", 1),
+        ],
+    );
     assert_eq!(index.pending_group(), Some(1));
     assert_eq!(index.step_of(0), Some(0));
 }
@@ -104,11 +140,23 @@ fn what_is_known_of_a_step_later_counts_as_if_it_had_been_known_at_once() {
     for touched in [0, 1, 66, 67, 68, 98, 99] {
         let heads = |n: usize| if n == touched { later(n) } else { first(n) };
         let mut at_once = Index::default();
-        at_once.apply(Delta { steps: (0..100).map(heads).collect(), ..Delta::default() });
+        at_once.apply(Delta {
+            steps: (0..100).map(heads).collect(),
+            ..Delta::default()
+        });
         let mut later_on = Index::default();
-        later_on.apply(Delta { steps: (0..100).map(first).collect(), ..Delta::default() });
-        assert_eq!((later_on.tally().run.readable, at_once.tally().run.readable), (0, 1));
-        later_on.apply(Delta { touched: vec![(touched, later(touched))], ..Delta::default() });
+        later_on.apply(Delta {
+            steps: (0..100).map(first).collect(),
+            ..Delta::default()
+        });
+        assert_eq!(
+            (later_on.tally().run.readable, at_once.tally().run.readable),
+            (0, 1)
+        );
+        later_on.apply(Delta {
+            touched: vec![(touched, later(touched))],
+            ..Delta::default()
+        });
         assert_eq!(later_on.tally(), at_once.tally(), "{touched}");
         assert_eq!(later_on.failed_steps(), at_once.failed_steps());
     }
@@ -155,7 +203,10 @@ fn a_run_whose_lines_are_there_counts_them() {
     assert_eq!(newest(&[0, 1], &["0", "0", "0 1."]), (0, vec![c, d]));
     assert_eq!(newest(&[0, 1], &["", "0 1"]), (0, vec![a, b]));
     // Run again over a finished one.
-    assert_eq!(newest(&[0, 1, 0, 1], &["0 1.", "0 1."]), (2, vec![a, b, c, d]));
+    assert_eq!(
+        newest(&[0, 1, 0, 1], &["0 1.", "0 1."]),
+        (2, vec![a, b, c, d])
+    );
     assert_eq!(newest(&[0, 1, 0], &["0 1.", "0 1"]), (2, vec![a, b, c]));
     assert_eq!(newest(&[0, 0], &["0.", "0 1"]), (1, vec![a, b]));
     // The same, and between them a run that died before its first line.
@@ -174,7 +225,14 @@ fn a_new_run_in_its_first_round_has_no_line_of_the_run_before() {
     assert_eq!(newest(&[0], &["0 1", "0"]), (1, vec![a]));
     assert_eq!(newest(&[0], &["0!", "0"]), (1, vec![a]));
     let open = index(&[0, 1], &events_of(&["0 1.", "0"]));
-    assert_eq!((open.pending_group(), open.groups_without_line(), open.join_is_open()), (Some(2), vec![2], false));
+    assert_eq!(
+        (
+            open.pending_group(),
+            open.groups_without_line(),
+            open.join_is_open()
+        ),
+        (Some(2), vec![2], false)
+    );
 }
 
 #[test]
@@ -187,15 +245,32 @@ fn without_rounds_the_lines_tell_of_runs() {
 /// Steps of which those in `repeats` are byte for byte the one before, and events, taken in one by one or at once.
 fn repeated(steps: &[i64], repeats: &[usize], runs: &[&str], at_once: bool) -> Index {
     let whole = index(steps, &events_of(runs));
-    let head = |(n, step): (usize, &StepHead)| StepHead { repeats: repeats.contains(&n), ..step.clone() };
+    let head = |(n, step): (usize, &StepHead)| StepHead {
+        repeats: repeats.contains(&n),
+        ..step.clone()
+    };
     let heads: Vec<StepHead> = whole.steps().iter().enumerate().map(head).collect();
     let events: Vec<_> = whole.events().iter().map(|event| (*event, None)).collect();
     let mut index = Index::default();
     if at_once {
-        index.apply(Delta { steps: heads, events, ..Delta::default() });
+        index.apply(Delta {
+            steps: heads,
+            events,
+            ..Delta::default()
+        });
     } else {
-        events.into_iter().for_each(|event| index.apply(Delta { events: vec![event], ..Delta::default() }));
-        heads.into_iter().for_each(|head| index.apply(Delta { steps: vec![head], ..Delta::default() }));
+        events.into_iter().for_each(|event| {
+            index.apply(Delta {
+                events: vec![event],
+                ..Delta::default()
+            })
+        });
+        heads.into_iter().for_each(|head| {
+            index.apply(Delta {
+                steps: vec![head],
+                ..Delta::default()
+            })
+        });
     }
     index
 }
@@ -206,16 +281,42 @@ fn a_line_written_twice_begins_no_run_unless_events_tell_of_one() {
         let found = |steps: &[i64], repeats: &[usize], runs: &[&str]| {
             let index = repeated(steps, repeats, runs, at_once);
             let places = index.tally().repeats;
-            assert_eq!(index.count_without_line(), index.groups_without_line().len(), "{runs:?}");
-            (index.lap_starts().to_vec(), (places.first, places.count), joined(&index))
+            assert_eq!(
+                index.count_without_line(),
+                index.groups_without_line().len(),
+                "{runs:?}"
+            );
+            (
+                index.lap_starts().to_vec(),
+                (places.first, places.count),
+                joined(&index),
+            )
         };
         let (a, b, c) = (Some(0), Some(1), Some(2));
-        assert_eq!(found(&[0, 1, 1], &[2], &["0 1"]), (vec![0], (Some(2), 1), vec![a, b, b]));
-        assert_eq!(found(&[0, 1, 1, 1, 2], &[2, 3], &["0 1 2."]), (vec![0], (Some(2), 2), vec![a, b, b, b, c]));
-        assert_eq!(found(&[0, 0], &[1], &[]), (vec![0], (Some(1), 1), vec![None, None]));
-        assert_eq!(found(&[0, 0], &[1], &["0.", "0."]), (vec![0, 1], (None, 0), vec![a, b]));
-        assert_eq!(found(&[0, 1, 1, 2], &[2], &["0 1", "1 2"]), (vec![0, 2], (None, 0), vec![a, b, c, Some(3)]));
-        assert_eq!(found(&[0, 0, 0], &[1, 2], &["0.", "0 1"]), (vec![0, 1], (Some(2), 1), vec![a, b, b]));
+        assert_eq!(
+            found(&[0, 1, 1], &[2], &["0 1"]),
+            (vec![0], (Some(2), 1), vec![a, b, b])
+        );
+        assert_eq!(
+            found(&[0, 1, 1, 1, 2], &[2, 3], &["0 1 2."]),
+            (vec![0], (Some(2), 2), vec![a, b, b, b, c])
+        );
+        assert_eq!(
+            found(&[0, 0], &[1], &[]),
+            (vec![0], (Some(1), 1), vec![None, None])
+        );
+        assert_eq!(
+            found(&[0, 0], &[1], &["0.", "0."]),
+            (vec![0, 1], (None, 0), vec![a, b])
+        );
+        assert_eq!(
+            found(&[0, 1, 1, 2], &[2], &["0 1", "1 2"]),
+            (vec![0, 2], (None, 0), vec![a, b, c, Some(3)])
+        );
+        assert_eq!(
+            found(&[0, 0, 0], &[1, 2], &["0.", "0 1"]),
+            (vec![0, 1], (Some(2), 1), vec![a, b, b])
+        );
         // Other bytes under the same id are a step that occurs twice, and no run that no event tells of.
         assert_eq!(found(&[0, 1, 1], &[], &["0 1"]).0, [0]);
     }
@@ -226,16 +327,38 @@ fn lines_out_of_order_are_one_run_where_events_tell_of_one() {
     for at_once in [true, false] {
         let found = |steps: &[i64], runs: &[&str]| {
             let index = repeated(steps, &[], runs, at_once);
-            assert_eq!(index.count_without_line(), index.groups_without_line().len(), "{runs:?}");
+            assert_eq!(
+                index.count_without_line(),
+                index.groups_without_line().len(),
+                "{runs:?}"
+            );
             let late = index.late_steps();
-            (index.lap_starts().to_vec(), late, joined(&index), index.tally().jumps.count, index.newest_len())
+            (
+                index.lap_starts().to_vec(),
+                late,
+                joined(&index),
+                index.tally().jumps.count,
+                index.newest_len(),
+            )
         };
         let (a, b, c, d) = (Some(0), Some(1), Some(2), Some(3));
-        assert_eq!(found(&[0, 2, 1, 3], &["0 1 2 3."]), (vec![0], (1, Some(2)), vec![a, c, b, d], 0, 4));
-        assert_eq!(found(&[1, 0, 2, 3], &["0 1 2 3."]), (vec![0], (1, Some(1)), vec![b, a, c, d], 0, 4));
-        assert_eq!(found(&[3, 2, 1, 0], &["0 1 2 3."]), (vec![0], (3, Some(1)), vec![d, c, b, a], 0, 4));
+        assert_eq!(
+            found(&[0, 2, 1, 3], &["0 1 2 3."]),
+            (vec![0], (1, Some(2)), vec![a, c, b, d], 0, 4)
+        );
+        assert_eq!(
+            found(&[1, 0, 2, 3], &["0 1 2 3."]),
+            (vec![0], (1, Some(1)), vec![b, a, c, d], 0, 4)
+        );
+        assert_eq!(
+            found(&[3, 2, 1, 0], &["0 1 2 3."]),
+            (vec![0], (3, Some(1)), vec![d, c, b, a], 0, 4)
+        );
         // One line is missing besides.
-        assert_eq!(found(&[0, 3, 1], &["0 1 2 3."]), (vec![0], (1, Some(2)), vec![a, d, b], 1, 3));
+        assert_eq!(
+            found(&[0, 3, 1], &["0 1 2 3."]),
+            (vec![0], (1, Some(2)), vec![a, d, b], 1, 3)
+        );
         // An id that was there begins no run where events tell of one; any fall does where they tell of several or of none.
         assert_eq!(found(&[0, 1, 1, 2], &["0 1 2."]).0, [0]);
         assert_eq!(found(&[0, 2, 1, 3], &["0 1 2", "1 3."]).0, [0, 2]);
@@ -246,5 +369,12 @@ fn lines_out_of_order_are_one_run_where_events_tell_of_one() {
 #[test]
 fn a_line_written_twice_counts_once() {
     let index = repeated(&[0, 1, 1, 2], &[2], &["0 1 2."], true);
-    assert_eq!((index.newest_len(), index.tally().run.readable, index.tally().run.repeats), (3, 3, 1));
+    assert_eq!(
+        (
+            index.newest_len(),
+            index.tally().run.readable,
+            index.tally().run.repeats
+        ),
+        (3, 3, 1)
+    );
 }

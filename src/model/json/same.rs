@@ -16,8 +16,12 @@ const EXACT: usize = 15;
 /// `1` and `1.0` are equal, and longer numbers only when written alike.
 pub fn same(a: &Json<'_>, b: &Json<'_>) -> bool {
     match (a, b) {
-        (Json::Number(a), Json::Number(b)) => a == b || value_of(a).is_some_and(|value| value_of(b) == Some(value)),
-        (Json::Array(a), Json::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Json::Number(a), Json::Number(b)) => {
+            a == b || value_of(a).is_some_and(|value| value_of(b) == Some(value))
+        }
+        (Json::Array(a), Json::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
         (Json::Object(_), Json::Object(_)) => {
             let (a, b) = (members(a), members(b));
             a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.0 == b.0 && same(a.1, b.1))
@@ -28,14 +32,22 @@ pub fn same(a: &Json<'_>, b: &Json<'_>) -> bool {
 
 /// The bits of a short number's value; bits, so that `-0.0` is not `0.0`.
 fn value_of(number: &str) -> Option<u64> {
-    let value: f64 = if number.len() <= EXACT { number.parse().ok()? } else { return None };
+    let value: f64 = if number.len() <= EXACT {
+        number.parse().ok()?
+    } else {
+        return None;
+    };
     value.is_finite().then(|| value.to_bits())
 }
 
 /// The members of an object by key, without those that a later one of the same key replaces.
 pub(crate) fn members<'a>(object: &'a Json<'a>) -> Vec<(&'a str, &'a Json<'a>)> {
     let members = object.as_object().unwrap_or_default();
-    let mut members: Vec<_> = members.iter().rev().map(|(key, value)| (key.as_ref(), value)).collect();
+    let mut members: Vec<_> = members
+        .iter()
+        .rev()
+        .map(|(key, value)| (key.as_ref(), value))
+        .collect();
     members.sort_by_key(|(key, _)| *key);
     members.dedup_by_key(|(key, _)| *key);
     members
@@ -45,10 +57,17 @@ pub(crate) fn members<'a>(object: &'a Json<'a>) -> Vec<(&'a str, &'a Json<'a>)> 
 /// place: an output may be most of a line of many megabytes, and is no tree in memory for the sake of its hash.
 pub(crate) fn hash_of_text(text: &str, left_out: impl Fn(&str) -> bool) -> u64 {
     let mut budget = NESTING_BYTES.saturating_add(text.len().saturating_mul(8));
-    hash_at(text, 0, &mut budget, &|depth, key| depth == 0 && left_out(key))
+    hash_at(text, 0, &mut budget, &|depth, key| {
+        depth == 0 && left_out(key)
+    })
 }
 
-fn hash_at(text: &str, depth: usize, budget: &mut usize, left_out: &dyn Fn(usize, &str) -> bool) -> u64 {
+fn hash_at(
+    text: &str,
+    depth: usize,
+    budget: &mut usize,
+    left_out: &dyn Fn(usize, &str) -> bool,
+) -> u64 {
     let mut state = FixedState::default().build_hasher();
     let spent = budget.checked_sub(text.len());
     *budget = spent.unwrap_or_default();
@@ -56,7 +75,8 @@ fn hash_at(text: &str, depth: usize, budget: &mut usize, left_out: &dyn Fn(usize
     match text.as_bytes().first() {
         Some(b'[') if !is_deep => {
             b'['.hash(&mut state);
-            walk::items(text).for_each(|item| hash_at(item, depth + 1, budget, left_out).hash(&mut state));
+            walk::items(text)
+                .for_each(|item| hash_at(item, depth + 1, budget, left_out).hash(&mut state));
         }
         // A sum, so that the order of keys does not count. Of a repeated key all values do.
         Some(b'{') if !is_deep => {
@@ -69,7 +89,10 @@ fn hash_at(text: &str, depth: usize, budget: &mut usize, left_out: &dyn Fn(usize
                 FixedState::default().hash_one((key.as_deref().unwrap_or(name), value))
             };
             b'{'.hash(&mut state);
-            walk::members(text).map(member).fold(0_u64, u64::wrapping_add).hash(&mut state);
+            walk::members(text)
+                .map(member)
+                .fold(0_u64, u64::wrapping_add)
+                .hash(&mut state);
         }
         Some(b'"') => match walk::string(text) {
             Some(string) => string.hash(&mut state),

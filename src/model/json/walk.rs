@@ -42,7 +42,9 @@ pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
     if memchr(b'\\', inner.as_bytes()).is_none() {
         return Some(Cow::Borrowed(inner));
     }
-    serde_json::from_str::<Text<'_>>(value).ok().map(|Text(text)| text)
+    serde_json::from_str::<Text<'_>>(value)
+        .ok()
+        .map(|Text(text)| text)
 }
 
 /// What stands between the quotes of a value. They are compared as bytes: a pattern of one character is a call to
@@ -62,7 +64,14 @@ struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     fn inside(text: &'a str, opening: u8) -> Self {
         let text = text.trim_ascii_start();
-        Self { text: if text.as_bytes().first() == Some(&opening) { text } else { "" }, at: 1 }
+        Self {
+            text: if text.as_bytes().first() == Some(&opening) {
+                text
+            } else {
+                ""
+            },
+            at: 1,
+        }
     }
 
     /// The next value, behind blanks, commas and colons.
@@ -83,7 +92,8 @@ fn end_of(bytes: &[u8], start: usize) -> Option<usize> {
         b'{' | b'[' => end_of_nested(bytes, start),
         b'}' | b']' => None,
         _ => {
-            let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r');
+            let ends =
+                |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r');
             let len = bytes.get(start..)?.iter().position(ends);
             Some(len.map_or(bytes.len(), |len| start + len))
         }
@@ -131,15 +141,29 @@ mod tests {
         let found: Vec<_> = members(text).collect();
         assert_eq!(
             found,
-            [(r#""a\"}""#, r#"[1, {"b": "]\\"}, "x,y"]"#), (r#""c""#, "-1.5e3"), (r#""d""#, "{}"), (r#""e""#, "null")]
+            [
+                (r#""a\"}""#, r#"[1, {"b": "]\\"}, "x,y"]"#),
+                (r#""c""#, "-1.5e3"),
+                (r#""d""#, "{}"),
+                (r#""e""#, "null")
+            ]
         );
-        assert_eq!(items(found[0].1).collect::<Vec<_>>(), ["1", r#"{"b": "]\\"}"#, r#""x,y""#]);
-        assert_eq!(items("{}").count() + members("[]").count() + items("[]").count(), 0);
+        assert_eq!(
+            items(found[0].1).collect::<Vec<_>>(),
+            ["1", r#"{"b": "]\\"}"#, r#""x,y""#]
+        );
+        assert_eq!(
+            items("{}").count() + members("[]").count() + items("[]").count(),
+            0
+        );
     }
 
     #[test]
     fn strings_are_borrowed_where_they_can_be() {
-        assert!(matches!(string(r#""plain é""#), Some(Cow::Borrowed("plain é"))));
+        assert!(matches!(
+            string(r#""plain é""#),
+            Some(Cow::Borrowed("plain é"))
+        ));
         assert_eq!(string(r#""a\n\u00e9""#).as_deref(), Some("a\né"));
         assert_eq!((string("1"), string(r#""\ud83d""#)), (None, None));
     }

@@ -23,7 +23,15 @@ const ENDINGS: [&str; 4] = ["password", "passwd", "secret", "apikey"];
 /// Words that do so only as the last one: `DB_PASS`, not `pass_rate` or `pin_memory`.
 const LAST: [&str; 2] = ["pass", "pin"];
 /// The words before `key` or `keys` that make it one.
-const KEYS: [&str; 7] = ["api", "access", "private", "secret", "signing", "encryption", "ssh"];
+const KEYS: [&str; 7] = [
+    "api",
+    "access",
+    "private",
+    "secret",
+    "signing",
+    "encryption",
+    "ssh",
+];
 
 /// What of a value is secret because of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,14 +47,23 @@ pub(super) enum Held {
 /// What the name says: all of `password`, `API_KEY`, the texts of `accessToken`; nothing of `tokens`, `token_budget`, `key`.
 pub(super) fn held(key: &str) -> Held {
     let words = words(key);
-    let Some(last) = words.last() else { return Held::Open };
+    let Some(last) = words.last() else {
+        return Held::Open;
+    };
     let token = last.ends_with("token");
-    let named = |word: &String| WORDS.contains(&word.as_str()) || ENDINGS.iter().any(|ending| word.ends_with(ending));
+    let named = |word: &String| {
+        WORDS.contains(&word.as_str()) || ENDINGS.iter().any(|ending| word.ends_with(ending))
+    };
     let pair = |pair: &[String]| match pair {
-        [first, second] => KEYS.contains(&first.as_str()) && matches!(second.as_str(), "key" | "keys"),
+        [first, second] => {
+            KEYS.contains(&first.as_str()) && matches!(second.as_str(), "key" | "keys")
+        }
         _ => false,
     };
-    let secret = token || LAST.contains(&last.as_str()) || words.iter().any(named) || words.windows(2).any(pair);
+    let secret = token
+        || LAST.contains(&last.as_str())
+        || words.iter().any(named)
+        || words.windows(2).any(pair);
     match secret {
         false => Held::Open,
         // So many tokens, cookies or tests that pass.

@@ -34,20 +34,37 @@ const SHAPES: [(&str, usize); 24] = [
 pub(super) fn keys(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     // What no word can be shorter than is passed over at once.
-    let words = text.split(move |c: char| !is_part(c)).filter(|word| word.len() >= 20);
-    words.map(|word| word.trim_matches('.')).filter(|word| is_key(word))
+    let words = text
+        .split(move |c: char| !is_part(c))
+        .filter(|word| word.len() >= 20);
+    words
+        .map(|word| word.trim_matches('.'))
+        .filter(|word| is_key(word))
 }
 
 fn is_key(word: &str) -> bool {
-    let shape = SHAPES
-        .iter()
-        .find_map(|(start, least)| Some((*start, word.strip_prefix(start).filter(|_| word.len() >= *least)?)));
-    let Some((start, rest)) = shape else { return false };
+    let shape = SHAPES.iter().find_map(|(start, least)| {
+        Some((
+            *start,
+            word.strip_prefix(start).filter(|_| word.len() >= *least)?,
+        ))
+    });
+    let Some((start, rest)) = shape else {
+        return false;
+    };
     match start {
         "eyJ" => word.split('.').count() == 3,
-        "AKIA" | "ASIA" => word.len() == 20 && rest.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit()),
+        "AKIA" | "ASIA" => {
+            word.len() == 20
+                && rest
+                    .chars()
+                    .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
+        }
         // A name of words with dashes between them is none.
-        _ => rest.bytes().any(|byte| byte.is_ascii_digit()) || rest.bytes().any(|byte| byte.is_ascii_uppercase()),
+        _ => {
+            rest.bytes().any(|byte| byte.is_ascii_digit())
+                || rest.bytes().any(|byte| byte.is_ascii_uppercase())
+        }
     }
 }
 

@@ -3,7 +3,10 @@ use super::*;
 /// The lines as they are without the secrets found in all of them.
 fn blanked(lines: &[&str]) -> Vec<String> {
     let secrets = secrets(lines);
-    lines.iter().map(|line| secrets.blank(line.as_bytes())).collect()
+    lines
+        .iter()
+        .map(|line| secrets.blank(line.as_bytes()))
+        .collect()
 }
 
 fn secrets(lines: &[&str]) -> Secrets {
@@ -43,7 +46,14 @@ fn names_that_are_secrets() {
     ] {
         assert_ne!(held(key), Held::Open, "{key}");
     }
-    for key in ["token", "accessToken", "authtoken", "accesstoken", "pass", "cookies"] {
+    for key in [
+        "token",
+        "accessToken",
+        "authtoken",
+        "accesstoken",
+        "pass",
+        "cookies",
+    ] {
         assert_eq!(held(key), Held::Texts, "{key}");
     }
     for key in [
@@ -114,13 +124,22 @@ fn what_is_blanked_in_json() {
             r#"{"token": "__redacted__", "secret": "", "pwd": {}}"#,
         ),
         // A key that says it.
-        (r#"{"password": "swordfish", "swordfish": 1}"#, r#"{"password": "__redacted__", "__redacted__": 1}"#),
+        (
+            r#"{"password": "swordfish", "swordfish": 1}"#,
+            r#"{"password": "__redacted__", "__redacted__": 1}"#,
+        ),
         // Nothing secret: the text is as it was.
-        (r#"{"a": [1, 2.50, null], "s": "{ \"b\":1 }"}"#, r#"{"a": [1, 2.50, null], "s": "{ \"b\":1 }"}"#),
+        (
+            r#"{"a": [1, 2.50, null], "s": "{ \"b\":1 }"}"#,
+            r#"{"a": [1, 2.50, null], "s": "{ \"b\":1 }"}"#,
+        ),
     ] {
         assert_eq!(blanked(&[line]), [expected]);
     }
-    assert_eq!(Secrets::default().blank(b"login with sk-12345678"), "\"__redacted__\"");
+    assert_eq!(
+        Secrets::default().blank(b"login with sk-12345678"),
+        "\"__redacted__\""
+    );
     assert_eq!(Secrets::default().blank_json(b"login with"), None);
 }
 
@@ -129,30 +148,72 @@ fn what_is_blanked_in_text() {
     for (text, expected) in [
         ("PASS=abc-123 sh run.sh", "PASS=__redacted__ sh run.sh"),
         ("env: DB_PASS: abc-123", "env: DB_PASS: __redacted__"),
-        ("--password=abc-123 --user=me", "--password=__redacted__ --user=me"),
+        (
+            "--password=abc-123 --user=me",
+            "--password=__redacted__ --user=me",
+        ),
         ("?token=abc-123&user=me", "?token=__redacted__&user=me"),
-        ("curl -H \"Authorization: Bearer abc-123\" x", "curl -H \"Authorization: __redacted__\" x"),
-        ("Authorization: Basic abc== then", "Authorization: __redacted__ then"),
-        ("Set-Cookie: a=b; c=d\nnext", "Set-Cookie: __redacted__\nnext"),
-        ("so {\"password\": \"correct horse\\\" battery\", \"n\": 1}", "so {\"password\": \"__redacted__\", \"n\": 1}"),
-        ("{\\\"password\\\": \\\"correct horse\\\"}", "{\\\"password\\\": \\\"__redacted__\\\"}"),
+        (
+            "curl -H \"Authorization: Bearer abc-123\" x",
+            "curl -H \"Authorization: __redacted__\" x",
+        ),
+        (
+            "Authorization: Basic abc== then",
+            "Authorization: __redacted__ then",
+        ),
+        (
+            "Set-Cookie: a=b; c=d\nnext",
+            "Set-Cookie: __redacted__\nnext",
+        ),
+        (
+            "so {\"password\": \"correct horse\\\" battery\", \"n\": 1}",
+            "so {\"password\": \"__redacted__\", \"n\": 1}",
+        ),
+        (
+            "{\\\"password\\\": \\\"correct horse\\\"}",
+            "{\\\"password\\\": \\\"__redacted__\\\"}",
+        ),
         ("{'token': 'abc 123'}", "{'token': '__redacted__'}"),
-        ("os.environ['API_KEY'] = 'abc 123'", "os.environ['API_KEY'] = '__redacted__'"),
-        ("**Password:** `abc 123`, yes", "**Password:** `__redacted__`, yes"),
+        (
+            "os.environ['API_KEY'] = 'abc 123'",
+            "os.environ['API_KEY'] = '__redacted__'",
+        ),
+        (
+            "**Password:** `abc 123`, yes",
+            "**Password:** `__redacted__`, yes",
+        ),
         ("password = \"cut of", "password = \"__redacted__ of"),
-        ("password: abc-123). abc-123", "password: __redacted__). __redacted__"),
+        (
+            "password: abc-123). abc-123",
+            "password: __redacted__). __redacted__",
+        ),
         ("token=abc\\nnext=1 abc", "token=__redacted__ abc"),
         ("pin: 12345, 12345", "pin: __redacted__, __redacted__"),
         // The word is blanked here, and is any word there.
-        ("password: admin, the admin", "password: __redacted__, the admin"),
+        (
+            "password: admin, the admin",
+            "password: __redacted__, the admin",
+        ),
         // Nothing secret.
         ("PASS: it_works", "PASS: it_works"),
         ("pass: 12, pass=3", "pass: 12, pass=3"),
-        ("token: 512, max_tokens=20000", "token: 512, max_tokens=20000"),
-        ("password: None, secret=true, token='' and token:", "password: None, secret=true, token='' and token:"),
+        (
+            "token: 512, max_tokens=20000",
+            "token: 512, max_tokens=20000",
+        ),
+        (
+            "password: None, secret=true, token='' and token:",
+            "password: None, secret=true, token='' and token:",
+        ),
         ("credentials: {user: bob}", "credentials: {user: bob}"),
-        ("token::Token and key=value; author: me", "token::Token and key=value; author: me"),
-        ("12:30:45 https://example.org/?a=b", "12:30:45 https://example.org/?a=b"),
+        (
+            "token::Token and key=value; author: me",
+            "token::Token and key=value; author: me",
+        ),
+        (
+            "12:30:45 https://example.org/?a=b",
+            "12:30:45 https://example.org/?a=b",
+        ),
         ("ünï: ß=ü, passwörd: ünï", "ünï: ß=ü, passwörd: ünï"),
     ] {
         assert_eq!(said(text), expected);
@@ -161,12 +222,24 @@ fn what_is_blanked_in_text() {
 
 #[test]
 fn a_secret_of_a_text_or_a_torn_line_is_blanked_in_others_too() {
-    let lines =
-        ["{\"said\": \"PASS=swordfish sh\"}", "{\"said\": \"a swordfish, trout-77\"}", "{\"token\": \"trout-77"];
-    let expected =
-        ["{\"said\": \"PASS=__redacted__ sh\"}", "{\"said\": \"a __redacted__, __redacted__\"}", "\"__redacted__\""];
+    let lines = [
+        "{\"said\": \"PASS=swordfish sh\"}",
+        "{\"said\": \"a swordfish, trout-77\"}",
+        "{\"token\": \"trout-77",
+    ];
+    let expected = [
+        "{\"said\": \"PASS=__redacted__ sh\"}",
+        "{\"said\": \"a __redacted__, __redacted__\"}",
+        "\"__redacted__\"",
+    ];
     assert_eq!(blanked(&lines), expected);
-    assert_eq!(secrets(&lines).blanked(), Blanked { found: 2, not_sought: 0 });
+    assert_eq!(
+        secrets(&lines).blanked(),
+        Blanked {
+            found: 2,
+            not_sought: 0
+        }
+    );
 }
 
 #[test]
@@ -177,7 +250,19 @@ fn values_that_are_too_many_to_look_for_are_counted() {
         search.read(line(n).as_bytes());
     }
     let secrets = search.end();
-    assert_eq!(secrets.blanked(), Blanked { found: 2 * (MAX_SOUGHT + 1), not_sought: 1 });
-    assert_eq!(secrets.blank(line(MAX_SOUGHT).as_bytes()), "{\"token\": \"__redacted__\"}");
-    assert_eq!(secrets.blank(b"\"secret-0007, secret-1000\""), "\"__redacted__, secret-1000\"");
+    assert_eq!(
+        secrets.blanked(),
+        Blanked {
+            found: 2 * (MAX_SOUGHT + 1),
+            not_sought: 1
+        }
+    );
+    assert_eq!(
+        secrets.blank(line(MAX_SOUGHT).as_bytes()),
+        "{\"token\": \"__redacted__\"}"
+    );
+    assert_eq!(
+        secrets.blank(b"\"secret-0007, secret-1000\""),
+        "\"__redacted__, secret-1000\""
+    );
 }

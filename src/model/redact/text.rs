@@ -57,7 +57,9 @@ pub(super) fn without_values(text: &str) -> String {
 pub(super) fn after_scheme(text: &str) -> Option<&str> {
     SCHEMES.iter().find_map(|scheme| {
         let (first, rest) = text.split_at_checked(scheme.len())?;
-        let rest = rest.strip_prefix(' ').filter(|_| scheme.eq_ignore_ascii_case(first))?;
+        let rest = rest
+            .strip_prefix(' ')
+            .filter(|_| scheme.eq_ignore_ascii_case(first))?;
         Some(rest.trim_start_matches(|letter: char| letter.is_whitespace() && !ends_line(letter)))
     })
 }
@@ -83,25 +85,44 @@ fn value_between(before: &str, from: &str) -> Option<Value> {
         return None;
     }
     let cookie = colon && key.to_ascii_lowercase().ends_with("cookie");
-    let (place, bare) = quoted(rest).map_or_else(|| (bare(rest, cookie), true), |place| (place, false));
+    let (place, bare) =
+        quoted(rest).map_or_else(|| (bare(rest, cookie), true), |place| (place, false));
     let value = rest.get(place.clone())?;
-    let none = NO_VALUES.iter().any(|none| none.eq_ignore_ascii_case(value)) || value.starts_with(BLANK);
+    let none = NO_VALUES
+        .iter()
+        .any(|none| none.eq_ignore_ascii_case(value))
+        || value.starts_with(BLANK);
     let count = held == Held::Texts && value.parse::<f64>().is_ok();
     let next_key = bare && value.ends_with(':') && value.len() <= MAX_KEY_BYTES + 1;
     if value.len() < MIN_VALUE_BYTES || none || count || next_key {
         return None;
     }
     let skipped = from.len() - rest.len();
-    Some(Value { range: skipped + place.start..skipped + place.end, bare })
+    Some(Value {
+        range: skipped + place.start..skipped + place.end,
+        bare,
+    })
 }
 
 /// What stands between quotes of any kind, themselves escaped or not, that end on the same line.
 fn quoted(rest: &str) -> Option<Range<usize>> {
     let slashes = rest.len() - rest.trim_start_matches('\\').len();
-    let quote = rest.get(slashes..)?.chars().next().filter(|letter| matches!(letter, '"' | '\'' | '`'))?;
+    let quote = rest
+        .get(slashes..)?
+        .chars()
+        .next()
+        .filter(|letter| matches!(letter, '"' | '\'' | '`'))?;
     let (opening, inside) = rest.split_at_checked(slashes + 1)?;
-    let len = if slashes > 0 { inside.find(opening) } else { unescaped(inside, quote) };
-    let len = len.filter(|len| inside.get(..*len).is_some_and(|value| !value.contains('\n')))?;
+    let len = if slashes > 0 {
+        inside.find(opening)
+    } else {
+        unescaped(inside, quote)
+    };
+    let len = len.filter(|len| {
+        inside
+            .get(..*len)
+            .is_some_and(|value| !value.contains('\n'))
+    })?;
     Some(opening.len()..opening.len() + len)
 }
 
@@ -130,14 +151,18 @@ fn ends_line(letter: char) -> bool {
 fn bare(rest: &str, cookie: bool) -> Range<usize> {
     let text = rest.trim_start_matches(['\\', '"', '\'', '`', '{', '[', '(', '<']);
     let word = |text: &str| {
-        text.find(|c: char| ends_line(c) || c.is_whitespace() || matches!(c, ',' | ';' | '&')).unwrap_or(text.len())
+        text.find(|c: char| ends_line(c) || c.is_whitespace() || matches!(c, ',' | ';' | '&'))
+            .unwrap_or(text.len())
     };
     let len = match after_scheme(text) {
         _ if cookie => text.find(ends_line).unwrap_or(text.len()),
         Some(secret) => text.len() - secret.len() + word(secret),
         None => word(text),
     };
-    let value = text.get(..len).unwrap_or_default().trim_end_matches([')', ']', '}', '>', '.', '\\', ' ', '\t']);
+    let value = text
+        .get(..len)
+        .unwrap_or_default()
+        .trim_end_matches([')', ']', '}', '>', '.', '\\', ' ', '\t']);
     let start = rest.len() - text.len();
     start..start + value.len()
 }

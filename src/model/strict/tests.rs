@@ -11,7 +11,10 @@ fn text<T: Serialize + ?Sized>(value: &T) -> Result<String, NotJson> {
     let done = write_json(value, NonFinite::Refuse, &mut out);
     let out = String::from_utf8(out).unwrap();
     let rest = out.strip_prefix("before ").unwrap().to_owned();
-    assert!(done.is_ok() || rest.is_empty(), "nothing stays after an error");
+    assert!(
+        done.is_ok() || rest.is_empty(),
+        "nothing stays after an error"
+    );
     done.map(|()| rest)
 }
 
@@ -55,21 +58,46 @@ struct Flat<T> {
 
 #[test]
 fn the_place_of_a_bad_number_is_named() {
-    let critic = |score| Critic { name: "a \"quoted\", [odd] {name}: \\", score: Some(score) };
-    let step = |score| Step { step_id: 3, critic_outputs: vec![critic(1.0), critic(score)] };
+    let critic = |score| Critic {
+        name: "a \"quoted\", [odd] {name}: \\",
+        score: Some(score),
+    };
+    let step = |score| Step {
+        step_id: 3,
+        critic_outputs: vec![critic(1.0), critic(score)],
+    };
     assert_eq!(fault(&step(f64::NAN)), "critic_outputs[1].score is NaN");
-    assert_eq!(fault(&step(f64::INFINITY)), "critic_outputs[1].score is Infinity");
-    assert_eq!(fault(&step(f64::NEG_INFINITY)), "critic_outputs[1].score is -Infinity");
+    assert_eq!(
+        fault(&step(f64::INFINITY)),
+        "critic_outputs[1].score is Infinity"
+    );
+    assert_eq!(
+        fault(&step(f64::NEG_INFINITY)),
+        "critic_outputs[1].score is -Infinity"
+    );
     assert_eq!(fault(&f32::NAN), "the value is NaN");
     assert_eq!(fault(&[1.0, f64::NAN]), "[1] is NaN");
     assert_eq!(fault(&[[0.0, 0.0], [f64::NAN, 0.0]]), "[1][0] is NaN");
-    assert_eq!(fault(&BTreeMap::from([("a", 1.0), ("b c", f64::NAN)])), r#"["b c"] is NaN"#);
-    assert_eq!(fault(&json_like("deep", BTreeMap::from([("", f64::NAN)]))), r#"deep[""] is NaN"#);
+    assert_eq!(
+        fault(&BTreeMap::from([("a", 1.0), ("b c", f64::NAN)])),
+        r#"["b c"] is NaN"#
+    );
+    assert_eq!(
+        fault(&json_like("deep", BTreeMap::from([("", f64::NAN)]))),
+        r#"deep[""] is NaN"#
+    );
     assert_eq!(fault(&Shape::New(f64::NAN)), "New is NaN");
     assert_eq!(fault(&Shape::Pair(1, f32::NAN)), "Pair[1] is NaN");
     assert_eq!(fault(&Shape::Named { x: f64::NAN }), "Named.x is NaN");
     assert_eq!(fault(&Tagged::Inside { x: f64::NAN }), "x is NaN");
-    assert_eq!(fault(&Flat { first: 1, rest: HashMap::from([("k", f64::NAN)]), last: 2 }), "k is NaN");
+    assert_eq!(
+        fault(&Flat {
+            first: 1,
+            rest: HashMap::from([("k", f64::NAN)]),
+            last: 2
+        }),
+        "k is NaN"
+    );
 }
 
 fn json_like<T>(key: &'static str, value: T) -> BTreeMap<&'static str, T> {
@@ -80,16 +108,27 @@ fn json_like<T>(key: &'static str, value: T) -> BTreeMap<&'static str, T> {
 fn an_outer_field_comes_before_the_place() {
     let inside = |value: &[f64]| text(value).unwrap_err().inside("payload").to_string();
     assert_eq!(inside(&[f64::NAN]), "payload[0] is NaN");
-    assert_eq!(text(&f64::NAN).unwrap_err().inside("payload").to_string(), "payload is NaN");
-    let named = text(&json_like("x", f64::NAN)).unwrap_err().inside("payload");
+    assert_eq!(
+        text(&f64::NAN).unwrap_err().inside("payload").to_string(),
+        "payload is NaN"
+    );
+    let named = text(&json_like("x", f64::NAN))
+        .unwrap_err()
+        .inside("payload");
     assert_eq!(named.to_string(), "payload.x is NaN");
 }
 
 #[test]
 fn a_key_that_is_no_text_is_refused_with_the_place_of_its_map() {
     let maps = json_like("state", BTreeMap::from([(vec![1], 1)]));
-    assert_eq!(fault(&maps), "state cannot be written as JSON: key must be a string");
-    assert_eq!(text(&BTreeMap::from([(-3, 1), (7, 2)])).unwrap(), r#"{"-3":1,"7":2}"#);
+    assert_eq!(
+        fault(&maps),
+        "state cannot be written as JSON: key must be a string"
+    );
+    assert_eq!(
+        text(&BTreeMap::from([(-3, 1), (7, 2)])).unwrap(),
+        r#"{"-3":1,"7":2}"#
+    );
 }
 
 #[test]
@@ -100,7 +139,10 @@ fn an_error_of_the_value_itself_is_told() {
             Err(S::Error::custom("the lock is poisoned"))
         }
     }
-    assert_eq!(fault(&json_like("guard", Failing)), "guard cannot be written as JSON: the lock is poisoned");
+    assert_eq!(
+        fault(&json_like("guard", Failing)),
+        "guard cannot be written as JSON: the lock is poisoned"
+    );
 }
 
 #[test]
@@ -108,7 +150,10 @@ fn data_of_users_keeps_its_odd_numbers_as_words() {
     let mut out = Vec::new();
     let value = json_like("x", [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.5]);
     write_json(&value, NonFinite::AsText, &mut out).unwrap();
-    assert_eq!(String::from_utf8(out).unwrap(), r#"{"x":["NaN","Infinity","-Infinity",0.5]}"#);
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        r#"{"x":["NaN","Infinity","-Infinity",0.5]}"#
+    );
 }
 
 #[test]
@@ -116,29 +161,90 @@ fn every_shape_is_written_as_serde_json_writes_it() {
     fn same<T: Serialize + ?Sized>(value: &T) {
         assert_eq!(text(value).unwrap(), serde_json::to_string(value).unwrap());
     }
-    let raw = RawValue::from_string("{\"kept\" :  1.10, \"big\": 12345678901234567890123}".to_owned()).unwrap();
-    same(&(u128::MAX, i128::MIN, u64::MAX, i8::MIN, 'x', true, "text\n\u{2028}\u{7f}", b"bytes"));
-    same(&(0.1_f32, 0.1_f64, 1e300, -0.0, f64::MIN_POSITIVE, Some(1.5), None::<f64>, ()));
-    same(&[Shape::Unit, Shape::New(1.0), Shape::Pair(1, 2.0), Shape::Named { x: 3.0 }]);
-    same(&(Tagged::Inside { x: 1.0 }, Ok::<_, ()>(1), std::num::Wrapping(3), std::net::Ipv4Addr::LOCALHOST));
-    same(&Flat { first: 1, rest: json_like("raw", &raw), last: 2 });
-    same(&Flat { first: 1, rest: Step { step_id: 1, critic_outputs: vec![] }, last: 2 });
+    let raw =
+        RawValue::from_string("{\"kept\" :  1.10, \"big\": 12345678901234567890123}".to_owned())
+            .unwrap();
+    same(&(
+        u128::MAX,
+        i128::MIN,
+        u64::MAX,
+        i8::MIN,
+        'x',
+        true,
+        "text\n\u{2028}\u{7f}",
+        b"bytes",
+    ));
+    same(&(
+        0.1_f32,
+        0.1_f64,
+        1e300,
+        -0.0,
+        f64::MIN_POSITIVE,
+        Some(1.5),
+        None::<f64>,
+        (),
+    ));
+    same(&[
+        Shape::Unit,
+        Shape::New(1.0),
+        Shape::Pair(1, 2.0),
+        Shape::Named { x: 3.0 },
+    ]);
+    same(&(
+        Tagged::Inside { x: 1.0 },
+        Ok::<_, ()>(1),
+        std::num::Wrapping(3),
+        std::net::Ipv4Addr::LOCALHOST,
+    ));
+    same(&Flat {
+        first: 1,
+        rest: json_like("raw", &raw),
+        last: 2,
+    });
+    same(&Flat {
+        first: 1,
+        rest: Step {
+            step_id: 1,
+            critic_outputs: vec![],
+        },
+        last: 2,
+    });
     same(&vec![Some(raw.clone()), None]);
     same(&raw);
-    same(&BTreeMap::from([(Some(true), 1), (None, 2)].map(|(key, value)| (key.is_some(), value))));
+    same(&BTreeMap::from(
+        [(Some(true), 1), (None, 2)].map(|(key, value)| (key.is_some(), value)),
+    ));
 }
 
 #[test]
 fn the_fields_of_a_struct_come_in_its_order() {
     let raw = RawValue::from_string("[1,  2]".to_owned()).unwrap();
-    let value = Flat { first: 1, rest: json_like("raw", raw), last: 2 };
+    let value = Flat {
+        first: 1,
+        rest: json_like("raw", raw),
+        last: 2,
+    };
     let all = fields(&value, NonFinite::Refuse).unwrap();
-    let all: Vec<_> = all.iter().map(|(name, value)| (name.as_str(), value.get())).collect();
+    let all: Vec<_> = all
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.get()))
+        .collect();
     assert_eq!(all, [("first", "1"), ("raw", "[1,  2]"), ("last", "2")]);
     let map = fields(&json_like("a \"key\"", f64::NAN), NonFinite::AsText).unwrap();
-    assert_eq!((map[0].0.as_str(), map[0].1.get()), ("a \"key\"", "\"NaN\""));
-    assert_eq!(fields(&[1], NonFinite::Refuse).unwrap_err().to_string(), "the value has no fields");
-    assert_eq!(fields(&f64::NAN, NonFinite::Refuse).unwrap_err().to_string(), "the value is NaN");
+    assert_eq!(
+        (map[0].0.as_str(), map[0].1.get()),
+        ("a \"key\"", "\"NaN\"")
+    );
+    assert_eq!(
+        fields(&[1], NonFinite::Refuse).unwrap_err().to_string(),
+        "the value has no fields"
+    );
+    assert_eq!(
+        fields(&f64::NAN, NonFinite::Refuse)
+            .unwrap_err()
+            .to_string(),
+        "the value is NaN"
+    );
 }
 
 fn value() -> impl Strategy<Value = Value> {
@@ -185,6 +291,13 @@ proptest! {
 fn a_text_that_holds_blanks_and_escapes_is_indented_alike() {
     let text = br#"{ "a\"]" : [ ] , "b":{"c":[1, "x: {,\\"]} }"#;
     let whole: Value = serde_json::from_slice(text).unwrap();
-    assert_eq!(String::from_utf8(indented(text)).unwrap(), serde_json::to_string_pretty(&whole).unwrap());
-    assert_eq!(indented(b"{\"a\": \"torn"), b"{\n  \"a\": \"torn", "a torn text is no fault");
+    assert_eq!(
+        String::from_utf8(indented(text)).unwrap(),
+        serde_json::to_string_pretty(&whole).unwrap()
+    );
+    assert_eq!(
+        indented(b"{\"a\": \"torn"),
+        b"{\n  \"a\": \"torn",
+        "a torn text is no fault"
+    );
 }

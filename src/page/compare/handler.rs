@@ -34,7 +34,10 @@ struct Asked {
 
 /// Reads what is asked for; an `Asked` with fewer than two runs is a choice that is still to be made.
 fn asked(state: &AppState, params: &Params) -> Result<Asked, WebError> {
-    let mut keys: Vec<String> = ["a", "b"].iter().map(|name| params.text(name).to_owned()).collect();
+    let mut keys: Vec<String> = ["a", "b"]
+        .iter()
+        .map(|name| params.text(name).to_owned())
+        .collect();
     keys.extend(params.all("run").unwrap_or_default());
     keys.retain(|key| !key.is_empty());
     if keys.len() > MAX_RUNS {
@@ -42,9 +45,15 @@ fn asked(state: &AppState, params: &Params) -> Result<Asked, WebError> {
         return Err(WebError::bad_request("Too many runs:", &detail).named(&keys.len().to_string()));
     }
     let run = |key: &String| {
-        state.library.run(key).ok_or_else(|| no_such_run(state, key).link("Choose runs", href::compare("", "")))
+        state
+            .library
+            .run(key)
+            .ok_or_else(|| no_such_run(state, key).link("Choose runs", href::compare("", "")))
     };
-    Ok(Asked { runs: keys.iter().map(run).collect::<Result<_, _>>()?, from: params.number("from")? })
+    Ok(Asked {
+        runs: keys.iter().map(run).collect::<Result<_, _>>()?,
+        from: params.number("from")?,
+    })
 }
 
 /// Runs `show` off the async threads on the runs as they are now.
@@ -55,7 +64,10 @@ pub(crate) async fn with_lenses<T: Send + 'static>(
 ) -> Result<T, WebError> {
     let zone = state.zone.clone();
     let shown = blocking(move || {
-        let read: Vec<_> = runs.iter().map(|run| (run.summary(), run.index(), run)).collect();
+        let read: Vec<_> = runs
+            .iter()
+            .map(|run| (run.summary(), run.index(), run))
+            .collect();
         let lenses: Vec<Lens<'_>> = read
             .iter()
             .map(|(summary, index, run)| Lens {
@@ -74,7 +86,9 @@ pub(crate) async fn with_lenses<T: Send + 'static>(
 }
 
 fn shell(state: &AppState, runs: &[Arc<Run>], title: String) -> Shell {
-    let alive = runs.iter().any(|run| run.summary().life.liveness.may_grow());
+    let alive = runs
+        .iter()
+        .any(|run| run.summary().life.liveness.may_grow());
     Shell {
         title,
         root: shown_roots(state),
@@ -99,34 +113,67 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
     let asked = asked(&state, &params)?;
     // One address for one question: two marked runs are A and B.
     if let ([a, b], true) = (asked.runs.as_slice(), params.has("run")) {
-        return Ok(Redirect::to(&href::compare(a.key().as_str(), b.key().as_str())).into_response());
+        return Ok(
+            Redirect::to(&href::compare(a.key().as_str(), b.key().as_str())).into_response(),
+        );
     }
     let shell = shell(&state, &asked.runs, title(&asked.runs));
     if asked.runs.len() < 2 {
         let choice = choice(&state, &asked.runs, &params);
-        return html(&ComparePage { shell, pulse: None, choice: Some(choice), body: None });
+        return html(&ComparePage {
+            shell,
+            pulse: None,
+            choice: Some(choice),
+            body: None,
+        });
     }
-    let pulse = shell.stream.is_some().then(|| pulse(&asked, shell.revision));
+    let pulse = shell
+        .stream
+        .is_some()
+        .then(|| pulse(&asked, shell.revision));
     with_lenses(&state, asked.runs, move |lenses| {
-        html(&ComparePage { shell, pulse, choice: None, body: Some(CompareBody::new(lenses, asked.from)) })
+        html(&ComparePage {
+            shell,
+            pulse,
+            choice: None,
+            body: Some(CompareBody::new(lenses, asked.from)),
+        })
     })
     .await
 }
 
 /// Runs to choose from: those of the task of the one that is chosen come first.
 fn choice(state: &AppState, chosen: &[Arc<Run>], params: &Params) -> Choice {
-    let mut runs: Vec<_> = state.library.counted().iter().map(|run| run.summary()).collect();
+    let mut runs: Vec<_> = state
+        .library
+        .counted()
+        .iter()
+        .map(|run| run.summary())
+        .collect();
     runs.sort_by_key(|summary| Reverse(summary.updated));
     let chosen = chosen.first().map(|run| run.summary());
-    Choice { a: params.text("a").to_owned(), b: params.text("b").to_owned(), chosen, runs }
+    Choice {
+        a: params.text("a").to_owned(),
+        b: params.text("b").to_owned(),
+        chosen,
+        runs,
+    }
 }
 
 fn pulse(asked: &Asked, revision: u64) -> Pulse {
     let from = asked.from.map(|from| from.to_string()).unwrap_or_default();
     let since = revision.to_string();
-    let mut pairs: Vec<(&str, &str)> = asked.runs.iter().map(|run| ("run", run.key().as_str())).collect();
+    let mut pairs: Vec<(&str, &str)> = asked
+        .runs
+        .iter()
+        .map(|run| ("run", run.key().as_str()))
+        .collect();
     pairs.extend([("from", from.as_str()), ("since", &since)]);
-    Pulse { url: href::with_query(PULSE, &pairs), revision, ..Pulse::default() }
+    Pulse {
+        url: href::with_query(PULSE, &pairs),
+        revision,
+        ..Pulse::default()
+    }
 }
 
 /// `GET /live/compare`: what is compared, as it is now; nothing where none of the runs changed.
@@ -143,18 +190,29 @@ pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answe
         return html(&next);
     }
     with_lenses(&state, asked.runs, move |lenses| {
-        html(&ComparePulse { pulse: next, body: CompareBody::new(lenses, asked.from) })
+        html(&ComparePulse {
+            pulse: next,
+            body: CompareBody::new(lenses, asked.from),
+        })
     })
     .await
 }
 
 /// `GET /compare/replay`
 pub(crate) async fn lockstep(State(state): State<AppState>, params: Params) -> Answer {
-    let (asked, at) = (asked(&state, &params)?, params.number("at")?.unwrap_or_default());
+    let (asked, at) = (
+        asked(&state, &params)?,
+        params.number("at")?.unwrap_or_default(),
+    );
     if asked.runs.len() != 2 {
-        return Ok(Redirect::to(&href::compare(params.text("a"), params.text("b"))).into_response());
+        return Ok(
+            Redirect::to(&href::compare(params.text("a"), params.text("b"))).into_response(),
+        );
     }
-    let shell = Shell { stream: None, ..shell(&state, &asked.runs, String::new()) };
+    let shell = Shell {
+        stream: None,
+        ..shell(&state, &asked.runs, String::new())
+    };
     with_lenses(&state, asked.runs, move |lenses| match lenses {
         [a, b] => lockstep_page(shell, a, b, at),
         _ => Err(WebError::fault(&"two runs became another number")),
@@ -173,16 +231,34 @@ fn lockstep_page<'a>(shell: Shell, a: &'a Lens<'a>, b: &'a Lens<'a>, at: usize) 
         let error = WebError::not_found("These runs have no row", &has).named(&at.to_string());
         return Err(error.link("The comparison", href::compare(one, other)));
     };
-    let shell = Shell { title: format!("Row {} of {total}: {one} and {other}", at + 1), ..shell };
+    let shell = Shell {
+        title: format!("Row {} of {total}: {one} and {other}", at + 1),
+        ..shell
+    };
     let opened = Opened::new(&comparison, &row, a, b);
-    html(&LockstepPage { shell, a, b, comparison, at, relation: row.relation, opened })
+    html(&LockstepPage {
+        shell,
+        a,
+        b,
+        comparison,
+        at,
+        relation: row.relation,
+        opened,
+    })
 }
 
 /// `GET /api/compare`
 pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
-    with_lenses(&state, asked(&state, &params)?.runs, |lenses| match lenses {
-        [a, b] => json(&compared(&Side::of(a), &Side::of(b)).1),
-        _ => Err(WebError::bad_request("Two runs are compared", "Name them by their keys, as a and b.")),
-    })
+    with_lenses(
+        &state,
+        asked(&state, &params)?.runs,
+        |lenses| match lenses {
+            [a, b] => json(&compared(&Side::of(a), &Side::of(b)).1),
+            _ => Err(WebError::bad_request(
+                "Two runs are compared",
+                "Name them by their keys, as a and b.",
+            )),
+        },
+    )
     .await
 }

@@ -21,7 +21,11 @@ pub(crate) struct Side<'a> {
 
 impl<'a> Side<'a> {
     pub(crate) fn new(summary: &'a Summary, index: &'a Index, lines: &dyn Lines) -> Self {
-        Self { summary, index, manifest: manifest_text(lines) }
+        Self {
+            summary,
+            index,
+            manifest: manifest_text(lines),
+        }
     }
 
     pub(crate) fn of(lens: &Lens<'a>) -> Self {
@@ -88,13 +92,25 @@ pub(crate) fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> (bool, Compared<'a>) {
     let config = settings(a, b);
     let at = |row: Option<usize>| {
         let row = comparison.rows.get(row?)?;
-        Some(RowPlace { a: row.pair.a, b: row.pair.b, what: row.relation })
+        Some(RowPlace {
+            a: row.pair.a,
+            b: row.pair.b,
+            what: row.relation,
+        })
     };
-    let metrics = measures_of_two((a.summary, a.index), (b.summary, b.index)).map(|(one, other)| {
-        let delta = other.value.zip(one.value).map(|(other, one)| other - one);
-        let (a_estimated, b_estimated) = (one.is_estimate, other.is_estimate);
-        Metric { name: one.id, a: one.value, b: other.value, delta, a_estimated, b_estimated }
-    });
+    let metrics =
+        measures_of_two((a.summary, a.index), (b.summary, b.index)).map(|(one, other)| {
+            let delta = other.value.zip(one.value).map(|(other, one)| other - one);
+            let (a_estimated, b_estimated) = (one.is_estimate, other.is_estimate);
+            Metric {
+                name: one.id,
+                a: one.value,
+                b: other.value,
+                delta,
+                a_estimated,
+                b_estimated,
+            }
+        });
     let differs = comparison.first.is_some() || !config.differs.is_empty();
     let (first, unlike) = (at(comparison.first), at(comparison.before));
     let compared = Compared {

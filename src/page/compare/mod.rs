@@ -73,34 +73,60 @@ impl Choice {
 
     /// Run A: what was typed, or the run that is chosen.
     fn a(&self) -> &str {
-        let chosen = self.chosen.as_ref().filter(|_| self.a.is_empty() && self.b.is_empty());
+        let chosen = self
+            .chosen
+            .as_ref()
+            .filter(|_| self.a.is_empty() && self.b.is_empty());
         chosen.map_or(&self.a, |run| run.key.as_str())
     }
 
     /// Runs that are worth comparing, by what makes them so. With a run that is chosen: others of its task, and its
     /// neighbours in time. Without one: each run beside the one before it that had the same task.
     fn likely(&self) -> Vec<Likely<'_>> {
-        let Some(chosen) = &self.chosen else { return self.pairs() };
+        let Some(chosen) = &self.chosen else {
+            return self.pairs();
+        };
         let address = |other: &str| match self.a() {
             "" => href::compare(other, chosen.key.as_str()),
             _ => href::compare(chosen.key.as_str(), other),
         };
         let offer = |run: &'_ Arc<Summary>| address(run.key.as_str());
-        let is_same = |run: &&Arc<Summary>| run.task.is_some() && run.task == chosen.task && run.key != chosen.key;
+        let is_same = |run: &&Arc<Summary>| {
+            run.task.is_some() && run.task == chosen.task && run.key != chosen.key
+        };
         let same = self.runs.iter().filter(is_same).take(MAX_LIKELY);
         let at = self.runs.iter().position(|run| run.key == chosen.key);
-        let next = at.and_then(|at| self.runs.get(at.checked_sub(1)?)).map(|run| (run, "after it"));
-        let before = at.and_then(|at| self.runs.get(at + 1)).map(|run| (run, "before it"));
+        let next = at
+            .and_then(|at| self.runs.get(at.checked_sub(1)?))
+            .map(|run| (run, "after it"));
+        let before = at
+            .and_then(|at| self.runs.get(at + 1))
+            .map(|run| (run, "before it"));
         let beside = next.into_iter().chain(before);
         [
-            Likely { why: BRANCHES, offers: self.branches(Some(chosen)) },
+            Likely {
+                why: BRANCHES,
+                offers: self.branches(Some(chosen)),
+            },
             Likely {
                 why: "Runs of the same task, newest first",
-                offers: same.map(|run| Offer { runs: vec![&**run], note: "", href: offer(run) }).collect(),
+                offers: same
+                    .map(|run| Offer {
+                        runs: vec![&**run],
+                        note: "",
+                        href: offer(run),
+                    })
+                    .collect(),
             },
             Likely {
                 why: "Its neighbours in time",
-                offers: beside.map(|(run, note)| Offer { runs: vec![&**run], note, href: offer(run) }).collect(),
+                offers: beside
+                    .map(|(run, note)| Offer {
+                        runs: vec![&**run],
+                        note,
+                        href: offer(run),
+                    })
+                    .collect(),
             },
         ]
         .into_iter()
@@ -113,7 +139,12 @@ impl Choice {
         let branches = self.branches(None);
         if !branches.is_empty() {
             let rest = self.pairs_of_tasks();
-            return std::iter::once(Likely { why: BRANCHES, offers: branches }).chain(rest).collect();
+            return std::iter::once(Likely {
+                why: BRANCHES,
+                offers: branches,
+            })
+            .chain(rest)
+            .collect();
         }
         self.pairs_of_tasks()
     }
@@ -122,15 +153,24 @@ impl Choice {
     fn branches(&self, of: Option<&Arc<Summary>>) -> Vec<Offer<'_>> {
         let is_parent = |branch: &Summary, run: &Summary| {
             branch.parent.is_some()
-                && (branch.parent == run.run_id || branch.parent.as_deref() == Some(run.key.as_str()))
+                && (branch.parent == run.run_id
+                    || branch.parent.as_deref() == Some(run.key.as_str()))
         };
         let branched = self.runs.iter().filter(|run| run.branched_after.is_some());
         let pairs = branched.filter_map(|branch| {
-            Some((self.runs.iter().find(|run| run.key != branch.key && is_parent(branch, run))?, branch))
+            Some((
+                self.runs
+                    .iter()
+                    .find(|run| run.key != branch.key && is_parent(branch, run))?,
+                branch,
+            ))
         });
-        let is_meant =
-            |one: &Arc<Summary>, other: &Arc<Summary>| of.is_none_or(|of| [&one.key, &other.key].contains(&&of.key));
-        let pairs = pairs.filter(|(parent, branch)| is_meant(parent, branch)).take(MAX_LIKELY);
+        let is_meant = |one: &Arc<Summary>, other: &Arc<Summary>| {
+            of.is_none_or(|of| [&one.key, &other.key].contains(&&of.key))
+        };
+        let pairs = pairs
+            .filter(|(parent, branch)| is_meant(parent, branch))
+            .take(MAX_LIKELY);
         pairs
             .map(|(parent, branch)| Offer {
                 runs: vec![&**parent, &**branch],
@@ -142,30 +182,51 @@ impl Choice {
 
     /// Pairs of runs that had the same task, else of those that follow each other.
     fn pairs_of_tasks(&self) -> Vec<Likely<'_>> {
-        let pair =
-            |older: &'_ Arc<Summary>, newer: &'_ Arc<Summary>| href::compare(older.key.as_str(), newer.key.as_str());
+        let pair = |older: &'_ Arc<Summary>, newer: &'_ Arc<Summary>| {
+            href::compare(older.key.as_str(), newer.key.as_str())
+        };
         let mut waiting: HashMap<&str, &Arc<Summary>> = HashMap::new();
         let mut same = Vec::new();
         for run in &self.runs {
-            let Some(task) = run.task.as_deref().filter(|task| !task.is_empty()) else { continue };
+            let Some(task) = run.task.as_deref().filter(|task| !task.is_empty()) else {
+                continue;
+            };
             if let Some(newer) = waiting.insert(task, run) {
-                same.push(Offer { runs: vec![&**run, &**newer], note: "", href: pair(run, newer) });
+                same.push(Offer {
+                    runs: vec![&**run, &**newer],
+                    note: "",
+                    href: pair(run, newer),
+                });
                 if same.len() == MAX_LIKELY {
                     break;
                 }
             }
         }
         if !same.is_empty() {
-            return vec![Likely { why: "Two runs of the same task, newest first", offers: same }];
+            return vec![Likely {
+                why: "Two runs of the same task, newest first",
+                offers: same,
+            }];
         }
-        let beside = self.runs.iter().zip(self.runs.iter().skip(1)).take(MAX_LIKELY);
+        let beside = self
+            .runs
+            .iter()
+            .zip(self.runs.iter().skip(1))
+            .take(MAX_LIKELY);
         let offers: Vec<_> = beside
-            .map(|(newer, older)| Offer { runs: vec![&**older, &**newer], note: "", href: pair(older, newer) })
+            .map(|(newer, older)| Offer {
+                runs: vec![&**older, &**newer],
+                note: "",
+                href: pair(older, newer),
+            })
             .collect();
-        Some(Likely { why: "Runs that follow each other, newest first", offers })
-            .into_iter()
-            .filter(|likely| !likely.offers.is_empty())
-            .collect()
+        Some(Likely {
+            why: "Runs that follow each other, newest first",
+            offers,
+        })
+        .into_iter()
+        .filter(|likely| !likely.offers.is_empty())
+        .collect()
     }
 }
 
@@ -204,16 +265,29 @@ impl HtmlSafe for CompareBody<'_> {}
 impl<'a> CompareBody<'a> {
     /// `from` is the first row of a window that was asked for.
     pub(crate) fn new(runs: &'a [Lens<'a>], from: Option<usize>) -> Self {
-        let two =
-            if let [a, b] = runs { Some(Two { a, b, comparison: compare(a.index, b.index), from }) } else { None };
+        let two = if let [a, b] = runs {
+            Some(Two {
+                a,
+                b,
+                comparison: compare(a.index, b.index),
+                from,
+            })
+        } else {
+            None
+        };
         Self { runs, two }
     }
 
     fn sentence(&self) -> String {
         let many = || {
-            format!("{} side by side. Steps are aligned for two runs only.", format::counted(self.runs.len(), "run"))
+            format!(
+                "{} side by side. Steps are aligned for two runs only.",
+                format::counted(self.runs.len(), "run")
+            )
         };
-        self.two.as_ref().map_or_else(many, |two| two.comparison.sentence(two.a.index, two.b.index))
+        self.two.as_ref().map_or_else(many, |two| {
+            two.comparison.sentence(two.a.index, two.b.index)
+        })
     }
 
     /// The scores of the runs over each other, where critics gave any.
@@ -225,7 +299,10 @@ impl<'a> CompareBody<'a> {
     }
 
     fn measures(&self) -> Vec<Vec<Measure>> {
-        self.runs.iter().map(|lens| measures(lens.summary, lens.index)).collect()
+        self.runs
+            .iter()
+            .map(|lens| measures(lens.summary, lens.index))
+            .collect()
     }
 }
 
@@ -240,7 +317,11 @@ fn side_class(place: usize) -> &'static str {
 
 /// Prose in one line: its line ends are blanks.
 fn prose(text: &str) -> String {
-    one_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_ANSWER).0
+    one_line(
+        &text.split_whitespace().collect::<Vec<_>>().join(" "),
+        MAX_ANSWER,
+    )
+    .0
 }
 
 pub(crate) struct Two<'a> {
@@ -266,19 +347,25 @@ impl Two<'_> {
 
     /// The first row of the window that was asked for, where there is such a row.
     fn window(&self) -> Option<usize> {
-        self.from.map(|from| from.min(self.total().saturating_sub(1)))
+        self.from
+            .map(|from| from.min(self.total().saturating_sub(1)))
     }
 
     /// What goes with the title: how rows are made, or which are shown.
     fn about(&self) -> String {
-        let Some(from) = self.window() else { return "aligned by action and arguments".to_owned() };
+        let Some(from) = self.window() else {
+            return "aligned by action and arguments".to_owned();
+        };
         let shown = format::range(from as u64 + 1, (from + WINDOW).min(self.total()) as u64);
         format!("rows {shown} of {}", format::count(self.total() as u64))
     }
 
     /// Whether a line of one of the runs cannot be read, so that it is not compared.
     fn has_unreadable(&self) -> bool {
-        self.comparison.rows.iter().any(|row| row.relation == Relation::Unreadable)
+        self.comparison
+            .rows
+            .iter()
+            .any(|row| row.relation == Relation::Unreadable)
     }
 
     /// How many rows stand before the first difference.
@@ -288,7 +375,11 @@ impl Two<'_> {
 
     /// The rows before the first difference that are shown.
     fn before(&self) -> Vec<(usize, &Row)> {
-        if self.from.is_some() { Vec::new() } else { self.rows(self.common().saturating_sub(WINDOW)..self.common()) }
+        if self.from.is_some() {
+            Vec::new()
+        } else {
+            self.rows(self.common().saturating_sub(WINDOW)..self.common())
+        }
     }
 
     /// The first difference with all that is told of both steps.
@@ -299,29 +390,48 @@ impl Two<'_> {
 
     /// The rows after it, or those of the window that was asked for.
     fn after(&self) -> Vec<(usize, &Row)> {
-        let from = self.window().or(self.comparison.first.map(|first| first + 1)).unwrap_or(self.total());
+        let from = self
+            .window()
+            .or(self.comparison.first.map(|first| first + 1))
+            .unwrap_or(self.total());
         self.rows(from..from + WINDOW)
     }
 
     fn rows(&self, range: Range<usize>) -> Vec<(usize, &Row)> {
-        self.comparison.rows.iter().enumerate().skip(range.start).take(range.len()).collect()
+        self.comparison
+            .rows
+            .iter()
+            .enumerate()
+            .skip(range.start)
+            .take(range.len())
+            .collect()
     }
 
     /// Earlier rows, the window with the difference, later rows; those that exist.
     fn pages(&self) -> Vec<Link> {
-        let page = |label: String, at| Link::new(label, href::compare_from(self.a.key(), self.b.key(), at));
+        let page = |label: String, at| {
+            Link::new(label, href::compare_from(self.a.key(), self.b.key(), at))
+        };
         let rows = |rows: usize| format::counted(rows, "row");
         let total = self.total();
         let mut pages = Vec::new();
         if let Some(from) = self.window() {
-            pages.extend((from > 0).then(|| page("Earlier rows".to_owned(), Some(from.saturating_sub(WINDOW)))));
+            pages.extend(
+                (from > 0)
+                    .then(|| page("Earlier rows".to_owned(), Some(from.saturating_sub(WINDOW)))),
+            );
             pages.push(page("First difference".to_owned(), None));
-            pages.extend((from + WINDOW < total).then(|| page("Later rows".to_owned(), Some(from + WINDOW))));
+            pages.extend(
+                (from + WINDOW < total).then(|| page("Later rows".to_owned(), Some(from + WINDOW))),
+            );
             return pages;
         }
         let hidden = self.common().saturating_sub(WINDOW);
         if hidden > 0 {
-            pages.push(page(format!("{} earlier", rows(hidden)), Some(hidden.saturating_sub(WINDOW))));
+            pages.push(page(
+                format!("{} earlier", rows(hidden)),
+                Some(hidden.saturating_sub(WINDOW)),
+            ));
         }
         let after = self.common() + 1 + WINDOW;
         if after < total {
@@ -332,7 +442,10 @@ impl Two<'_> {
 
     /// `step 5`, or `step 5 of A, step 7 of B`.
     fn words(&self, row: &Row) -> String {
-        match (row.pair.a.map(|n| self.a.label(n)), row.pair.b.map(|n| self.b.label(n))) {
+        match (
+            row.pair.a.map(|n| self.a.label(n)),
+            row.pair.b.map(|n| self.b.label(n)),
+        ) {
             (Some(one), Some(other)) if one == other => format!("step {one}"),
             (Some(one), Some(other)) => format!("step {one} of A, step {other} of B"),
             (Some(one), None) => format!("step {one} of A"),
@@ -343,7 +456,11 @@ impl Two<'_> {
 
     /// Which tools the common steps call, and what differs in them all the same.
     fn common_words(&self) -> String {
-        let rows = self.comparison.rows.get(..self.common()).unwrap_or_default();
+        let rows = self
+            .comparison
+            .rows
+            .get(..self.common())
+            .unwrap_or_default();
         let mut tools: Vec<&str> = Vec::new();
         for step in rows.iter().filter_map(|row| step_at(self.a, row.pair.a)) {
             for tool in step.tools().map(|tool| self.a.index.name(tool)) {
@@ -355,24 +472,42 @@ impl Two<'_> {
         let more = if tools.len() > MAX_TOOLS { ", …" } else { "" };
         tools.truncate(MAX_TOOLS);
         let mut parts = vec![format!("{}{more}", tools.join(", "))];
-        let of_a: Vec<_> = rows.iter().filter_map(|row| step_at(self.a, row.pair.a)).collect();
-        let of_b: Vec<_> = rows.iter().filter_map(|row| step_at(self.b, row.pair.b)).collect();
+        let of_a: Vec<_> = rows
+            .iter()
+            .filter_map(|row| step_at(self.a, row.pair.a))
+            .collect();
+        let of_b: Vec<_> = rows
+            .iter()
+            .filter_map(|row| step_at(self.b, row.pair.b))
+            .collect();
         for (letter, steps) in [("A", of_a), ("B", of_b)] {
-            let retried = steps.iter().filter(|step| step.asked(CriticAction::Retry)).count();
+            let retried = steps
+                .iter()
+                .filter(|step| step.asked(CriticAction::Retry))
+                .count();
             if retried > 0 {
-                parts.push(format!("{letter} was asked to retry in {}", format::counted(retried, "step")));
+                parts.push(format!(
+                    "{letter} was asked to retry in {}",
+                    format::counted(retried, "step")
+                ));
             }
         }
         let unlike = rows.iter().filter(|row| row.relation.differs()).count();
         if unlike > 0 {
-            parts.push(format!("results, critics, scores or states differ in {}", format::counted(unlike, "step")));
+            parts.push(format!(
+                "results, critics, scores or states differ in {}",
+                format::counted(unlike, "step")
+            ));
         }
         parts.retain(|part| !part.is_empty());
         parts.join(" · ")
     }
 
     fn measures(&self) -> impl Iterator<Item = (Measure, Measure)> {
-        measures_of_two((self.a.summary, self.a.index), (self.b.summary, self.b.index))
+        measures_of_two(
+            (self.a.summary, self.a.index),
+            (self.b.summary, self.b.index),
+        )
     }
 
     fn config(&self) -> Config {
@@ -385,12 +520,23 @@ fn step_at<'a>(lens: &Lens<'a>, n: Option<usize>) -> Option<&'a StepHead> {
 }
 
 fn call(step: &StepHead) -> String {
-    one_line(if step.call.is_empty() { "no decision recorded" } else { &step.call }, MAX_CALL).0
+    one_line(
+        if step.call.is_empty() {
+            "no decision recorded"
+        } else {
+            &step.call
+        },
+        MAX_CALL,
+    )
+    .0
 }
 
 /// `5`, or `5 · 7` where the steps of a row have two labels.
 fn label(row: &Row, a: &Lens<'_>, b: &Lens<'_>) -> String {
-    match (row.pair.a.map(|n| a.label(n)), row.pair.b.map(|n| b.label(n))) {
+    match (
+        row.pair.a.map(|n| a.label(n)),
+        row.pair.b.map(|n| b.label(n)),
+    ) {
         (Some(one), Some(other)) if one != other => format!("{one} · {other}"),
         (one, other) => one.or(other).unwrap_or_default(),
     }
@@ -417,7 +563,11 @@ fn equal_names(config: &Config) -> String {
     let shown = config.equal.get(..MAX_DIFFERS).unwrap_or(&config.equal);
     match config.equal.len() - shown.len() {
         0 => shown.join(", "),
-        more => format!("{} and {} more", shown.join(", "), format::count(more as u64)),
+        more => format!(
+            "{} and {} more",
+            shown.join(", "),
+            format::count(more as u64)
+        ),
     }
 }
 
@@ -447,6 +597,8 @@ impl LockstepPage<'_> {
     /// The next row after this one that parts the runs.
     fn next_difference(&self) -> Option<usize> {
         let rows = self.comparison.rows.iter().enumerate().skip(self.at + 1);
-        rows.into_iter().find(|(_, row)| row.relation.is_parting()).map(|(at, _)| at)
+        rows.into_iter()
+            .find(|(_, row)| row.relation.is_parting())
+            .map(|(at, _)| at)
     }
 }

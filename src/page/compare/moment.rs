@@ -75,18 +75,45 @@ impl Opened {
         let one = row.pair.a.map(|n| (n, content(a, n)));
         let other = row.pair.b.map(|n| (n, content(b, n)));
         let side = |is_a: bool| {
-            let (letter, class) = if is_a { ("A", "side-a") } else { ("B", "side-b") };
-            let (lens, own, beside) = if is_a { (a, &one, &other) } else { (b, &other, &one) };
+            let (letter, class) = if is_a {
+                ("A", "side-a")
+            } else {
+                ("B", "side-b")
+            };
+            let (lens, own, beside) = if is_a {
+                (a, &one, &other)
+            } else {
+                (b, &other, &one)
+            };
             let Some((n, content)) = own else {
                 let title = Link::new(missing(comparison, row, is_a, lens), "");
-                return Moment { letter, class, title, mode: Line::default(), parts: Vec::new() };
+                return Moment {
+                    letter,
+                    class,
+                    title,
+                    mode: Line::default(),
+                    parts: Vec::new(),
+                };
             };
-            let mode = lens.index.steps().get(*n).map(|step| lens.index.name(step.mode)).unwrap_or_default();
+            let mode = lens
+                .index
+                .steps()
+                .get(*n)
+                .map(|step| lens.index.name(step.mode))
+                .unwrap_or_default();
             let title = Link::new(format!("Step {}", lens.label(*n)), lens.at_step(*n));
             let beside = beside.as_ref().map(|(_, content)| content);
-            Moment { letter, class, title, mode: mode.into(), parts: parts(lens, *n, content, beside, is_a) }
+            Moment {
+                letter,
+                class,
+                title,
+                mode: mode.into(),
+                parts: parts(lens, *n, content, beside, is_a),
+            }
         };
-        Self { sides: [side(true), side(false)] }
+        Self {
+            sides: [side(true), side(false)],
+        }
     }
 }
 
@@ -102,30 +129,55 @@ fn missing(comparison: &Comparison, row: &Row, is_a: bool, lens: &Lens<'_>) -> S
     }
 }
 
-fn parts(lens: &Lens<'_>, n: usize, own: &Content, beside: Option<&Content>, is_a: bool) -> Vec<(&'static str, Part)> {
+fn parts(
+    lens: &Lens<'_>,
+    n: usize,
+    own: &Content,
+    beside: Option<&Content>,
+    is_a: bool,
+) -> Vec<(&'static str, Part)> {
     let [_, asks, _] = &own.texts;
     // Results of different calls differ in everything; marks would say nothing.
     let same_call = beside.is_some_and(|beside| beside.texts.contains(asks));
     let part = |(at, (term, text)): (usize, &(&'static str, Text))| {
-        let other = beside.and_then(|beside| beside.texts.get(at)).filter(|(known, _)| known == term);
-        let other = other.filter(|_| *term != "Result" || same_call).and_then(|(_, text)| text.as_deref().ok());
+        let other = beside
+            .and_then(|beside| beside.texts.get(at))
+            .filter(|(known, _)| known == term);
+        let other = other
+            .filter(|_| *term != "Result" || same_call)
+            .and_then(|(_, text)| text.as_deref().ok());
         match text {
             Ok(text) => (*term, Part::Text(marked(text, other, is_a))),
             Err(why) => (*term, Part::Words(Phrase::new().dim(*why))),
         }
     };
-    let words = [("Critics", own.critics.clone()), ("State", own.state.clone()), ("Then", then(lens, n))];
-    let words = words.into_iter().map(|(term, words)| (term, Part::Words(words)));
-    own.texts.iter().enumerate().map(part).chain(words).collect()
+    let words = [
+        ("Critics", own.critics.clone()),
+        ("State", own.state.clone()),
+        ("Then", then(lens, n)),
+    ];
+    let words = words
+        .into_iter()
+        .map(|(term, words)| (term, Part::Words(words)));
+    own.texts
+        .iter()
+        .enumerate()
+        .map(part)
+        .chain(words)
+        .collect()
 }
 
 /// A text with what the other side does not have marked: taken away in A, come in B.
 fn marked(text: &str, other: Option<&str>, is_a: bool) -> Vec<Piece> {
     let plain = || vec![Piece::Same(text.into())];
-    let Some(other) = other.filter(|other| *other != text) else { return plain() };
+    let Some(other) = other.filter(|other| *other != text) else {
+        return plain();
+    };
     let (before, after) = if is_a { (text, other) } else { (other, text) };
     let (before, after) = (Json::String(before.into()), Json::String(after.into()));
-    let Change::Text(TextChange::Edited(parts)) = diff(&before, &after) else { return plain() };
+    let Change::Text(TextChange::Edited(parts)) = diff(&before, &after) else {
+        return plain();
+    };
     let own = if is_a { Kind::Del } else { Kind::Ins };
     let last = parts.len().saturating_sub(1);
     let piece = |(at, (kind, text)): (usize, &(Kind, &str))| match kind {
@@ -144,7 +196,10 @@ fn around(text: &str, starts: bool, ends: bool) -> String {
         return text.to_owned();
     }
     let head: String = text.chars().take(if starts { 0 } else { AROUND }).collect();
-    let tail: String = text.chars().skip(length - if ends { 0 } else { AROUND }).collect();
+    let tail: String = text
+        .chars()
+        .skip(length - if ends { 0 } else { AROUND })
+        .collect();
     format!("{head} … {tail}")
 }
 
@@ -164,8 +219,13 @@ fn content(lens: &Lens<'_>, n: usize) -> Content {
 }
 
 fn read(step: &Step<'_>) -> Content {
-    let decision = step.decision.as_ref().filter(|decision| !decision.value.is_empty());
-    let thought = decision.and_then(|decision| decision.rationale?.string()).filter(|text| !text.trim().is_empty());
+    let decision = step
+        .decision
+        .as_ref()
+        .filter(|decision| !decision.value.is_empty());
+    let thought = decision
+        .and_then(|decision| decision.rationale?.string())
+        .filter(|text| !text.trim().is_empty());
     let results: Vec<String> = step.results.iter().map(result).collect();
     let asks = match (decision.and_then(|decision| decision.answer), decision) {
         _ if !step.calls.is_empty() => {
@@ -177,8 +237,16 @@ fn read(step: &Step<'_>) -> Content {
         (None, None) => ("Decision", Err("none recorded")),
     };
     let thought = thought.as_deref().map(cut).ok_or("none recorded");
-    let result = if results.is_empty() { Err("none recorded") } else { Ok(cut(&results.join("\n"))) };
-    Content { texts: [("Thought", thought), asks, ("Result", result)], critics: critics(step), state: state(step) }
+    let result = if results.is_empty() {
+        Err("none recorded")
+    } else {
+        Ok(cut(&results.join("\n")))
+    };
+    Content {
+        texts: [("Thought", thought), asks, ("Result", result)],
+        critics: critics(step),
+        state: state(step),
+    }
 }
 
 fn cut(text: &str) -> String {
@@ -191,11 +259,15 @@ fn cut(text: &str) -> String {
 }
 
 fn call(call: &Call<'_>) -> String {
-    let Some(name) = call.name.as_deref() else { return call.value.json().to_string() };
+    let Some(name) = call.name.as_deref() else {
+        return call.value.json().to_string();
+    };
     let args = match call.args.map(Value::json) {
-        Some(Json::Object(args)) => {
-            args.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
-        }
+        Some(Json::Object(args)) => args
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect::<Vec<_>>()
+            .join(", "),
         Some(args) if !args.is_empty() => args.to_string(),
         _ => String::new(),
     };
@@ -204,12 +276,23 @@ fn call(call: &Call<'_>) -> String {
 
 /// What came back, the error first; how long it took is told elsewhere.
 fn result(result: &Outcome<'_>) -> String {
-    let error = result.error.map(|error| format!("error: {}", error.plain()));
+    let error = result
+        .error
+        .map(|error| format!("error: {}", error.plain()));
     // The whole result would say its error once more.
     let repeats = |output: &Value<'_>| error.is_some() && output.at == result.value.at;
-    let output = result.output.filter(|output| !output.is_empty() && !repeats(output));
-    let parts: Vec<String> = [error, output.map(|output| output.plain().into_owned())].into_iter().flatten().collect();
-    if parts.is_empty() { "nothing".to_owned() } else { parts.join("\n") }
+    let output = result
+        .output
+        .filter(|output| !output.is_empty() && !repeats(output));
+    let parts: Vec<String> = [error, output.map(|output| output.plain().into_owned())]
+        .into_iter()
+        .flatten()
+        .collect();
+    if parts.is_empty() {
+        "nothing".to_owned()
+    } else {
+        parts.join("\n")
+    }
 }
 
 fn critics(step: &Step<'_>) -> Phrase {
@@ -218,11 +301,25 @@ fn critics(step: &Step<'_>) -> Phrase {
     }
     let mut fold = Fold::new(ValueLinks::default());
     let mut says = Phrase::new();
-    for (at, critic) in Critic::read_all(&step.critics, |_| None, &mut fold).into_iter().enumerate() {
-        let long = critic.long_reason.map(|reason| reason.shown).unwrap_or_default();
-        let reason = if critic.reason.is_empty() { long } else { critic.reason.as_str().to_owned() };
+    for (at, critic) in Critic::read_all(&step.critics, |_| None, &mut fold)
+        .into_iter()
+        .enumerate()
+    {
+        let long = critic
+            .long_reason
+            .map(|reason| reason.shown)
+            .unwrap_or_default();
+        let reason = if critic.reason.is_empty() {
+            long
+        } else {
+            critic.reason.as_str().to_owned()
+        };
         let name = format!("{}{} ", if at > 0 { "; " } else { "" }, critic.name);
-        says = says.text(name).strong(critic.score).text(" ").sign(&critic.mark);
+        says = says
+            .text(name)
+            .strong(critic.score)
+            .text(" ")
+            .sign(&critic.mark);
         if !reason.is_empty() {
             says = says.text(format!(", “{}”", one_line(&reason, MAX_REASON).0));
         }
@@ -231,12 +328,24 @@ fn critics(step: &Step<'_>) -> Phrase {
 }
 
 fn state(step: &Step<'_>) -> Phrase {
-    let Some(Changes(changes)) = step.changes else { return Phrase::new().dim("not recorded") };
-    let diff = StateDiff::new(&changes.json(), None, &mut Fold::new(ValueLinks::default()), "");
-    let Some(diff) = diff else { return Phrase::from("nothing changed") };
+    let Some(Changes(changes)) = step.changes else {
+        return Phrase::new().dim("not recorded");
+    };
+    let diff = StateDiff::new(
+        &changes.json(),
+        None,
+        &mut Fold::new(ValueLinks::default()),
+        "",
+    );
+    let Some(diff) = diff else {
+        return Phrase::from("nothing changed");
+    };
     let mut says = Phrase::new();
     for (at, row) in diff.rows.iter().take(MAX_KEYS).enumerate() {
-        says = says.text(if at > 0 { "; " } else { "" }).code(row.key.clone()).text(format!(" {}", row.change));
+        says = says
+            .text(if at > 0 { "; " } else { "" })
+            .code(row.key.clone())
+            .text(format!(" {}", row.change));
     }
     match diff.rows.len().saturating_sub(MAX_KEYS) {
         0 => says,
@@ -248,17 +357,27 @@ fn state(step: &Step<'_>) -> Phrase {
 fn then(lens: &Lens<'_>, n: usize) -> Phrase {
     let next = n + 1;
     if next < lens.index.steps().len() {
-        let retry = lens.index.steps().get(n).is_some_and(|step| step.asked(CriticAction::Retry));
+        let retry = lens
+            .index
+            .steps()
+            .get(n)
+            .is_some_and(|step| step.asked(CriticAction::Retry));
         let says = if retry {
-            Phrase::new().sign(&Sign::word("mk retry", "retry", "retry")).text(", ")
+            Phrase::new()
+                .sign(&Sign::word("mk retry", "retry", "retry"))
+                .text(", ")
         } else {
             Phrase::new()
         };
-        return says.text("goes on with ").link(format!("step {}", lens.label(next)), lens.at_step(next));
+        return says
+            .text("goes on with ")
+            .link(format!("step {}", lens.label(next)), lens.at_step(next));
     }
     let (word, sentence) = (lens.status().word(), &lens.summary.verdict.sentence);
     if lens.is_alive() {
-        Phrase::new().text("the newest step; ").text(sentence.as_str())
+        Phrase::new()
+            .text("the newest step; ")
+            .text(sentence.as_str())
     } else {
         Phrase::from(format!("{word}: {sentence}"))
     }

@@ -26,11 +26,25 @@ pub(crate) fn of_two(comparison: &Comparison, a: &Lens<'_>, b: &Lens<'_>) -> Opt
     };
     let all = [series(a.index, None), series(b.index, None)];
     let [one, other] = &all;
-    let sources = [Source::new(a, one, place_of(a, true)), Source::new(b, other, place_of(b, false))];
+    let sources = [
+        Source::new(a, one, place_of(a, true)),
+        Source::new(b, other, place_of(b, false)),
+    ];
     let ticks = ticks(rows.len(), |at| Some(label(rows.get(at)?, a, b)));
     let title = "Lowest critic score of each step, A and B".to_owned();
     let some = all.iter().any(|series| !series.points.is_empty());
-    some.then(|| Overlay::lines(title, Axis { name: "step, as aligned", ticks, ends: None }, &sources, None))
+    some.then(|| {
+        Overlay::lines(
+            title,
+            Axis {
+                name: "step, as aligned",
+                ticks,
+                ends: None,
+            },
+            &sources,
+            None,
+        )
+    })
 }
 
 /// The scores of several runs by step; `None` where no critic gave one.
@@ -38,15 +52,37 @@ pub(crate) fn of_many(lenses: &[Lens<'_>]) -> Option<Overlay> {
     let all: Vec<Series> = lenses.iter().map(|lens| series(lens.index, None)).collect();
     all.iter().find(|series| !series.points.is_empty())?;
     let longest = all.iter().map(|series| series.steps).max()?;
-    let axis = Axis { name: "step", ticks: ticks(longest, |at| Some(at.to_string())), ends: None };
+    let axis = Axis {
+        name: "step",
+        ticks: ticks(longest, |at| Some(at.to_string())),
+        ends: None,
+    };
     let title = "Lowest critic score of each step";
-    let mut sources = lenses.iter().zip(&all).map(|(lens, series)| Source::new(lens, series, |n| share(n, longest)));
+    let mut sources = lenses
+        .iter()
+        .zip(&all)
+        .map(|(lens, series)| Source::new(lens, series, |n| share(n, longest)));
     if lenses.len() <= MAX_LINES {
-        return Some(Overlay::lines(title.to_owned(), axis, &sources.collect::<Vec<_>>(), None));
+        return Some(Overlay::lines(
+            title.to_owned(),
+            axis,
+            &sources.collect::<Vec<_>>(),
+            None,
+        ));
     }
     let title = format!("{title}, {} runs", all.len());
-    let band = Overlay::band(title, axis, sources.next().as_ref(), &all, false, (View::WHOLE, None));
-    Some(Overlay { caption: BAND.to_owned(), ..band })
+    let band = Overlay::band(
+        title,
+        axis,
+        sources.next().as_ref(),
+        &all,
+        false,
+        (View::WHOLE, None),
+    );
+    Some(Overlay {
+        caption: BAND.to_owned(),
+        ..band
+    })
 }
 
 /// Where row `at` of `rows` stands.
@@ -56,5 +92,8 @@ fn share(at: usize, rows: usize) -> f64 {
 
 fn ticks(rows: usize, label: impl Fn(usize) -> Option<String>) -> Vec<(f64, String)> {
     let every = rows.div_ceil(MAX_TICKS).max(1);
-    (0..rows).step_by(every).filter_map(|at| Some((share(at, rows), label(at)?))).collect()
+    (0..rows)
+        .step_by(every)
+        .filter_map(|at| Some((share(at, rows), label(at)?)))
+        .collect()
 }

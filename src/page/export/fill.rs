@@ -13,7 +13,9 @@ use crate::analysis::summary::Summary;
 use crate::model::TraceFile;
 use crate::model::json::Json;
 use crate::model::redact::{Blanked, MAX_SOUGHT};
-use crate::page::export::{ExportHead, ExportStep, picture_type, write_end, write_head, write_part};
+use crate::page::export::{
+    ExportHead, ExportStep, picture_type, write_end, write_head, write_part,
+};
 use crate::page::lens::{Lens, phase};
 use crate::page::part::json_tree::find;
 use crate::page::part::sign::Phrase;
@@ -49,7 +51,9 @@ pub(crate) struct Export<'a> {
 
 impl std::fmt::Debug for Export<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Export").field("cursor", &self.cursor).finish_non_exhaustive()
+        f.debug_struct("Export")
+            .field("cursor", &self.cursor)
+            .finish_non_exhaustive()
     }
 }
 
@@ -57,18 +61,28 @@ impl std::fmt::Debug for Export<'_> {
 ///
 /// # Errors
 /// What the writer says.
-pub(crate) fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_export(
+    lens: &Lens<'_>,
+    export: &Export<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let total = lens.index.steps().len();
     let nonce = nonce(lens);
     let scored = !lens.summary.critics.is_empty();
     let children = lens.children();
     // Which step started one is asked once, not for each step.
-    let alone = Lens { kin: &Vec::new, ..*lens };
+    let alone = Lens {
+        kin: &Vec::new,
+        ..*lens
+    };
     let page = ExportHead {
         nonce: nonce.clone(),
         cursor: export.cursor.filter(|_| total > 0),
         notes: notes(lens, export),
-        head: RunHead { acts: false, ..RunHead::new(lens) },
+        head: RunHead {
+            acts: false,
+            ..RunHead::new(lens)
+        },
         verdict: Verdict::new(lens),
         strip: Strip::new(lens, "", None),
         scores: scored.then(|| ScoresBody::new(lens, Query::default())),
@@ -81,16 +95,30 @@ pub(crate) fn write_export(lens: &Lens<'_>, export: &Export<'_>, out: &mut dyn W
         view.started = step::fill::started(&children, n);
         put_pictures_in(lens, &mut view, export, &mut pictures);
         let full = written > MAX_TEXT;
-        let call = lens.index.steps().get(n).map(|step| step.call.to_string()).unwrap_or_default();
-        let left_out =
-            if full { format!("{call} (the file is full; the rest of this step is left out)") } else { String::new() };
-        let step = ExportStep { view, phases: phases(lens, n), left_out: left_out.into() };
+        let call = lens
+            .index
+            .steps()
+            .get(n)
+            .map(|step| step.call.to_string())
+            .unwrap_or_default();
+        let left_out = if full {
+            format!("{call} (the file is full; the rest of this step is left out)")
+        } else {
+            String::new()
+        };
+        let step = ExportStep {
+            view,
+            phases: phases(lens, n),
+            left_out: left_out.into(),
+        };
         let redacted = export.redacted.is_some();
         let mut picture = |address: &str| in_value(lens, address, redacted, &mut pictures);
         written += write_part(out, &step, lens.key(), &mut picture)?;
     }
     if lens.index.unfinished_group().is_some() {
-        write_part(out, &PendingSlot { lens }, lens.key(), &mut |_| Err(String::new()))?;
+        write_part(out, &PendingSlot { lens }, lens.key(), &mut |_| {
+            Err(String::new())
+        })?;
     }
     write_end(out, &states(lens), &nonce)
 }
@@ -100,7 +128,9 @@ fn started(lens: &Lens<'_>, children: &[(Arc<Summary>, Option<usize>)]) -> Vec<P
     let row = |(child, step): &(Arc<Summary>, Option<usize>)| {
         let words = Phrase::new().strong(child.key.name());
         let words = match step {
-            Some(n) => words.text(" · ").link(format!("step {}", lens.label(*n)), lens.at_step(*n)),
+            Some(n) => words
+                .text(" · ")
+                .link(format!("step {}", lens.label(*n)), lens.at_step(*n)),
             None => words,
         };
         words.text(format!(" · {}", about(child)))
@@ -128,8 +158,11 @@ fn notes(lens: &Lens<'_>, export: &Export<'_>) -> Vec<String> {
         if lens.summary.children.is_some_and(|children| children > 0) {
             notes.push("The runs that it started are not listed.".to_owned());
         }
-        let values =
-            if found == 1 { "1 value is".to_owned() } else { format!("{} values are", format::count(found as u64)) };
+        let values = if found == 1 {
+            "1 value is".to_owned()
+        } else {
+            format!("{} values are", format::count(found as u64))
+        };
         notes.push(format!(
             "{values} blanked beside keys that name a secret, in JSON and in text such as key=value, or in the shape of a well-known service's key, and wherever the same text occurs: from 8 bytes on anywhere, from 5 as a word of its own. Shorter ones, common words and short words without quotes are blanked only beside their keys. Pictures are left out. Secrets under other names are not found."
         ));
@@ -150,20 +183,38 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
     if view.assets.is_empty() {
         return;
     }
-    let span = lens.index.steps().get(view.n).map(|step| step.span).unwrap_or_default();
+    let span = lens
+        .index
+        .steps()
+        .get(view.n)
+        .map(|step| step.span)
+        .unwrap_or_default();
     let record = lens.lines.record(TraceFile::Steps, span).ok();
-    let step = record.as_ref().and_then(crate::format::step).unwrap_or_default();
+    let step = record
+        .as_ref()
+        .and_then(crate::format::step)
+        .unwrap_or_default();
     for asset in &mut view.assets {
         // The address on the board ends in the place of the picture in its list.
-        let Some(place) = asset.href.take().and_then(|href| href.rsplit_once('/')?.1.parse::<usize>().ok()) else {
+        let Some(place) = asset
+            .href
+            .take()
+            .and_then(|href| href.rsplit_once('/')?.1.parse::<usize>().ok())
+        else {
             continue;
         };
-        let path = step.pictures.get(place).and_then(|picture| picture.path.as_deref());
+        let path = step
+            .pictures
+            .get(place)
+            .and_then(|picture| picture.path.as_deref());
         let read = path.and_then(|path| Some((picture_type(path)?, (export.picture)(path)?)));
         match read {
             Some((_, bytes)) if bytes.len() > MAX_PICTURES => {
-                asset.note =
-                    format!("left out: larger than the {} for all pictures", format::bytes(MAX_PICTURES as u64)).into();
+                asset.note = format!(
+                    "left out: larger than the {} for all pictures",
+                    format::bytes(MAX_PICTURES as u64)
+                )
+                .into();
             }
             Some((kind, bytes)) if *spent + bytes.len() <= MAX_PICTURES => {
                 *spent += bytes.len();
@@ -171,8 +222,11 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
                 asset.href = Some(format!("data:{kind};base64,{data}"));
             }
             Some(_) => {
-                asset.note =
-                    format!("left out: the pictures of this file are {} already", format::bytes(*spent as u64)).into()
+                asset.note = format!(
+                    "left out: the pictures of this file are {} already",
+                    format::bytes(*spent as u64)
+                )
+                .into()
             }
             None => asset.note = "the picture cannot be read, or is too large".into(),
         }
@@ -180,7 +234,12 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
 }
 
 /// The picture that stands in a value whose address on the board is `address`, as data, as long as there is room.
-fn in_value(lens: &Lens<'_>, address: &str, redacted: bool, spent: &mut usize) -> Result<String, String> {
+fn in_value(
+    lens: &Lens<'_>,
+    address: &str,
+    redacted: bool,
+    spent: &mut usize,
+) -> Result<String, String> {
     if redacted {
         return Err("picture left out:".to_owned());
     }
@@ -193,24 +252,37 @@ fn in_value(lens: &Lens<'_>, address: &str, redacted: bool, spent: &mut usize) -
             "steps" => (TraceFile::Steps, lens.index.steps().get(n)?.span),
             _ => (TraceFile::Events, lens.index.events().get(n)?.span),
         };
-        let at = percent_encoding::percent_decode_str(query.split('&').next()?).decode_utf8().ok()?;
+        let at = percent_encoding::percent_decode_str(query.split('&').next()?)
+            .decode_utf8()
+            .ok()?;
         let record = lens.lines.record(file, span).ok()?;
         let json = Json::parse(&record.text)?;
         attachment::of(find(&json, &at)?)?.picture()
     };
     let (kind, bytes) = read().ok_or_else(|| "picture that cannot be read:".to_owned())?;
     if *spent + bytes.len() > MAX_PICTURES {
-        return Err(format!("picture left out beyond {} in all:", format::bytes(MAX_PICTURES as u64)));
+        return Err(format!(
+            "picture left out beyond {} in all:",
+            format::bytes(MAX_PICTURES as u64)
+        ));
     }
     *spent += bytes.len();
-    Ok(format!("data:{kind};base64,{}", base64::engine::general_purpose::STANDARD.encode(&bytes)))
+    Ok(format!(
+        "data:{kind};base64,{}",
+        base64::engine::general_purpose::STANDARD.encode(&bytes)
+    ))
 }
 
 /// The phases of the events of step `n`, by their colour classes.
 fn phases(lens: &Lens<'_>, n: usize) -> String {
-    let Some(group) = lens.index.round_of(n) else { return String::new() };
+    let Some(group) = lens.index.round_of(n) else {
+        return String::new();
+    };
     let events = lens.index.events().range(group.first..group.end);
-    events.map(|event| phase(lens.index.name(event.phase)).0).collect::<Vec<_>>().join(" ")
+    events
+        .map(|event| phase(lens.index.name(event.phase)).0)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// For each step the keys whose value or writer is another than after the step before, as JSON:
@@ -222,13 +294,21 @@ fn states(lens: &Lens<'_>) -> String {
         out.push_str(if n == 0 { "[" } else { ",\n[" });
         let mut first = true;
         for key in keys {
-            if known.get(&key.key).is_some_and(|(value, written)| *value == key.value && *written == key.written) {
+            if known
+                .get(&key.key)
+                .is_some_and(|(value, written)| *value == key.value && *written == key.written)
+            {
                 continue;
             }
             known.insert(key.key.clone(), (key.value.clone(), key.written));
             let quote = |text: &str| Json::String(text.into()).to_string();
-            let value = key.value.as_deref().map_or_else(|| "null".to_owned(), |value| quote(&cut(value)));
-            let writer = key.written.map_or_else(|| "null".to_owned(), |step| step.to_string());
+            let value = key
+                .value
+                .as_deref()
+                .map_or_else(|| "null".to_owned(), |value| quote(&cut(value)));
+            let writer = key
+                .written
+                .map_or_else(|| "null".to_owned(), |step| step.to_string());
             out.push_str(if first { "" } else { "," });
             out.push_str(&format!(
                 "[{},{value},{writer},{}]",
@@ -248,7 +328,11 @@ fn cut(value: &str) -> String {
     match value.len() > MAX_VALUE {
         true => {
             let head = crate::model::names::cut_at(value, MAX_VALUE);
-            format!("{}… ({} more)", format::visible_line(head), format::bytes((value.len() - head.len()) as u64))
+            format!(
+                "{}… ({} more)",
+                format::visible_line(head),
+                format::bytes((value.len() - head.len()) as u64)
+            )
         }
         false => format::visible_line(value).into_owned(),
     }
@@ -257,7 +341,13 @@ fn cut(value: &str) -> String {
 /// A name for what may run in the file. It comes from the microsecond of saving, which no trace can know.
 fn nonce(lens: &Lens<'_>) -> String {
     let mut hash = DefaultHasher::new();
-    (lens.now, lens.key(), lens.index.steps().len(), lens.index.events().len()).hash(&mut hash);
+    (
+        lens.now,
+        lens.key(),
+        lens.index.steps().len(),
+        lens.index.events().len(),
+    )
+        .hash(&mut hash);
     lens.summary.verdict.sentence.hash(&mut hash);
     format!("{:016x}", hash.finish())
 }

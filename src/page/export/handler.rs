@@ -20,7 +20,11 @@ use crate::page::run::handler::kin;
 use crate::page::runs::handler::now;
 
 /// `GET /runs/{key}/export.html`: with `step` and `event` it opens there; with `redact=1` secrets are blanked.
-pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+pub(crate) async fn page(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
     let (step, event) = (params.number("step")?, params.number("event")?.unwrap_or(1));
     let total = run.index().steps().len();
     if let Some(n) = step.filter(|n| *n >= total) {
@@ -31,14 +35,23 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
     let redact = match params.text("redact") {
         "" | "0" => false,
         "1" => true,
-        other => return Err(WebError::bad_request("Not an answer:", "redact takes 1, or 0.").named(other)),
+        other => {
+            return Err(
+                WebError::bad_request("Not an answer:", "redact takes 1, or 0.").named(other),
+            );
+        }
     };
     let name = file_name(run.key());
     let of = state.clone();
-    let body = crate::page::download::body(&state, move |out| write(&run, &of, cursor, redact, out)).await?;
+    let body =
+        crate::page::download::body(&state, move |out| write(&run, &of, cursor, redact, out))
+            .await?;
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
-        (CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
+        (
+            CONTENT_DISPOSITION,
+            format!("attachment; filename=\"{name}\""),
+        ),
     ];
     Ok((headers, body).into_response())
 }
@@ -64,18 +77,51 @@ fn write(
             kin: &Vec::new,
             zone,
         };
-        return write_export(&lens, &Export { cursor, redacted: Some(copy.blanked()), picture: &|_| None }, out);
+        return write_export(
+            &lens,
+            &Export {
+                cursor,
+                redacted: Some(copy.blanked()),
+                picture: &|_| None,
+            },
+            out,
+        );
     }
     let (summary, index) = (run.summary(), run.index());
     let found = OnceCell::new();
     let kin = || found.get_or_init(|| kin(&state.library, &summary)).clone();
-    let lens = Lens { summary: &summary, index: &index, lines: &**run, now: now(), stale: None, kin: &kin, zone };
+    let lens = Lens {
+        summary: &summary,
+        index: &index,
+        lines: &**run,
+        now: now(),
+        stale: None,
+        kin: &kin,
+        zone,
+    };
     let picture = |recorded: &str| run.dir().read_asset(recorded).ok().map(|(_, bytes)| bytes);
-    write_export(&lens, &Export { cursor, redacted: None, picture: &picture }, out)
+    write_export(
+        &lens,
+        &Export {
+            cursor,
+            redacted: None,
+            picture: &picture,
+        },
+        out,
+    )
 }
 
 /// The last part of the key as a name that every system takes.
 fn file_name(key: &RunKey) -> String {
-    let safe = |letter: char| if letter.is_ascii_alphanumeric() || "-_".contains(letter) { letter } else { '_' };
-    format!("{}.html", key.name().chars().take(80).map(safe).collect::<String>())
+    let safe = |letter: char| {
+        if letter.is_ascii_alphanumeric() || "-_".contains(letter) {
+            letter
+        } else {
+            '_'
+        }
+    };
+    format!(
+        "{}.html",
+        key.name().chars().take(80).map(safe).collect::<String>()
+    )
 }

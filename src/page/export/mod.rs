@@ -68,7 +68,10 @@ pub(crate) fn write_part(
 }
 
 fn prepared(part: &impl Template, key: &str) -> io::Result<String> {
-    let html = without(&offline(&part.render().map_err(io::Error::other)?, key), " data-value=\"");
+    let html = without(
+        &offline(&part.render().map_err(io::Error::other)?, key),
+        " data-value=\"",
+    );
     // On one page with all steps their scrolling parts are too many, and too alike, to be landmarks.
     Ok(html.replace(" role=\"region\"", " role=\"group\""))
 }
@@ -77,12 +80,20 @@ fn prepared(part: &impl Template, key: &str) -> io::Result<String> {
 ///
 /// # Errors
 /// What the writer says; a template that cannot be rendered.
-pub(crate) fn write_head(out: &mut dyn Write, head: &ExportHead<'_>, key: &str) -> io::Result<usize> {
+pub(crate) fn write_head(
+    out: &mut dyn Write,
+    head: &ExportHead<'_>,
+    key: &str,
+) -> io::Result<usize> {
     let html = prepared(head, key)?;
     let style = crate::page::assets::find("export.css").map_or("", |asset| asset.text);
     // Words of a trace are escaped, so the first end of a head is that of the page.
     let (before, after) = html.split_once("</head>").unwrap_or((&html, ""));
-    write!(out, "{before}<style nonce=\"{}\">{style}</style>\n</head>{after}", head.nonce)?;
+    write!(
+        out,
+        "{before}<style nonce=\"{}\">{style}</style>\n</head>{after}",
+        head.nonce
+    )?;
     Ok(html.len() + style.len())
 }
 
@@ -141,11 +152,16 @@ fn offline(html: &str, key: &str) -> String {
         let value = found.get(ATTRIBUTE.len()..).unwrap_or_default();
         let (value, after) = value.split_once('"').unwrap_or((value, ""));
         out.push_str(before);
-        let step =
-            value.strip_prefix(&run).and_then(|rest| rest.strip_prefix("?step=").or(rest.strip_prefix("/steps/")));
-        match step.filter(|step| !step.is_empty() && step.bytes().all(|digit| digit.is_ascii_digit())) {
+        let step = value
+            .strip_prefix(&run)
+            .and_then(|rest| rest.strip_prefix("?step=").or(rest.strip_prefix("/steps/")));
+        match step
+            .filter(|step| !step.is_empty() && step.bytes().all(|digit| digit.is_ascii_digit()))
+        {
             Some(step) => out.push_str(&format!("{ATTRIBUTE}#step-{step}\"")),
-            None if value.strip_prefix(&run) == Some("#pending") => out.push_str(&format!("{ATTRIBUTE}#pending\"")),
+            None if value.strip_prefix(&run) == Some("#pending") => {
+                out.push_str(&format!("{ATTRIBUTE}#pending\""))
+            }
             None if value.starts_with('#') => out.push_str(&format!("{ATTRIBUTE}{value}\"")),
             None => {}
         }
@@ -159,7 +175,9 @@ fn offline(html: &str, key: &str) -> String {
 fn without(html: &str, attribute: &str) -> String {
     let mut parts = html.split(attribute);
     let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |all, part| all + part.split_once('"').map_or("", |(_, after)| after))
+    parts.fold(first, |all, part| {
+        all + part.split_once('"').map_or("", |(_, after)| after)
+    })
 }
 
 /// The type of a picture by its name. Raster formats only: an SVG is a document that may hold scripts.
@@ -184,13 +202,20 @@ mod tests {
             offline(html, "a/b"),
             r##"<a href="#step-4">x</a> <a class="b" href="#step-12">y</a> <a>w</a> <a rel="next">z</a> <use href="#i-ok"></use>"##
         );
-        assert_eq!(offline("<a href=\"/runs/other?step=4\">x</a>", "a/b"), "<a>x</a>");
-        assert_eq!(offline("<a href=\"/runs/a%2Fb#pending\">x</a>", "a/b"), "<a href=\"#pending\">x</a>");
+        assert_eq!(
+            offline("<a href=\"/runs/other?step=4\">x</a>", "a/b"),
+            "<a>x</a>"
+        );
+        assert_eq!(
+            offline("<a href=\"/runs/a%2Fb#pending\">x</a>", "a/b"),
+            "<a href=\"#pending\">x</a>"
+        );
     }
 
     #[test]
     fn an_attribute_that_leads_to_the_board_goes() {
-        let html = r#"<q data-value="/runs/a/steps/0/value?at=">x</q><code data-value="/y">z</code>"#;
+        let html =
+            r#"<q data-value="/runs/a/steps/0/value?at=">x</q><code data-value="/y">z</code>"#;
         assert_eq!(without(html, " data-value=\""), "<q>x</q><code>z</code>");
     }
 

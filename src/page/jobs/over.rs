@@ -22,16 +22,27 @@ impl Over {
         let revision = *library.revision().borrow();
         let mut runs = library.counted();
         runs.retain(|run| query.matches(&*run.summary()));
-        Self { runs, query, revision }
+        Self {
+            runs,
+            query,
+            revision,
+        }
     }
 
     /// How many of the runs changed, came or went since.
     pub(crate) fn changed(&self, library: &Library) -> usize {
         let gone = self.runs.iter().filter(|run| run.is_gone()).count();
         let is_news = |run: &&Arc<Run>| run.revision_now() > self.revision;
-        let changed = self.runs.iter().filter(|run| !run.is_gone()).filter(is_news).count();
+        let changed = self
+            .runs
+            .iter()
+            .filter(|run| !run.is_gone())
+            .filter(is_news)
+            .count();
         let came = library.counted();
-        let came = came.iter().filter(|run| run.born() > self.revision && self.query.matches(&*run.summary()));
+        let came = came
+            .iter()
+            .filter(|run| run.born() > self.revision && self.query.matches(&*run.summary()));
         gone + changed + came.count()
     }
 }

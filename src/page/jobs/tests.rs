@@ -36,7 +36,10 @@ impl Task for Fails {
 
 fn jobs<T: Task>(patience: Duration) -> Arc<Jobs<T>> {
     let (_, stopping) = watch::channel(false);
-    Arc::new(Jobs { patience, ..Jobs::new(stopping) })
+    Arc::new(Jobs {
+        patience,
+        ..Jobs::new(stopping)
+    })
 }
 
 /// Keeps the thread from taking jobs, so that they stay open.
@@ -57,13 +60,19 @@ async fn the_same_question_is_one_job_until_it_is_asked_again() {
     let jobs = jobs(PATIENCE);
     let first = begin(&jobs, "a", i64::MIN).unwrap();
     ended(&first).await;
-    assert_eq!((first.state(), first.task.0.load(Ordering::Relaxed)), (State::Done, 5));
+    assert_eq!(
+        (first.state(), first.task.0.load(Ordering::Relaxed)),
+        (State::Done, 5)
+    );
     let again = begin(&jobs, "a", i64::MIN).unwrap();
     assert!(Arc::ptr_eq(&first, &again));
     let anew = begin(&jobs, "a", first.number).unwrap();
     assert!(anew.number > first.number, "though the clock says the same");
     let twice = begin(&jobs, "a", first.number).unwrap();
-    assert!(Arc::ptr_eq(&anew, &twice), "the link that asks again asks once");
+    assert!(
+        Arc::ptr_eq(&anew, &twice),
+        "the link that asks again asks once"
+    );
     assert_eq!(jobs.lock().jobs.len(), 1, "the one before is dropped");
 }
 
@@ -89,22 +98,41 @@ fn a_job_ends_when_it_is_cancelled_or_nobody_looks() {
     held(&jobs);
     let job = begin(&jobs, "a", i64::MIN).unwrap();
     job.cancel();
-    assert_eq!(job.state(), State::Cancelled, "it does not wait for its turn to end");
+    assert_eq!(
+        job.state(),
+        State::Cancelled,
+        "it does not wait for its turn to end"
+    );
     job.work(PATIENCE, &stopping);
-    assert_eq!((job.state(), job.task.0.load(Ordering::Relaxed)), (State::Cancelled, 0));
+    assert_eq!(
+        (job.state(), job.task.0.load(Ordering::Relaxed)),
+        (State::Cancelled, 0)
+    );
 
     let job = begin(&jobs, "under way", i64::MIN).unwrap();
     assert!(job.life.pass(State::Waiting, State::Running));
     job.cancel();
-    let turn = Turn { life: &job.life, patience: PATIENCE, stopping: &stopping, slice: Instant::now() };
-    assert_eq!((job.state(), turn.ended()), (State::Running, Some(State::Cancelled)), "the task has the last word");
+    let turn = Turn {
+        life: &job.life,
+        patience: PATIENCE,
+        stopping: &stopping,
+        slice: Instant::now(),
+    };
+    assert_eq!(
+        (job.state(), turn.ended()),
+        (State::Running, Some(State::Cancelled)),
+        "the task has the last word"
+    );
     turn.tell();
     assert_eq!(job.state(), State::Telling);
 
     let job = begin(&jobs, "b", i64::MIN).unwrap();
     job.work(Duration::ZERO, &stopping);
     assert_eq!(job.state(), State::Left);
-    assert!(jobs.find("b", i64::MIN).is_none(), "whoever looks again begins it again");
+    assert!(
+        jobs.find("b", i64::MIN).is_none(),
+        "whoever looks again begins it again"
+    );
 
     let job = begin(&jobs, "c", i64::MIN).unwrap();
     job.work(PATIENCE, &watch::channel(true).1);

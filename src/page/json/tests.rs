@@ -37,16 +37,24 @@ fn index() -> Index {
     let mut delta = Delta::default();
     let mut offset = 0;
     for (at, line) in STEPS.iter().enumerate() {
-        let span = Span { offset, len: line.len() as u64 };
+        let span = Span {
+            offset,
+            len: line.len() as u64,
+        };
         let (head, _) = crate::format::step_head(line.as_bytes(), &mut names);
-        delta.steps.push(Head { span, line: at as u64 + 1, ..head });
+        delta.steps.push(Head {
+            span,
+            line: at as u64 + 1,
+            ..head
+        });
         offset += line.len() as u64 + 1;
     }
     for line in EVENTS {
         let (head, note, _) = crate::format::event_head(line.as_bytes(), &mut names);
         delta.events.push((head, note));
     }
-    let (manifest, _) = crate::format::manifest(br#"{"summary": {"stop_reason": "final"}}"#).unwrap();
+    let (manifest, _) =
+        crate::format::manifest(br#"{"summary": {"stop_reason": "final"}}"#).unwrap();
     delta.manifest = Some(ManifestState::Read(Box::new(manifest)));
     delta.names = names.since(0).to_vec();
     let mut index = Index::default();
@@ -74,9 +82,15 @@ fn the_names_of_the_contract_are_there() {
     }
     assert_eq!(row["tokens"], Value::Null);
     // Two runs wrote here; the row is the newest one's.
-    assert_eq!((&row["started_at"], &row["segment_count"]), (&json!("1970-01-01T00:00:06.000000Z"), &json!(2)));
-    let text = serde_json::to_string(&run(&summary, &index, Some(b"{\"b\": 1.10, \"a\": NaN}"))).unwrap();
-    assert!(text.contains(r#""manifest":{"b": 1.10, "a": "NaN"},"manifest_repaired":true,"manifest_text":null"#));
+    assert_eq!(
+        (&row["started_at"], &row["segment_count"]),
+        (&json!("1970-01-01T00:00:06.000000Z"), &json!(2))
+    );
+    let text =
+        serde_json::to_string(&run(&summary, &index, Some(b"{\"b\": 1.10, \"a\": NaN}"))).unwrap();
+    assert!(text.contains(
+        r#""manifest":{"b": 1.10, "a": "NaN"},"manifest_repaired":true,"manifest_text":null"#
+    ));
     let run = json(&run(&summary, &index, Some(b"{\"torn")));
     assert_eq!(
         (&run["key"], &run["manifest"], &run["manifest_text"]),
@@ -94,7 +108,10 @@ fn a_window_of_steps_says_where_the_next_begins() {
     let index = index();
     let ends = |after, limit| {
         let steps = step_heads(&index, after, limit);
-        (steps.steps.iter().map(|step| step.n).collect::<Vec<_>>(), steps.next)
+        (
+            steps.steps.iter().map(|step| step.n).collect::<Vec<_>>(),
+            steps.next,
+        )
     };
     assert_eq!(ends(None, 2), (vec![0, 1], Some(1)));
     assert_eq!(ends(Some(1), 2), (vec![2, 3], None));
@@ -106,11 +123,20 @@ fn a_window_of_steps_says_where_the_next_begins() {
 fn a_head_joins_the_step_and_its_events() {
     let index = index();
     let head = step_head(&index, 0).unwrap();
-    assert_eq!((head.ok, head.retry, head.error.as_deref()), (false, true, Some("TypeError: x")));
-    assert_eq!((head.duration_ms, head.segment, head.label.as_str()), (Some(2500.0), Some(0), "0"));
+    assert_eq!(
+        (head.ok, head.retry, head.error.as_deref()),
+        (false, true, Some("TypeError: x"))
+    );
+    assert_eq!(
+        (head.duration_ms, head.segment, head.label.as_str()),
+        (Some(2500.0), Some(0), "0")
+    );
     assert_eq!(head.critics.len(), 2);
     let lost = step_head(&index, 2).unwrap();
-    assert_eq!((lost.label.as_str(), lost.fate, lost.mode, lost.ok), ("2", "unreadable", None, false));
+    assert_eq!(
+        (lost.label.as_str(), lost.fate, lost.mode, lost.ok),
+        ("2", "unreadable", None, false)
+    );
     assert_eq!((events_of(&index, 0), events_of(&index, 2)), (1..3, 0..0));
     assert_eq!(json(&event(&index, 6, b"{}"))["step"], 3);
 }
@@ -121,9 +147,17 @@ fn a_head_says_of_each_call_how_it_went_and_how_long_it_took() {
         let mut names = Names::default();
         let (head, _) = crate::format::step_head(line.as_bytes(), &mut names);
         let mut index = Index::default();
-        index.apply(Delta { names: names.since(0).to_vec(), steps: vec![head], ..Delta::default() });
+        index.apply(Delta {
+            names: names.since(0).to_vec(),
+            steps: vec![head],
+            ..Delta::default()
+        });
         let head = json(&step_head(&index, 0).unwrap());
-        (head["calls"].clone(), head["cost_usd"].clone(), index.steps().get(0).unwrap().failed_calls)
+        (
+            head["calls"].clone(),
+            head["cost_usd"].clone(),
+            index.steps().get(0).unwrap().failed_calls,
+        )
     };
     let (told, cost, failed) = calls(
         r#"{"step_id": 0, "decision": {"mode": "act"}, "cost_usd": 0.25,
@@ -159,15 +193,20 @@ fn a_head_says_of_each_call_how_it_went_and_how_long_it_took() {
 fn lines_stand_as_written_where_they_are_json() {
     let index = index();
     let events = [br#"{"n": 1}"#.to_vec(), b"{\"n\": NaN}".to_vec()];
-    let text = |n: usize| serde_json::to_string(&step(&index, n, STEPS[n].as_bytes(), &events).unwrap()).unwrap();
+    let text = |n: usize| {
+        serde_json::to_string(&step(&index, n, STEPS[n].as_bytes(), &events).unwrap()).unwrap()
+    };
     assert!(text(0).contains(STEPS[0]));
-    assert!(
-        text(0).contains(r#""events":[{"n": 1},{"n": "NaN"}],"repaired":true,"repaired_events":[1],"first_event":1"#)
-    );
+    assert!(text(0).contains(
+        r#""events":[{"n": 1},{"n": "NaN"}],"repaired":true,"repaired_events":[1],"first_event":1"#
+    ));
     assert!(text(1).contains(r#""x": 1.10"#) && text(1).contains(r#""score": "NaN""#));
     assert!(text(2).contains(r#""step":"not a line""#));
     for (line, expected) in [
-        (&br#"{"a": "\ud83d\ude00 \\ud83d"}"#[..], r#"{"a": "\ud83d\ude00 \\ud83d"}"#),
+        (
+            &br#"{"a": "\ud83d\ude00 \\ud83d"}"#[..],
+            r#"{"a": "\ud83d\ude00 \\ud83d"}"#,
+        ),
         (br#"{"a": "\ud83d"}"#, r#"{"a": "\ufffd"}"#),
         (b"{\"a\": \"\xff\"}\r", "{\"a\": \"\u{fffd}\"}"),
         (b"\xff", "\"\u{fffd}\""),
@@ -196,10 +235,23 @@ fn scores_keep_reasons_and_odd_values() {
 
 #[test]
 fn raw_keeps_every_byte() {
-    let lines = |lines: &[&'static [u8]]| Some(lines.iter().map(|line| Ok(Ok(*line))).collect::<Vec<_>>().into_iter());
+    let lines = |lines: &[&'static [u8]]| {
+        Some(
+            lines
+                .iter()
+                .map(|line| Ok(Ok(*line)))
+                .collect::<Vec<_>>()
+                .into_iter(),
+        )
+    };
     let mut out = Vec::new();
-    write_raw(&mut out, Some(Ok(b"{ }\n".to_vec())), lines(&[b"{\"a\": \"\xc3\xa9\"}\r", b"\xff"]), lines(&[]))
-        .unwrap();
+    write_raw(
+        &mut out,
+        Some(Ok(b"{ }\n".to_vec())),
+        lines(&[b"{\"a\": \"\xc3\xa9\"}\r", b"\xff"]),
+        lines(&[]),
+    )
+    .unwrap();
     assert_eq!(
         String::from_utf8(out).unwrap(),
         r#"{"manifest":"{ }\n","steps":["{\"a\": \"é\"}\r",{"base64":"/w=="}],"events":[]}"#
@@ -207,7 +259,10 @@ fn raw_keeps_every_byte() {
     let mut out = Vec::new();
     let long = || Some(std::iter::once(Ok(Err::<Vec<u8>, _>(9))));
     write_raw(&mut out, Some(Err(7)), long(), long()).unwrap();
-    assert_eq!(out, br#"{"manifest":{"too_long":7},"steps":[{"too_long":9}],"events":[{"too_long":9}]}"#);
+    assert_eq!(
+        out,
+        br#"{"manifest":{"too_long":7},"steps":[{"too_long":9}],"events":[{"too_long":9}]}"#
+    );
     let mut out = Vec::new();
     let none = None::<std::iter::Empty<io::Result<Result<Vec<u8>, u64>>>>;
     write_raw(&mut out, None, none.clone(), none).unwrap();
@@ -225,19 +280,50 @@ fn a_program_reads_of_a_step_what_the_table_of_steps_says() {
     let (mut errors, mut unsure, mut tokens) = (0, 0, 0);
     let open = |path: &std::path::PathBuf| Files::open(path);
     let folders = ["sample_runs", "sample_runs/qitos", "tests/corpus/q060"];
-    for files in folders.into_iter().flat_map(runs_below).map(|path| open(&path)) {
-        let summary = summary(&RunKey::new("a"), String::new(), &files.index, Outside::default());
+    for files in folders
+        .into_iter()
+        .flat_map(runs_below)
+        .map(|path| open(&path))
+    {
+        let summary = summary(
+            &RunKey::new("a"),
+            String::new(),
+            &files.index,
+            Outside::default(),
+        );
         let record = record(&files.index, &files, Depth::Heads);
         let first = files.index.newest_start();
-        let run = std::sync::Arc::new(Run::new(summary, files.index.clone(), record, RunSource::default()));
+        let run = std::sync::Arc::new(Run::new(
+            summary,
+            files.index.clone(),
+            record,
+            RunSource::default(),
+        ));
         for (at, row) in steps(&run).enumerate() {
-            let cell = |name: &str| STEPS.iter().find(|field| field.name == name).unwrap().cell(&row);
-            let Some(Cell::Whole(n)) = cell("step") else { panic!("each row has its step") };
+            let cell = |name: &str| {
+                STEPS
+                    .iter()
+                    .find(|field| field.name == name)
+                    .unwrap()
+                    .cell(&row)
+            };
+            let Some(Cell::Whole(n)) = cell("step") else {
+                panic!("each row has its step")
+            };
             assert!(n as usize >= first + at);
             let head = step_head(&files.index, n as usize).unwrap();
-            assert_eq!(cell("tokens"), head.tokens.map(|tokens| Cell::Whole(tokens as i64)));
-            assert_eq!(cell("error"), head.error.clone().map(|error| Cell::Text(error.into())));
-            let is_sure = head.calls.iter().all(|call| call.ok.is_some() || call.stopped)
+            assert_eq!(
+                cell("tokens"),
+                head.tokens.map(|tokens| Cell::Whole(tokens as i64))
+            );
+            assert_eq!(
+                cell("error"),
+                head.error.clone().map(|error| Cell::Text(error.into()))
+            );
+            let is_sure = head
+                .calls
+                .iter()
+                .all(|call| call.ok.is_some() || call.stopped)
                 && head.fate != "unreadable"
                 && head.fate != "foreign";
             assert_eq!(cell("tool_errors").is_some(), is_sure);
@@ -246,5 +332,8 @@ fn a_program_reads_of_a_step_what_the_table_of_steps_says() {
             tokens += usize::from(head.tokens.is_some());
         }
     }
-    assert!(errors > 10 && unsure > 1 && tokens > 100, "{errors} {unsure} {tokens}");
+    assert!(
+        errors > 10 && unsure > 1 && tokens > 100,
+        "{errors} {unsure} {tokens}"
+    );
 }

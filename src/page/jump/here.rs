@@ -18,11 +18,21 @@ impl Here {
     pub(super) fn read(address: &str) -> Self {
         let (path, query) = address.split_once('?').unwrap_or((address, ""));
         let mut parts = path.trim_start_matches('/').split('/');
-        let run = (parts.next() == Some("runs")).then(|| parts.next()).flatten();
-        let run = run.and_then(|part| percent_encoding::percent_decode_str(part).decode_utf8().ok());
-        let step = query.split('&').find_map(|pair| pair.strip_prefix("step=")?.parse().ok());
+        let run = (parts.next() == Some("runs"))
+            .then(|| parts.next())
+            .flatten();
+        let run = run.and_then(|part| {
+            percent_encoding::percent_decode_str(part)
+                .decode_utf8()
+                .ok()
+        });
+        let step = query
+            .split('&')
+            .find_map(|pair| pair.strip_prefix("step=")?.parse().ok());
         Self {
-            run: run.filter(|key| !key.is_empty()).map(|key| key.into_owned()),
+            run: run
+                .filter(|key| !key.is_empty())
+                .map(|key| key.into_owned()),
             step,
             is_list: path == "/",
             is_replay: parts.next() == Some("replay"),
@@ -47,7 +57,10 @@ mod tests {
     #[test]
     fn an_address_tells_the_run_and_its_step() {
         let here = Here::read("/runs/a%2Fb%20c/replay?event=1&step=12");
-        assert_eq!((here.run.as_deref(), here.step, here.is_replay), (Some("a/b c"), Some(12), true));
+        assert_eq!(
+            (here.run.as_deref(), here.step, here.is_replay),
+            (Some("a/b c"), Some(12), true)
+        );
         assert_eq!(Here::read("/runs/").run, None);
         assert_eq!(Here::read("/runs/%ff?step=x"), Here::default());
         assert_eq!(Here::read("").sections().len(), 1);

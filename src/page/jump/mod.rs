@@ -62,8 +62,19 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    fn to(kind: &'static str, label: impl Into<String>, note: impl Into<String>, href: String) -> Self {
-        Self { kind, label: label.into(), note: note.into(), href: Some(href), key: None }
+    fn to(
+        kind: &'static str,
+        label: impl Into<String>,
+        note: impl Into<String>,
+        href: String,
+    ) -> Self {
+        Self {
+            kind,
+            label: label.into(),
+            note: note.into(),
+            href: Some(href),
+            key: None,
+        }
     }
 }
 
@@ -73,11 +84,22 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     let here = Here::read(params.text("at"));
     let run = here.run.as_deref().and_then(|key| state.library.run(key));
     let library = Arc::clone(&state.library);
-    let all = move || library.runs().iter().map(|run| run.summary()).collect::<Vec<_>>();
+    let all = move || {
+        library
+            .runs()
+            .iter()
+            .map(|run| run.summary())
+            .collect::<Vec<_>>()
+    };
     // One that was let go of would have to be read again first, which nobody who types waits for; while its page is
     // open it is held.
     let offers = match run.filter(|run| !run.is_parked()) {
-        Some(run) => with_lens(&state, &run, move |lens| Ok(offers(&typed, &here, Some(lens), &all()))).await?,
+        Some(run) => {
+            with_lens(&state, &run, move |lens| {
+                Ok(offers(&typed, &here, Some(lens), &all()))
+            })
+            .await?
+        }
         None => blocking(move || offers(&typed, &here, None, &all())).await?,
     };
     json::json(&offers)
@@ -86,7 +108,11 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
 /// What is offered for `typed` on the page `here`, which may show a run.
 fn offers(typed: &str, here: &Here, open: Option<&Lens<'_>>, runs: &[Arc<Summary>]) -> Offers {
     let words: Vec<Needle> = typed.split_whitespace().map(Needle::new).collect();
-    let said = |offer: &Offer| words.iter().all(|word| word.within(&offer.label) || word.within(offer.kind));
+    let said = |offer: &Offer| {
+        words
+            .iter()
+            .all(|word| word.within(&offer.label) || word.within(offer.kind))
+    };
     let mut items = Vec::new();
     if let Some(lens) = open {
         items.extend(step_called(typed, lens));
@@ -98,9 +124,19 @@ fn offers(typed: &str, here: &Here, open: Option<&Lens<'_>>, runs: &[Arc<Summary
     items.extend(open.into_iter().flat_map(|lens| steps_with(&words, lens)));
     items.extend(here.sections().into_iter().flat_map(commands).filter(said));
     if !typed.is_empty() {
-        items.push(Offer::to("filter", format!("Runs with “{}”", line(typed)), "the run table", href::runs(typed)));
+        items.push(Offer::to(
+            "filter",
+            format!("Runs with “{}”", line(typed)),
+            "the run table",
+            href::runs(typed),
+        ));
         let search = format!("Search all texts for “{}”", line(typed));
-        items.push(Offer::to("search", search, "manifests, events and steps", href::search(typed, "")));
+        items.push(Offer::to(
+            "search",
+            search,
+            "manifests, events and steps",
+            href::search(typed, ""),
+        ));
     }
     Offers { items, runs: count }
 }
@@ -108,11 +144,21 @@ fn offers(typed: &str, here: &Here, open: Option<&Lens<'_>>, runs: &[Arc<Summary
 /// The tabs of a run and what else there is of it; the step that is read stays.
 fn parts_of(lens: &Lens<'_>, step: Option<usize>) -> Vec<Offer> {
     let of = |label: &str, note: &str, href| Offer::to("tab", label, note, href);
-    let tabs = Tabs { lens, current: "", step }.tabs();
-    let tabs = tabs.into_iter().map(|(_, href, label, count)| of(label, &count, href));
+    let tabs = Tabs {
+        lens,
+        current: "",
+        step,
+    }
+    .tabs();
+    let tabs = tabs
+        .into_iter()
+        .map(|(_, href, label, count)| of(label, &count, href));
     let key = lens.key();
     let replay = step.map_or_else(|| href::replay(key), |n| href::replay_at(key, n));
-    let more = [of("Replay", "event by event", replay), of("Compare", "with another run", href::compare(key, ""))];
+    let more = [
+        of("Replay", "event by event", replay),
+        of("Compare", "with another run", href::compare(key, "")),
+    ];
     tabs.chain(more).collect()
 }
 
@@ -129,10 +175,20 @@ fn pages() -> [Offer; 6] {
 }
 
 fn commands(section: &'static Section) -> impl Iterator<Item = Offer> {
-    section.keys.iter().filter(|key| key.is_command).filter_map(|key| {
-        let cap = *key.caps.first()?;
-        Some(Offer { kind: "key", label: key.does.to_owned(), note: cap.to_owned(), href: None, key: Some(cap) })
-    })
+    section
+        .keys
+        .iter()
+        .filter(|key| key.is_command)
+        .filter_map(|key| {
+            let cap = *key.caps.first()?;
+            Some(Offer {
+                kind: "key",
+                label: key.does.to_owned(),
+                note: cap.to_owned(),
+                href: None,
+                key: Some(cap),
+            })
+        })
 }
 
 /// How well a run is meant by the words; the least is best. `None` where one of them is nowhere.
@@ -142,39 +198,73 @@ fn rank(words: &[Needle], run: &Summary) -> Option<u8> {
         if name.eq_ignore_ascii_case(word.text()) || key.eq_ignore_ascii_case(word.text()) {
             return Some(0);
         }
-        if name.get(..word.text().len()).is_some_and(|start| start.eq_ignore_ascii_case(word.text())) {
+        if name
+            .get(..word.text().len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(word.text()))
+        {
             return Some(1);
         }
     }
     if words.iter().all(|word| word.within(key)) {
         return Some(2);
     }
-    let also = [run.run_id.as_deref(), run.title(), run.task.as_deref(), run.project.as_deref(), run.model.as_deref()]
-        .map(Option::unwrap_or_default);
-    let all = || words.iter().all(|word| word.within(key) || also.iter().any(|text| word.within(text)));
+    let also = [
+        run.run_id.as_deref(),
+        run.title(),
+        run.task.as_deref(),
+        run.project.as_deref(),
+        run.model.as_deref(),
+    ]
+    .map(Option::unwrap_or_default);
+    let all = || {
+        words
+            .iter()
+            .all(|word| word.within(key) || also.iter().any(|text| word.within(text)))
+    };
     all().then_some(3)
 }
 
 /// The runs that have all words, the newest first among those that are meant equally, and how many there are.
 fn runs_with(words: &[Needle], runs: &[Arc<Summary>]) -> (Vec<Offer>, usize) {
-    let mut found: Vec<_> =
-        runs.iter().filter_map(|run| Some((rank(words, run)?, Reverse(run.updated), &run.key, run))).collect();
+    let mut found: Vec<_> = runs
+        .iter()
+        .filter_map(|run| Some((rank(words, run)?, Reverse(run.updated), &run.key, run)))
+        .collect();
     let count = found.len();
     let shown = if words.is_empty() { NEWEST } else { MAX_RUNS };
     found.sort_unstable_by(|a, b| (a.0, a.1, a.2.as_str()).cmp(&(b.0, b.1, b.2.as_str())));
-    (found.into_iter().take(shown).map(|(.., run)| offer_of(run)).collect(), count)
+    (
+        found
+            .into_iter()
+            .take(shown)
+            .map(|(.., run)| offer_of(run))
+            .collect(),
+        count,
+    )
 }
 
 fn offer_of(run: &Summary) -> Offer {
-    let task = run.task.as_deref().map(line).filter(|task| !task.is_empty());
+    let task = run
+        .task
+        .as_deref()
+        .map(line)
+        .filter(|task| !task.is_empty());
     let key = line(run.key.as_str());
     // A session is known by its task; other runs by their names.
     let (label, other) = match task {
         Some(task) if run.is_session => (task, Some(key)),
         task => (key, task),
     };
-    let status = if run.partial { Status::Indexing } else { Status::of(run) };
-    let says = if run.partial { String::new() } else { line(&run.verdict.sentence) };
+    let status = if run.partial {
+        Status::Indexing
+    } else {
+        Status::of(run)
+    };
+    let says = if run.partial {
+        String::new()
+    } else {
+        line(&run.verdict.sentence)
+    };
     let note: Vec<String> = [Some(status.word().to_owned()), Some(says), other]
         .into_iter()
         .flatten()
@@ -185,32 +275,59 @@ fn offer_of(run: &Summary) -> Offer {
 
 /// The step whose number was typed, alone or after `step`.
 fn step_called(typed: &str, lens: &Lens<'_>) -> Option<Offer> {
-    let number = typed.strip_prefix("step").unwrap_or(typed).trim_start_matches([' ', ':', '#']);
+    let number = typed
+        .strip_prefix("step")
+        .unwrap_or(typed)
+        .trim_start_matches([' ', ':', '#']);
     let n: usize = number.parse().ok()?;
     let total = lens.index.steps().len();
     // A recorded number is meant before a place: that is what the list shows.
-    let n = (0..total).rev().find(|at| lens.label(*at) == number).or(Some(n).filter(|n| *n < total))?;
+    let n = (0..total)
+        .rev()
+        .find(|at| lens.label(*at) == number)
+        .or(Some(n).filter(|n| *n < total))?;
     Some(step_offer(n, lens))
 }
 
 /// The first steps that say all words.
 fn steps_with(words: &[Needle], lens: &Lens<'_>) -> Vec<Offer> {
     // One letter is in every step.
-    if words.iter().map(|word| word.text().chars().count()).sum::<usize>() < 2 {
+    if words
+        .iter()
+        .map(|word| word.text().chars().count())
+        .sum::<usize>()
+        < 2
+    {
         return Vec::new();
     }
     let says = |n: &usize| {
-        let Some(step) = StepSubject::new(lens.index, *n) else { return false };
+        let Some(step) = StepSubject::new(lens.index, *n) else {
+            return false;
+        };
         words.iter().all(|word| {
             let mut found = false;
             step.texts(&mut |text| found = found || word.within(text));
             found
         })
     };
-    (0..lens.index.steps().len()).filter(says).take(MAX_STEPS).map(|n| step_offer(n, lens)).collect()
+    (0..lens.index.steps().len())
+        .filter(says)
+        .take(MAX_STEPS)
+        .map(|n| step_offer(n, lens))
+        .collect()
 }
 
 fn step_offer(n: usize, lens: &Lens<'_>) -> Offer {
-    let call = lens.index.steps().get(n).map(|step| line(&step.call)).unwrap_or_default();
-    Offer::to("step", format!("Step {}", lens.label(n)), call, lens.at_step(n))
+    let call = lens
+        .index
+        .steps()
+        .get(n)
+        .map(|step| line(&step.call))
+        .unwrap_or_default();
+    Offer::to(
+        "step",
+        format!("Step {}", lens.label(n)),
+        call,
+        lens.at_step(n),
+    )
 }

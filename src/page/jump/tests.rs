@@ -5,7 +5,8 @@ use crate::analysis::verdict::RunStatus;
 fn summaries() -> Vec<Arc<Summary>> {
     let made = |key: &str, task: Option<&str>, updated: i64| {
         let mut summary = run(key, RunStatus::Answered, None);
-        (summary.task, summary.run_id, summary.updated) = (task.map(str::to_owned), None, Some(updated));
+        (summary.task, summary.run_id, summary.updated) =
+            (task.map(str::to_owned), None, Some(updated));
         Arc::new(summary)
     };
     vec![
@@ -18,16 +19,27 @@ fn summaries() -> Vec<Arc<Summary>> {
 
 fn labels(typed: &str, at: &str) -> Vec<(&'static str, String)> {
     let offers = offers(typed, &Here::read(at), None, &summaries());
-    offers.items.into_iter().map(|offer| (offer.kind, offer.label)).collect()
+    offers
+        .items
+        .into_iter()
+        .map(|offer| (offer.kind, offer.label))
+        .collect()
 }
 
 fn runs_of(typed: &str) -> Vec<String> {
-    labels(typed, "/").into_iter().filter(|(kind, _)| *kind == "run").map(|(_, label)| label).collect()
+    labels(typed, "/")
+        .into_iter()
+        .filter(|(kind, _)| *kind == "run")
+        .map(|(_, label)| label)
+        .collect()
 }
 
 #[test]
 fn the_run_that_is_called_so_comes_first() {
-    assert_eq!(runs_of("calc_1"), ["sweep/calc_1", "sweep/CALC_12", "sweep/calc_10", "other"]);
+    assert_eq!(
+        runs_of("calc_1"),
+        ["sweep/calc_1", "sweep/CALC_12", "sweep/calc_10", "other"]
+    );
     assert_eq!(runs_of("calc_10"), ["sweep/calc_10"]);
     // All words, wherever they stand.
     assert_eq!(runs_of("cart sweep"), ["sweep/calc_1", "sweep/calc_10"]);
@@ -47,7 +59,19 @@ fn without_words_there_are_pages_and_the_newest_runs() {
 fn words_lead_on_as_a_filter_and_as_a_search() {
     let typed = "a&b \u{202e}";
     let offers = offers(typed, &Here::default(), None, &[]);
-    let hrefs: Vec<_> = offers.items.iter().filter_map(|offer| offer.href.as_deref()).collect();
-    assert_eq!(hrefs, ["/?q=a%26b%20%E2%80%AE", "/search?q=a%26b%20%E2%80%AE"]);
-    assert!(offers.items.iter().all(|offer| !offer.label.contains('\u{202e}')));
+    let hrefs: Vec<_> = offers
+        .items
+        .iter()
+        .filter_map(|offer| offer.href.as_deref())
+        .collect();
+    assert_eq!(
+        hrefs,
+        ["/?q=a%26b%20%E2%80%AE", "/search?q=a%26b%20%E2%80%AE"]
+    );
+    assert!(
+        offers
+            .items
+            .iter()
+            .all(|offer| !offer.label.contains('\u{202e}'))
+    );
 }

@@ -27,9 +27,15 @@ struct KeysDialog;
 
 /// `GET /keys`
 pub(crate) async fn page(State(state): State<AppState>) -> Answer {
-    let shell = Shell { title: "Keyboard".to_owned(), ..shell(&state, NavItem::None) };
+    let shell = Shell {
+        title: "Keyboard".to_owned(),
+        ..shell(&state, NavItem::None)
+    };
     let roots = state.library.status().roots;
-    let roots = roots.iter().map(|root| root.path.to_string_lossy().as_ref().into()).collect();
+    let roots = roots
+        .iter()
+        .map(|root| root.path.to_string_lossy().as_ref().into())
+        .collect();
     html(&KeysPage { shell, roots })
 }
 

@@ -17,18 +17,29 @@ pub(crate) struct Key {
 }
 
 const fn key(caps: &'static [&'static str], does: &'static str) -> Key {
-    Key { caps, does, is_command: false }
+    Key {
+        caps,
+        does,
+        is_command: false,
+    }
 }
 
 const fn command(caps: &'static [&'static str], does: &'static str) -> Key {
-    Key { caps, does, is_command: true }
+    Key {
+        caps,
+        does,
+        is_command: true,
+    }
 }
 
 /// Every page.
 pub(crate) static EVERYWHERE: Section = Section {
     name: "Everywhere",
     keys: &[
-        key(&["Ctrl", "K"], "jump to a run, a step, a page or a command (⌘ K on a Mac)"),
+        key(
+            &["Ctrl", "K"],
+            "jump to a run, a step, a page or a command (⌘ K on a Mac)",
+        ),
         command(&["?"], "this list"),
         command(&["/"], "filter or search"),
         key(&["g", "r"], "runs"),

@@ -71,13 +71,22 @@ pub(crate) fn of<'v>(value: &'v Json<'_>) -> Option<Inside<'v>> {
                 let inner = value.get(key)?;
                 of_address(inner.as_str().or_else(|| inner.get("url")?.as_str())?)
             });
-            let source = ["source", "inlineData", "inline_data", "file"].into_iter().filter_map(|key| value.get(key));
+            let source = ["source", "inlineData", "inline_data", "file"]
+                .into_iter()
+                .filter_map(|key| value.get(key));
             let block = || {
                 source.chain([value]).find_map(|of| {
-                    let data = ["data", "file_data", "base64"].into_iter().find_map(|key| word(of, key))?;
+                    let data = ["data", "file_data", "base64"]
+                        .into_iter()
+                        .find_map(|key| word(of, key))?;
                     let keys = ["media_type", "mimeType", "mime_type", "mediaType"];
                     let mime = keys.into_iter().find_map(|key| word(of, key));
-                    of_address(data).or_else(|| is_base64(data).then(|| Inside { mime: mime.unwrap_or(""), data }))
+                    of_address(data).or_else(|| {
+                        is_base64(data).then(|| Inside {
+                            mime: mime.unwrap_or(""),
+                            data,
+                        })
+                    })
                 })
             };
             address.or_else(block)
@@ -109,7 +118,13 @@ impl Inside<'_> {
 
     /// How many bytes it has.
     fn bytes(&self) -> u64 {
-        let filled = self.data.bytes().rev().take_while(|byte| *byte == b'=').count().min(2);
+        let filled = self
+            .data
+            .bytes()
+            .rev()
+            .take_while(|byte| *byte == b'=')
+            .count()
+            .min(2);
         (self.data.len() / 4 * 3).saturating_sub(filled) as u64
     }
 }
@@ -135,9 +150,16 @@ impl Attachment {
                 caption.push_str(": one of too many pictures to be shown");
                 None
             }
-            (Some(_), base) => Some(href::with_query(base, &[("at", pointer), ("as", "picture")])),
+            (Some(_), base) => Some(href::with_query(
+                base,
+                &[("at", pointer), ("as", "picture")],
+            )),
         };
-        Self { picture, value, caption: caption.into() }
+        Self {
+            picture,
+            value,
+            caption: caption.into(),
+        }
     }
 }
 
@@ -151,8 +173,14 @@ mod tests {
     }
 
     fn show(json: &str) -> String {
-        let links = ValueLinks { value: "/v".into(), raw: "/raw".into() };
-        Fold::new(links).json(&Json::parse(json).unwrap(), "/a").render().unwrap()
+        let links = ValueLinks {
+            value: "/v".into(),
+            raw: "/raw".into(),
+        };
+        Fold::new(links)
+            .json(&Json::parse(json).unwrap(), "/a")
+            .render()
+            .unwrap()
     }
 
     #[test]
@@ -160,7 +188,9 @@ mod tests {
         let data = png();
         for json in [
             format!(r#""data:image/png;base64,{data}""#),
-            format!(r#"{{"type": "image_url", "image_url": {{"url": "data:image/png;base64,{data}"}}}}"#),
+            format!(
+                r#"{{"type": "image_url", "image_url": {{"url": "data:image/png;base64,{data}"}}}}"#
+            ),
             format!(r#"{{"type": "input_image", "image_url": "data:image/png;base64,{data}"}}"#),
             format!(
                 r#"{{"type": "image", "source": {{"type": "base64", "media_type": "image/png", "data": "{data}"}}}}"#
@@ -169,8 +199,14 @@ mod tests {
             format!(r#"{{"type": "image_base64", "data": "{data}"}}"#),
         ] {
             let html = show(&json);
-            assert!(html.contains("<img src=\"/v?at=%2Fa&#38;as=picture\""), "{html}");
-            assert!(html.contains("image/png, 98 bytes") && !html.contains(&data), "{html}");
+            assert!(
+                html.contains("<img src=\"/v?at=%2Fa&#38;as=picture\""),
+                "{html}"
+            );
+            assert!(
+                html.contains("image/png, 98 bytes") && !html.contains(&data),
+                "{html}"
+            );
         }
     }
 
@@ -180,11 +216,17 @@ mod tests {
         for mime in ["image/svg+xml", "image/png", "text/html"] {
             let html = show(&format!(r#""data:{mime};base64,{svg}""#));
             assert!(!html.contains("<img") && html.contains(mime), "{html}");
-            assert!(of(&Json::String(format!("data:{mime};base64,{svg}").into())).unwrap().picture().is_none());
+            assert!(
+                of(&Json::String(format!("data:{mime};base64,{svg}").into()))
+                    .unwrap()
+                    .picture()
+                    .is_none()
+            );
         }
         let pdf = STANDARD.encode([b'%'; 400]);
-        let html =
-            show(&format!(r#"{{"type": "document", "source": {{"media_type": "application/pdf", "data": "{pdf}"}}}}"#));
+        let html = show(&format!(
+            r#"{{"type": "document", "source": {{"media_type": "application/pdf", "data": "{pdf}"}}}}"#
+        ));
         assert!(html.contains("application/pdf, 400 bytes"), "{html}");
     }
 

@@ -43,9 +43,15 @@ pub(crate) struct Candidate {
 impl Branch {
     /// Reads a decision; `None` where it has no candidates.
     pub(crate) fn new(decision: &Json<'_>, fold: &Fold) -> Option<Self> {
-        let candidates = decision.get("candidates").and_then(Json::as_array).filter(|list| !list.is_empty())?;
+        let candidates = decision
+            .get("candidates")
+            .and_then(Json::as_array)
+            .filter(|list| !list.is_empty())?;
         let note = decision.get("meta").and_then(|meta| meta.get("branch"));
-        let word = |key: &str| note.and_then(|note| note.get(key)?.as_str()).filter(|word| !word.is_empty());
+        let word = |key: &str| {
+            note.and_then(|note| note.get(key)?.as_str())
+                .filter(|word| !word.is_empty())
+        };
         let chosen = note.and_then(|note| note.get("chosen")?.as_f64());
         let mut says = match word("selector") {
             Some(selector) => Phrase::new().text("Chosen by ").code(selector),
@@ -61,8 +67,14 @@ impl Branch {
         let more = candidates.len().saturating_sub(MAX_ROWS);
         Some(Self {
             says,
-            rows: rows.map(|(at, candidate)| Candidate::new(candidate, chosen == Some(at as f64))).collect(),
-            more: if more > 0 { format!("and {more} more").into() } else { Line::default() },
+            rows: rows
+                .map(|(at, candidate)| Candidate::new(candidate, chosen == Some(at as f64)))
+                .collect(),
+            more: if more > 0 {
+                format!("and {more} more").into()
+            } else {
+                Line::default()
+            },
             href: fold.links.value("/decision/candidates"),
         })
     }
@@ -70,19 +82,31 @@ impl Branch {
 
 impl Candidate {
     fn new(candidate: &Json<'_>, chosen: bool) -> Self {
-        let word = |key: &str| candidate.get(key).and_then(Json::as_str).filter(|word| !word.is_empty());
-        let actions = candidate.get("actions").and_then(Json::as_array).unwrap_or_default();
+        let word = |key: &str| {
+            candidate
+                .get(key)
+                .and_then(Json::as_str)
+                .filter(|word| !word.is_empty())
+        };
+        let actions = candidate
+            .get("actions")
+            .and_then(Json::as_array)
+            .unwrap_or_default();
         let call = match (actions, word("final_answer")) {
             ([only], _) => called(only),
             ([first, others @ ..], _) => format!("{} +{} more", called(first), others.len()),
             ([], Some(answer)) => format!("answer: {answer}"),
             ([], None) => word("mode").unwrap_or("no mode").to_owned(),
         };
-        let score = candidate.get("score").filter(|score| !matches!(score, Json::Null));
+        let score = candidate
+            .get("score")
+            .filter(|score| !matches!(score, Json::Null));
         Self {
             score: score.map_or_else(|| "–".to_owned(), Json::to_string).into(),
             call: text::one_line(&call, CALL).0.into(),
-            why: text::one_line(word("rationale").unwrap_or_default(), CALL).0.into(),
+            why: text::one_line(word("rationale").unwrap_or_default(), CALL)
+                .0
+                .into(),
             chosen,
         }
     }
@@ -90,9 +114,18 @@ impl Candidate {
 
 /// An action as it reads in a list.
 fn called(action: &Json<'_>) -> String {
-    let name = action.get("name").and_then(Json::as_str).unwrap_or("no name");
-    let args = action.get("args").and_then(Json::as_object).unwrap_or_default();
-    let args: Vec<_> = args.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let name = action
+        .get("name")
+        .and_then(Json::as_str)
+        .unwrap_or("no name");
+    let args = action
+        .get("args")
+        .and_then(Json::as_object)
+        .unwrap_or_default();
+    let args: Vec<_> = args
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
     format!("{name}({})", args.join(", "))
 }
 
@@ -102,7 +135,10 @@ mod tests {
     use crate::page::part::fold::ValueLinks;
 
     fn read(decision: &str) -> Option<Branch> {
-        Branch::new(&Json::parse(decision).unwrap(), &Fold::new(ValueLinks::default()))
+        Branch::new(
+            &Json::parse(decision).unwrap(),
+            &Fold::new(ValueLinks::default()),
+        )
     }
 
     #[test]
@@ -114,7 +150,11 @@ mod tests {
             "meta": {"branch": {"chosen": 1, "selector": "highest_score", "why": "score 0.9", "rationale": "two ways"}}}"#,
         );
         let branch = branch.unwrap();
-        let rows: Vec<_> = branch.rows.iter().map(|row| (row.score.as_str(), row.call.as_str(), row.chosen)).collect();
+        let rows: Vec<_> = branch
+            .rows
+            .iter()
+            .map(|row| (row.score.as_str(), row.call.as_str(), row.chosen))
+            .collect();
         assert_eq!(
             rows,
             [
@@ -125,7 +165,10 @@ mod tests {
             ]
         );
         let html = branch.render().unwrap();
-        assert!(html.contains("highest_score") && html.contains("two ways") && html.contains("chosen"), "{html}");
+        assert!(
+            html.contains("highest_score") && html.contains("two ways") && html.contains("chosen"),
+            "{html}"
+        );
         assert_eq!(html.matches("#i-ok").count(), 1);
     }
 
@@ -143,6 +186,9 @@ mod tests {
             "meta": {{"branch": {{"selector": {e}, "why": {e}, "rationale": {e}, "chosen": {e}}}}}}}"#
         ));
         let html = branch.unwrap().render().unwrap();
-        assert!(!html.contains("<script") && !html.contains('\u{202e}') && !html.contains('\u{0}'), "{html}");
+        assert!(
+            !html.contains("<script") && !html.contains('\u{202e}') && !html.contains('\u{0}'),
+            "{html}"
+        );
     }
 }

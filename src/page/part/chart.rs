@@ -20,7 +20,12 @@ const SERIES: usize = 6;
 
 /// The number of the colour that a critic of a run has everywhere, from 1 on: in lists, bars and lanes.
 pub(crate) fn series_of(critics: &[String], name: &str) -> usize {
-    critics.iter().position(|critic| critic == name).unwrap_or(SERIES - 1) % SERIES + 1
+    critics
+        .iter()
+        .position(|critic| critic == name)
+        .unwrap_or(SERIES - 1)
+        % SERIES
+        + 1
 }
 
 /// Columns of the sparkline: more scores than this are thinned to the extremes of each column.
@@ -30,7 +35,11 @@ impl Spark {
     /// Draws `scores`, one per step; what is missing or outside 0 to 1 is a gap. `None` where nothing can be drawn.
     pub(crate) fn new(scores: &[Option<f64>]) -> Option<Self> {
         let scores = thin(scores);
-        let step = if scores.len() > 1 { 54.0 / (scores.len() - 1) as f64 } else { 0.0 };
+        let step = if scores.len() > 1 {
+            54.0 / (scores.len() - 1) as f64
+        } else {
+            0.0
+        };
         let first = if scores.len() > 1 { 1.0 } else { 55.0 };
         let mut spark = None;
         let mut path = String::new();
@@ -43,7 +52,11 @@ impl Spark {
             let x = format!("{:.1}", first + index as f64 * step);
             let y = format!("{:.1}", 14.0 - 12.0 * score);
             // A point of its own needs a line of no length to be seen at all.
-            let _ = if joined { write!(path, "L{x} {y}") } else { write!(path, "M{x} {y}h0") };
+            let _ = if joined {
+                write!(path, "L{x} {y}")
+            } else {
+                write!(path, "M{x} {y}h0")
+            };
             joined = true;
             spark = Some((x, y));
         }
@@ -53,14 +66,21 @@ impl Spark {
 
 /// Leaves out what cannot be drawn, and keeps the lowest and the highest score of each column, in their order.
 fn thin(scores: &[Option<f64>]) -> Vec<Option<f64>> {
-    let drawn = scores.iter().map(|score| score.filter(|score| (0.0..=1.0).contains(score)));
+    let drawn = scores
+        .iter()
+        .map(|score| score.filter(|score| (0.0..=1.0).contains(score)));
     if scores.len() <= 2 * COLUMNS {
         return drawn.collect();
     }
     let drawn: Vec<_> = drawn.collect();
     let mut out = Vec::with_capacity(2 * COLUMNS);
     for column in drawn.chunks(drawn.len().div_ceil(COLUMNS)) {
-        let known = || column.iter().enumerate().filter_map(|(index, score)| score.map(|score| (index, score)));
+        let known = || {
+            column
+                .iter()
+                .enumerate()
+                .filter_map(|(index, score)| score.map(|score| (index, score)))
+        };
         let low = known().min_by(|a, b| a.1.total_cmp(&b.1));
         let high = known().max_by(|a, b| a.1.total_cmp(&b.1));
         match (low, high) {
@@ -103,14 +123,21 @@ pub(crate) fn stack(shares: Vec<Share>) -> Vec<Segment> {
     for share in shares.into_iter().filter(|share| share.count > 0) {
         let (x, width) = (before as f64 * scale, share.count as f64 * scale);
         before += share.count;
-        segments.push(Segment { share, x: format!("{x:.1}"), width: format!("{width:.1}") });
+        segments.push(Segment {
+            share,
+            x: format!("{x:.1}"),
+            width: format!("{width:.1}"),
+        });
     }
     segments
 }
 
 /// The filled part of a bar of 100 units: `done` of `limit`, never more than full.
 pub(crate) fn filled(done: usize, limit: usize) -> String {
-    format!("{:.1}", (100.0 * done as f64 / limit.max(1) as f64).min(100.0))
+    format!(
+        "{:.1}",
+        (100.0 * done as f64 / limit.max(1) as f64).min(100.0)
+    )
 }
 
 #[cfg(test)]
@@ -126,7 +153,10 @@ mod tests {
 
     #[test]
     fn what_is_outside_the_scale_is_not_drawn() {
-        assert_eq!(Spark::new(&[Some(7.0), Some(f64::NAN), Some(-0.1), None]), None);
+        assert_eq!(
+            Spark::new(&[Some(7.0), Some(f64::NAN), Some(-0.1), None]),
+            None
+        );
         assert_eq!(Spark::new(&[Some(0.25)]).unwrap().path, "M55.0 11.0h0");
     }
 
@@ -136,7 +166,10 @@ mod tests {
         scores[2500] = Some(0.0);
         scores[2501] = Some(1.0);
         let path = Spark::new(&scores).unwrap().path;
-        assert!(path.len() < 2000 && path.contains(" 14.0") && path.contains(" 2.0"), "{path}");
+        assert!(
+            path.len() < 2000 && path.contains(" 14.0") && path.contains(" 2.0"),
+            "{path}"
+        );
     }
 
     #[test]
@@ -148,7 +181,10 @@ mod tests {
             href: "/".into(),
         };
         let segments = stack(vec![share(1), share(0), share(3)]);
-        let places: Vec<_> = segments.iter().map(|s| (s.x.as_str(), s.width.as_str())).collect();
+        let places: Vec<_> = segments
+            .iter()
+            .map(|s| (s.x.as_str(), s.width.as_str()))
+            .collect();
         assert_eq!(places, [("0.0", "250.0"), ("250.0", "750.0")]);
         assert_eq!(stack(vec![]), []);
         assert_eq!(filled(15, 14), "100.0");

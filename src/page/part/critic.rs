@@ -72,10 +72,21 @@ impl Critic {
         critics
     }
 
-    fn read(output: &CriticOutput<'_>, previous: impl Fn(&str) -> Option<f64>, fold: &mut Fold) -> Self {
+    fn read(
+        output: &CriticOutput<'_>,
+        previous: impl Fn(&str) -> Option<f64>,
+        fold: &mut Fold,
+    ) -> Self {
         let at = output.value.at;
-        let mut critic = Self { name: output.name.as_ref().into(), mark: asked(output.word), ..Self::default() };
-        critic.rate(output.raw_score.map(Value::json).as_ref(), previous(&output.name));
+        let mut critic = Self {
+            name: output.name.as_ref().into(),
+            mark: asked(output.word),
+            ..Self::default()
+        };
+        critic.rate(
+            output.raw_score.map(Value::json).as_ref(),
+            previous(&output.name),
+        );
         match output.reason.map(Value::json) {
             Some(Json::String(reason)) if reason.len() > REASON || reason.contains('\n') => {
                 critic.long_reason = Some(fold.text(&reason, &at.member("/reason").to_string()));
@@ -88,20 +99,27 @@ impl Critic {
             critic.details = Some(fold.json(&output.value.json(), &at.to_string()));
             return critic;
         }
-        critic.details = output.details.map(|details| fold.json(&details.json(), &details.at.to_string()));
+        critic.details = output
+            .details
+            .map(|details| fold.json(&details.json(), &details.at.to_string()));
         for (shown, (key, value)) in output.rest.iter().enumerate() {
             if !fold.takes(shown) {
                 break;
             }
             fold.spend(key);
             let value = fold.json(&value.json(), &format!("{at}/{}", token(key)));
-            critic.patches.push(Patch { label: key.as_ref().into(), value });
+            critic.patches.push(Patch {
+                label: key.as_ref().into(),
+                value,
+            });
         }
         critic
     }
 
     fn rate(&mut self, score: Option<&Json<'_>>, previous: Option<f64>) {
-        let number = score.and_then(Json::as_f64).filter(|number| number.is_finite());
+        let number = score
+            .and_then(Json::as_f64)
+            .filter(|number| number.is_finite());
         self.axis = number.and_then(|number| Axis::new(number, previous));
         match (score, number, &self.axis) {
             (None | Some(Json::Null), ..) => self.score = "no score".into(),
@@ -111,7 +129,10 @@ impl Critic {
                 if recorded.len() > self.score.as_str().len() {
                     self.exact = recorded.into();
                 }
-                self.remark = previous.map(|was| format!("was {was:.2}")).unwrap_or_default().into();
+                self.remark = previous
+                    .map(|was| format!("was {was:.2}"))
+                    .unwrap_or_default()
+                    .into();
             }
             (Some(score), Some(_), None) => {
                 self.score = score.to_string().into();
@@ -120,7 +141,9 @@ impl Critic {
             (Some(score), None, _) => {
                 // Where a line was repaired, these words stood there bare.
                 self.score = match score {
-                    Json::String(word) if matches!(&**word, "NaN" | "Infinity" | "-Infinity") => (&**word).into(),
+                    Json::String(word) if matches!(&**word, "NaN" | "Infinity" | "-Infinity") => {
+                        (&**word).into()
+                    }
                     other => other.to_string().into(),
                 };
                 self.remark = "not a number".into();
@@ -153,7 +176,11 @@ mod tests {
         let previous = |name: &str| (name == "Old").then_some(0.4);
         let step = format!(r#"{{"critic_outputs": {text}}}"#);
         let step = crate::format::step_in(&step).unwrap();
-        Critic::read_all(&step.critics, previous, &mut Fold::new(ValueLinks::default()))
+        Critic::read_all(
+            &step.critics,
+            previous,
+            &mut Fold::new(ValueLinks::default()),
+        )
     }
 
     #[test]
@@ -162,7 +189,10 @@ mod tests {
             r#"[{"critic_name": "Old", "action": "retry", "score": 0.2, "reason": "r", "details": {"returncode": 1},
             "instruction_patch": "Read it."}, {"action": "continue", "score": 7}, {"score": "high"}, {"score": null}, {"name": "n"}]"#,
         );
-        let said: Vec<_> = critics.iter().map(|c| (c.name.as_str(), c.score.as_str(), c.remark.as_str())).collect();
+        let said: Vec<_> = critics
+            .iter()
+            .map(|c| (c.name.as_str(), c.score.as_str(), c.remark.as_str()))
+            .collect();
         assert_eq!(
             said,
             [
@@ -173,10 +203,19 @@ mod tests {
                 ("n", "no score", "")
             ]
         );
-        assert_eq!(critics.iter().filter(|critic| critic.axis.is_some()).count(), 1);
+        assert_eq!(
+            critics
+                .iter()
+                .filter(|critic| critic.axis.is_some())
+                .count(),
+            1
+        );
         assert_eq!(critics[0].patches[0].label.as_str(), "instruction_patch");
         let html = critics[0].render().unwrap();
-        assert!(html.contains("#i-retry") && html.contains("returncode") && html.contains("Read it."), "{html}");
+        assert!(
+            html.contains("#i-retry") && html.contains("returncode") && html.contains("Read it."),
+            "{html}"
+        );
     }
 
     #[test]
@@ -197,8 +236,17 @@ mod tests {
             {{"reason": "{}"}}, {e}]"#,
             "<script>\\n".repeat(60)
         ));
-        let html: String = critics.iter().map(|critic| critic.render().unwrap()).collect();
-        assert!(!html.contains("<script") && !html.contains("</textarea"), "{html}");
-        assert!(!html.contains('\u{202e}') && !html.contains('\u{0}'), "{html}");
+        let html: String = critics
+            .iter()
+            .map(|critic| critic.render().unwrap())
+            .collect();
+        assert!(
+            !html.contains("<script") && !html.contains("</textarea"),
+            "{html}"
+        );
+        assert!(
+            !html.contains('\u{202e}') && !html.contains('\u{0}'),
+            "{html}"
+        );
     }
 }

@@ -12,7 +12,10 @@ use crate::analysis::format::visible;
 ///
 /// # Errors
 /// What `out` says.
-pub(crate) fn write_row(out: &mut dyn Write, fields: impl Iterator<Item = impl AsRef<str>>) -> io::Result<()> {
+pub(crate) fn write_row(
+    out: &mut dyn Write,
+    fields: impl Iterator<Item = impl AsRef<str>>,
+) -> io::Result<()> {
     write(out, fields, harmless)
 }
 
@@ -20,7 +23,10 @@ pub(crate) fn write_row(out: &mut dyn Write, fields: impl Iterator<Item = impl A
 ///
 /// # Errors
 /// What `out` says.
-pub(crate) fn write_row_verbatim(out: &mut dyn Write, fields: impl Iterator<Item = impl AsRef<str>>) -> io::Result<()> {
+pub(crate) fn write_row_verbatim(
+    out: &mut dyn Write,
+    fields: impl Iterator<Item = impl AsRef<str>>,
+) -> io::Result<()> {
     write(out, fields, |field| field.into())
 }
 
@@ -47,5 +53,9 @@ fn write(
 /// whatever its sign.
 pub(crate) fn harmless(field: &str) -> Cow<'_, str> {
     let runs = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
-    if runs { Cow::Owned(format!("'{}", visible(field))) } else { visible(field) }
+    if runs {
+        Cow::Owned(format!("'{}", visible(field)))
+    } else {
+        visible(field)
+    }
 }

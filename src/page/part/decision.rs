@@ -53,8 +53,15 @@ fn sent_back(step: &Step<'_>) -> bool {
 impl Decision {
     /// Shows the decision of a step.
     pub(crate) fn new(step: &Step<'_>, fold: &mut Fold) -> Self {
-        let mut out = Self { trouble: trouble(&step.parsing, fold), ..Self::default() };
-        let Some(decision) = step.decision.as_ref().filter(|decision| !decision.value.is_empty()) else {
+        let mut out = Self {
+            trouble: trouble(&step.parsing, fold),
+            ..Self::default()
+        };
+        let Some(decision) = step
+            .decision
+            .as_ref()
+            .filter(|decision| !decision.value.is_empty())
+        else {
             out.says = Phrase::new().dim("None. The step ended before anything was decided.");
             return out;
         };
@@ -79,7 +86,11 @@ impl Decision {
         out.says = read_by(&step.parsing, out.says);
         out.answer = decision.answer.map(|answer| {
             let (text, at) = (answer.plain(), answer.at.to_string());
-            if answer.string().is_some() { fold.prose(&text, &at) } else { fold.text(&text, &at) }
+            if answer.string().is_some() {
+                fold.prose(&text, &at)
+            } else {
+                fold.text(&text, &at)
+            }
         });
         out.branch = Branch::new(&decision.value.json(), fold);
         let is_told = |key: &str| match key {
@@ -89,8 +100,12 @@ impl Decision {
         };
         // The diagnostics repeat what the step itself says about its parser.
         if let Some((meta, Json::Object(members))) = decision.meta.map(|meta| (meta, meta.json())) {
-            let own: Vec<_> = members.into_iter().filter(|(key, _)| !is_told(key)).collect();
-            out.meta = (!own.is_empty()).then(|| fold.json(&Json::Object(own), &meta.at.to_string()));
+            let own: Vec<_> = members
+                .into_iter()
+                .filter(|(key, _)| !is_told(key))
+                .collect();
+            out.meta =
+                (!own.is_empty()).then(|| fold.json(&Json::Object(own), &meta.at.to_string()));
         }
         out
     }
@@ -99,14 +114,19 @@ impl Decision {
 /// The reasoning the decision carries.
 pub(crate) fn thought(step: &Step<'_>, fold: &mut Fold) -> Option<Folded> {
     let rationale = step.decision.as_ref()?.rationale?;
-    let thought = rationale.string().filter(|thought| !thought.trim().is_empty())?;
+    let thought = rationale
+        .string()
+        .filter(|thought| !thought.trim().is_empty())?;
     Some(fold.prose(&thought, &rationale.at.to_string()))
 }
 
 /// Who made the decision, and which parsers read it.
 fn read_by(parsing: &Parsing<'_>, says: Phrase) -> Phrase {
     let attempts = parsing.attempts.map(Value::json);
-    let attempts = attempts.as_ref().and_then(Json::as_array).unwrap_or_default();
+    let attempts = attempts
+        .as_ref()
+        .and_then(Json::as_array)
+        .unwrap_or_default();
     let mut says = match parsing.source.as_deref() {
         Some("agent") => says.text(", made by the agent itself"),
         Some("native_tool_calls") => says.text(", from native tool calls"),
@@ -125,7 +145,8 @@ fn read_by(parsing: &Parsing<'_>, says: Phrase) -> Phrase {
                     let part = |key: &str| attempt.get(key).and_then(Json::as_str).unwrap_or("?");
                     format!("{} {}", part("parser"), part("result"))
                 });
-                says.text(format!(" after {n} attempts")).dim(format!(" · {}", tried.collect::<Vec<_>>().join(", ")))
+                says.text(format!(" after {n} attempts"))
+                    .dim(format!(" · {}", tried.collect::<Vec<_>>().join(", ")))
             }
         };
     }
@@ -144,7 +165,12 @@ fn read_by(parsing: &Parsing<'_>, says: Phrase) -> Phrase {
 fn trouble(parsing: &Parsing<'_>, fold: &mut Fold) -> Option<Trouble> {
     let at = parsing.diagnostics?.at;
     let diagnostics = parsing.diagnostics?.json();
-    let word = |key: &str| diagnostics.get(key).and_then(Json::as_str).filter(|word| !word.is_empty());
+    let word = |key: &str| {
+        diagnostics
+            .get(key)
+            .and_then(Json::as_str)
+            .filter(|word| !word.is_empty())
+    };
     let severity = word("severity").unwrap_or("no severity");
     let mark = match severity {
         "error" => Sign::word("mk err", "error", severity),
@@ -157,9 +183,17 @@ fn trouble(parsing: &Parsing<'_>, fold: &mut Fold) -> Option<Trouble> {
             says = says.text(format!(" {}", text::one_line(words, 300).0));
         }
     }
-    let wrote = word("raw_output_preview").map(|raw| fold.text(raw, &format!("{at}/raw_output_preview")));
-    let asks = word("repair_instruction").map(|words| fold.text(words, &format!("{at}/repair_instruction")));
-    Some(Trouble { mark, says, wrote, asks, all: fold.json(&diagnostics, &at.to_string()) })
+    let wrote =
+        word("raw_output_preview").map(|raw| fold.text(raw, &format!("{at}/raw_output_preview")));
+    let asks = word("repair_instruction")
+        .map(|words| fold.text(words, &format!("{at}/repair_instruction")));
+    Some(Trouble {
+        mark,
+        says,
+        wrote,
+        asks,
+        all: fold.json(&diagnostics, &at.to_string()),
+    })
 }
 
 #[cfg(test)]
@@ -168,7 +202,10 @@ mod tests {
     use crate::page::part::fold::ValueLinks;
 
     fn read(step: &str) -> (Decision, String) {
-        let decision = Decision::new(&crate::format::step_in(step).unwrap(), &mut Fold::new(ValueLinks::default()));
+        let decision = Decision::new(
+            &crate::format::step_in(step).unwrap(),
+            &mut Fold::new(ValueLinks::default()),
+        );
         let html = decision.render().unwrap();
         (decision, html)
     }
@@ -180,18 +217,31 @@ mod tests {
                 .1
                 .contains("one action, made by")
         );
-        assert!(read(r#"{"decision": {"mode": "wait"}}"#).1.contains("nothing to do"));
+        assert!(
+            read(r#"{"decision": {"mode": "wait"}}"#)
+                .1
+                .contains("nothing to do")
+        );
         assert!(
             read(r#"{"decision": {"mode": "handoff", "meta": {"handoff_target": "coder"}}}"#)
                 .1
                 .contains("<strong>coder</strong>")
         );
-        let (decision, html) = read(r#"{"decision": {"mode": "final", "final_answer": "Done.\nAll of it."}}"#);
+        let (decision, html) =
+            read(r#"{"decision": {"mode": "final", "final_answer": "Done.\nAll of it."}}"#);
         assert_eq!(decision.answer.unwrap().shown, "Done.\nAll of it.");
         assert!(html.contains(">final<"), "{html}");
         assert!(read(r#"{"decision": null}"#).1.contains("None."));
-        assert!(read(r#"{"decision": {"mode": "branch"}}"#).1.contains("does not know"));
-        assert!(read(r#"{"decision": {"mode": "final", "final_answer": {"a": 1}}}"#).1.contains("{&#34;a&#34;: 1}"));
+        assert!(
+            read(r#"{"decision": {"mode": "branch"}}"#)
+                .1
+                .contains("does not know")
+        );
+        assert!(
+            read(r#"{"decision": {"mode": "final", "final_answer": {"a": 1}}}"#)
+                .1
+                .contains("{&#34;a&#34;: 1}")
+        );
     }
 
     #[test]
@@ -226,9 +276,19 @@ mod tests {
             "parser_selected": {e}, "parser_attempts": [{{"parser": {e}}}, {e}], "native_tool_call_fallback_reason": {e},
             "parser_diagnostics": {{"severity": {e}, "code": {e}, "summary": {e}, "details": {e}, "raw_output_preview": {e}}}}}"#
         );
-        let thought = thought(&crate::format::step_in(&step).unwrap(), &mut Fold::new(ValueLinks::default())).unwrap();
+        let thought = thought(
+            &crate::format::step_in(&step).unwrap(),
+            &mut Fold::new(ValueLinks::default()),
+        )
+        .unwrap();
         let html = read(&step).1 + &thought.render().unwrap();
-        assert!(!html.contains("<script") && !html.contains("</textarea"), "{html}");
-        assert!(!html.contains('\u{202e}') && !html.contains('\u{0}'), "{html}");
+        assert!(
+            !html.contains("<script") && !html.contains("</textarea"),
+            "{html}"
+        );
+        assert!(
+            !html.contains('\u{202e}') && !html.contains('\u{0}'),
+            "{html}"
+        );
     }
 }

@@ -53,7 +53,9 @@ impl FileEdit {
             EditKind::Changed => String::new(),
             EditKind::Inserted => "inserted".to_owned(),
             EditKind::Added => "new file".to_owned(),
-            EditKind::Written => "written whole; what was there before is not in the call".to_owned(),
+            EditKind::Written => {
+                "written whole; what was there before is not in the call".to_owned()
+            }
             EditKind::Deleted => "deleted".to_owned(),
             EditKind::Moved(to) => format!("moved to {to}"),
         };
@@ -74,7 +76,11 @@ impl FileEdit {
         }
         let more = match all.len() - rows.len() {
             0 => Line::default(),
-            left => format!("and {}, which the raw line has", format::counted(left, "more line")).into(),
+            left => format!(
+                "and {}, which the raw line has",
+                format::counted(left, "more line")
+            )
+            .into(),
         };
         Self {
             path: edit.path.as_ref().into(),
@@ -105,7 +111,9 @@ impl EditRow {
     fn new(row: &Row<'_>, fold: &mut Fold) -> Self {
         match row {
             Row::Place(place) => Self::Between((*place).into()),
-            Row::Unchanged(count) => Self::Between(format!("{} unchanged", format::counted(*count, "line")).into()),
+            Row::Unchanged(count) => {
+                Self::Between(format!("{} unchanged", format::counted(*count, "line")).into())
+            }
             Row::Numbered(lines, told) => Self::Between(numbered(lines, *told).into()),
             Row::Line(sign, parts) => {
                 let mut left = MAX_LINE;
@@ -140,15 +148,25 @@ mod tests {
         let json = Json::parse(args).unwrap();
         let asked = asked("Edit", &json);
         let fold = &mut Fold::new(ValueLinks::default());
-        asked.edits.iter().map(|edit| FileEdit::new(edit, Some(true), fold).render().unwrap()).collect()
+        asked
+            .edits
+            .iter()
+            .map(|edit| FileEdit::new(edit, Some(true), fold).render().unwrap())
+            .collect()
     }
 
     #[test]
     fn an_edit_marks_lines_and_words() {
         let html = html(r#"{"path": "a.py", "old": "x = 1\nsame", "new": "x = 2\nsame"}"#);
-        assert!(html.contains("a.py") && html.contains("+1") && html.contains("−1"), "{html}");
         assert!(
-            html.contains("<del") && html.contains("<ins") && html.contains("<b>1</b>") && html.contains("<b>2</b>")
+            html.contains("a.py") && html.contains("+1") && html.contains("−1"),
+            "{html}"
+        );
+        assert!(
+            html.contains("<del")
+                && html.contains("<ins")
+                && html.contains("<b>1</b>")
+                && html.contains("<b>2</b>")
         );
     }
 
@@ -156,17 +174,31 @@ mod tests {
     fn a_huge_edit_is_bound_and_says_so() {
         let new: String = (0..2000).map(|n| format!("line {n}\n")).collect();
         let html = html(&serde_json::json!({"path": "a", "old": "", "new": new}).to_string());
-        assert!(html.contains("more lines, which the raw line has"), "{}", html.len());
+        assert!(
+            html.contains("more lines, which the raw line has"),
+            "{}",
+            html.len()
+        );
         let long = "x".repeat(50_000);
-        let html = self::html(&serde_json::json!({"path": "a", "old": "y", "new": long}).to_string());
+        let html =
+            self::html(&serde_json::json!({"path": "a", "old": "y", "new": long}).to_string());
         assert!(html.len() < 4_000 && html.contains("x…"), "{}", html.len());
     }
 
     #[test]
     fn hostile_edits_are_text() {
         let evil = "<script>\"'</textarea></pre>\u{202e}\u{0}";
-        let html = html(&serde_json::json!({"path": evil, "old": evil, "new": format!("{evil}{evil}")}).to_string());
-        assert!(!html.contains("<script") && !html.contains("</textarea") && !html.contains('\u{202e}'), "{html}");
-        assert!(!html.contains('\u{0}') && html.contains("&#60;script&#62;"), "{html}");
+        let html = html(
+            &serde_json::json!({"path": evil, "old": evil, "new": format!("{evil}{evil}")})
+                .to_string(),
+        );
+        assert!(
+            !html.contains("<script") && !html.contains("</textarea") && !html.contains('\u{202e}'),
+            "{html}"
+        );
+        assert!(
+            !html.contains('\u{0}') && html.contains("&#60;script&#62;"),
+            "{html}"
+        );
     }
 }

@@ -38,7 +38,10 @@ pub(crate) struct ValueLinks {
 impl ValueLinks {
     /// The addresses of a line whose own is `base`.
     pub(crate) fn below(base: &str) -> Self {
-        Self { value: format!("{base}/value"), raw: format!("{base}/raw") }
+        Self {
+            value: format!("{base}/value"),
+            raw: format!("{base}/raw"),
+        }
     }
 
     /// The address of the value at a JSON pointer.
@@ -49,7 +52,8 @@ impl ValueLinks {
     /// The address of one part of a long text.
     pub(crate) fn part(&self, pointer: &str, number: usize) -> Option<String> {
         let number = number.to_string();
-        (!self.value.is_empty()).then(|| href::with_query(&self.value, &[("at", pointer), ("part", &number)]))
+        (!self.value.is_empty())
+            .then(|| href::with_query(&self.value, &[("at", pointer), ("part", &number)]))
     }
 
     /// The address of the raw bytes.
@@ -81,7 +85,11 @@ const PICTURES: usize = 20;
 impl Fold {
     /// A fresh page.
     pub(crate) fn new(links: ValueLinks) -> Self {
-        Self { links, left: PAGE, pictures: PICTURES }
+        Self {
+            links,
+            left: PAGE,
+            pictures: PICTURES,
+        }
     }
 
     /// The same page, for values of another line.
@@ -94,17 +102,27 @@ impl Fold {
         // Models begin with empty lines; a paragraph does not.
         let text = text.trim_start_matches(['\n', '\r']);
         let markdown = Markdown::of(text).filter(|html| html.len() <= self.left);
-        let Some(markdown) = markdown else { return self.text(text, pointer).prose() };
+        let Some(markdown) = markdown else {
+            return self.text(text, pointer).prose();
+        };
         self.left = self.left.saturating_sub(markdown.len() + ITEM);
-        Folded { raw: self.links.part(pointer, 1), markdown: Some(markdown), ..Folded::whole(text).prose() }
+        Folded {
+            raw: self.links.part(pointer, 1),
+            markdown: Some(markdown),
+            ..Folded::whole(text).prose()
+        }
     }
 
     /// Folds the text found at `pointer`.
     pub(crate) fn text(&mut self, text: &str, pointer: &str) -> Folded {
-        let Some(plain) = Plain::of(text) else { return self.unstyled(text, pointer) };
+        let Some(plain) = Plain::of(text) else {
+            return self.unstyled(text, pointer);
+        };
         let mut folded = self.unstyled(&plain.text, pointer);
         let mut spans = plain.spans(folded.shown_bytes);
-        spans.iter_mut().for_each(|span| span.text = format::visible(&span.text).into_owned());
+        spans
+            .iter_mut()
+            .for_each(|span| span.text = format::visible(&span.text).into_owned());
         folded.left_out = plain.left_out;
         if spans.iter().any(|span| !span.class.is_empty()) {
             folded.spans = spans;
@@ -117,9 +135,17 @@ impl Fold {
         let mut folded = self.text(text, pointer);
         if folded.more == More::Nothing && folded.spans.is_empty() {
             // What is shown has the same syntax: hidden characters stand only in strings, as signs.
-            let stretches = highlight::json(&folded.shown).filter(|stretches| stretches.len() <= MAX_STRETCHES);
-            let span = |(class, text): (&str, &str)| Span { class: class.to_owned(), text: text.to_owned() };
-            folded.spans = stretches.unwrap_or_default().into_iter().map(span).collect();
+            let stretches =
+                highlight::json(&folded.shown).filter(|stretches| stretches.len() <= MAX_STRETCHES);
+            let span = |(class, text): (&str, &str)| Span {
+                class: class.to_owned(),
+                text: text.to_owned(),
+            };
+            folded.spans = stretches
+                .unwrap_or_default()
+                .into_iter()
+                .map(span)
+                .collect();
         }
         folded
     }
@@ -139,7 +165,11 @@ impl Fold {
 
     /// Folds a text of more than `room` bytes; all of one that stands nowhere else is on the page.
     fn folded(&mut self, text: &str, pointer: &str, room: usize) -> Folded {
-        let room = if self.links.part(pointer, 1).is_some() { room } else { SHORT };
+        let room = if self.links.part(pointer, 1).is_some() {
+            room
+        } else {
+            SHORT
+        };
         if text.len() <= room {
             self.spend(text);
             return Folded::whole(text);
@@ -149,18 +179,34 @@ impl Fold {
         let head_text = head.strip_suffix('\n').unwrap_or(head);
         let shown = format::visible(head_text).into_owned();
         let shown_bytes = head_text.len();
-        let goes_on = if head.ends_with('\n') { "" } else { ", the line goes on" };
+        let goes_on = if head.ends_with('\n') {
+            ""
+        } else {
+            ", the line goes on"
+        };
         let size = format::bytes(text.len() as u64);
         let more = match self.links.part(pointer, 1) {
             Some(href) if text.len() > LONG || weight(rest) > self.left || room < SHORT => {
-                More::Elsewhere { label: format!("show all {size}{goes_on}"), href, raw: self.links.raw() }
+                More::Elsewhere {
+                    label: format!("show all {size}{goes_on}"),
+                    href,
+                    raw: self.links.raw(),
+                }
             }
             _ => {
                 self.spend(rest);
-                More::Here { label: format!("show all {size}{goes_on}"), rest: format::visible(rest).into_owned() }
+                More::Here {
+                    label: format!("show all {size}{goes_on}"),
+                    rest: format::visible(rest).into_owned(),
+                }
             }
         };
-        Folded { shown, shown_bytes, more, ..Folded::default() }
+        Folded {
+            shown,
+            shown_bytes,
+            more,
+            ..Folded::default()
+        }
     }
 
     /// Whether the page shows one more picture.
@@ -190,13 +236,18 @@ impl Fold {
 
 /// How many bytes a text has once it is escaped, with some for the element around it.
 fn weight(text: &str) -> usize {
-    let escaped = text.bytes().filter(|byte| matches!(byte, b'"' | b'&' | b'\'' | b'<' | b'>')).count();
+    let escaped = text
+        .bytes()
+        .filter(|byte| matches!(byte, b'"' | b'&' | b'\'' | b'<' | b'>'))
+        .count();
     text.len() + 4 * escaped + 48
 }
 
 /// Where the first lines end: after 20 lines, or after `room` bytes where lines are long.
 fn head_len(text: &str, room: usize) -> usize {
-    let lines = memchr::memchr_iter(b'\n', text.as_bytes()).nth(LINES - 1).map_or(text.len(), |end| end + 1);
+    let lines = memchr::memchr_iter(b'\n', text.as_bytes())
+        .nth(LINES - 1)
+        .map_or(text.len(), |end| end + 1);
     text.floor_char_boundary(lines.min(room))
 }
 
@@ -248,7 +299,11 @@ pub(crate) enum More {
 impl Folded {
     /// A text that needs no fold.
     pub(crate) fn whole(text: &str) -> Self {
-        Self { shown: format::visible(text).into_owned(), shown_bytes: text.len(), ..Self::default() }
+        Self {
+            shown: format::visible(text).into_owned(),
+            shown_bytes: text.len(),
+            ..Self::default()
+        }
     }
 
     /// Names the text; its lines then scroll and do not wrap, unless they are so long that nobody would scroll.
@@ -288,7 +343,10 @@ impl Part {
     /// The text in stretches with a class each: all of a JSON text, else as it is.
     pub(crate) fn stretches(&self) -> Vec<(&'static str, &str)> {
         let whole = self.of == 1;
-        whole.then(|| highlight::json(&self.text)).flatten().unwrap_or_else(|| vec![("", self.text.as_str())])
+        whole
+            .then(|| highlight::json(&self.text))
+            .flatten()
+            .unwrap_or_else(|| vec![("", self.text.as_str())])
     }
 
     /// Cuts part `number` (from 1) out of `text`; `None` where there is no such part.
@@ -305,7 +363,8 @@ impl Part {
         let range = match end {
             0 => "empty".to_owned(),
             _ => {
-                let [start, end, all] = [start + 1, end, text.len()].map(|at| format::count(at as u64));
+                let [start, end, all] =
+                    [start + 1, end, text.len()].map(|at| format::count(at as u64));
                 format!("bytes {start} to {end} of {all}")
             }
         };
@@ -314,8 +373,16 @@ impl Part {
             number,
             of: starts.len(),
             range,
-            previous: if index > 0 { links.part(pointer, index) } else { None },
-            next: if number < starts.len() { links.part(pointer, number + 1) } else { None },
+            previous: if index > 0 {
+                links.part(pointer, index)
+            } else {
+                None
+            },
+            next: if number < starts.len() {
+                links.part(pointer, number + 1)
+            } else {
+                None
+            },
         })
     }
 }
@@ -333,13 +400,19 @@ mod tests {
     use crate::page::part::fold::*;
 
     fn links() -> ValueLinks {
-        ValueLinks { value: "/v".into(), raw: "/raw".into() }
+        ValueLinks {
+            value: "/v".into(),
+            raw: "/raw".into(),
+        }
     }
 
     #[test]
     fn short_texts_are_whole() {
         let folded = Fold::new(links()).text("one\ntwo\u{0}", "/a");
-        assert_eq!((folded.shown.as_str(), folded.more), ("one\ntwo␀", More::Nothing));
+        assert_eq!(
+            (folded.shown.as_str(), folded.more),
+            ("one\ntwo␀", More::Nothing)
+        );
     }
 
     #[test]
@@ -347,7 +420,9 @@ mod tests {
         let text: String = (0..900).map(|n| format!("line {n}\n")).collect();
         let folded = Fold::new(links()).text(&text, "/a");
         assert_eq!(folded.shown.lines().count(), LINES);
-        let More::Here { label, rest } = folded.more else { panic!("folds in place") };
+        let More::Here { label, rest } = folded.more else {
+            panic!("folds in place")
+        };
         assert_eq!(label, "show all 8.0 KB");
         assert_eq!(format!("{}\n{rest}", folded.shown), text);
     }
@@ -356,7 +431,9 @@ mod tests {
     fn one_long_line_is_cut_between_characters() {
         let text = "é".repeat(4000);
         let folded = Fold::new(links()).text(&text, "");
-        let More::Here { label, rest } = folded.more else { panic!("folds in place") };
+        let More::Here { label, rest } = folded.more else {
+            panic!("folds in place")
+        };
         assert!(label.ends_with("the line goes on"), "{label}");
         assert_eq!(format!("{}{rest}", folded.shown), text);
         let odd = format!("a{}", "é".repeat(4000));
@@ -366,12 +443,15 @@ mod tests {
     #[test]
     fn long_texts_are_elsewhere_unless_there_is_no_elsewhere() {
         let text = "x".repeat(LONG + 1);
-        let More::Elsewhere { href, label, .. } = Fold::new(links()).text(&text, "/a~1b").more else {
+        let More::Elsewhere { href, label, .. } = Fold::new(links()).text(&text, "/a~1b").more
+        else {
             panic!("on request")
         };
         assert_eq!(href, "/v?at=%2Fa~1b&part=1");
         assert!(label.contains("64.0 KB"), "{label}");
-        let More::Here { rest, .. } = Fold::new(ValueLinks::default()).text(&text, "").more else { panic!("in place") };
+        let More::Here { rest, .. } = Fold::new(ValueLinks::default()).text(&text, "").more else {
+            panic!("in place")
+        };
         assert_eq!(rest.len() + SHORT, text.len());
     }
 
@@ -379,7 +459,9 @@ mod tests {
     fn many_middle_texts_do_not_make_a_huge_page() {
         let text = "x".repeat(LONG);
         let mut fold = Fold::new(links());
-        let here = (0..10).filter(|_| matches!(fold.text(&text, "").more, More::Here { .. })).count();
+        let here = (0..10)
+            .filter(|_| matches!(fold.text(&text, "").more, More::Here { .. }))
+            .count();
         assert_eq!(here, 2);
         (0..100).for_each(|_| drop(fold.text(&"x".repeat(SHORT), "")));
         assert!(fold.is_full());
@@ -395,21 +477,43 @@ mod tests {
         assert!(first.of > 3);
         assert_eq!(first.previous, None);
         assert_eq!(first.next.as_deref(), Some("/v?at=%2Fa&part=2"));
-        let joined: String = (1..=first.of).map(|n| Part::of(&text, n, "", &links()).unwrap().text).collect();
+        let joined: String = (1..=first.of)
+            .map(|n| Part::of(&text, n, "", &links()).unwrap().text)
+            .collect();
         assert_eq!(joined, text);
-        assert!(Part::of(&text, first.of, "", &links()).unwrap().next.is_none());
+        assert!(
+            Part::of(&text, first.of, "", &links())
+                .unwrap()
+                .next
+                .is_none()
+        );
         assert!(Part::of(&text, first.of + 1, "", &links()).is_none());
         assert!(Part::of(&text, 0, "", &links()).is_none());
         let dense = "é".repeat(PART);
-        let joined: String = (1..=3).filter_map(|n| Part::of(&dense, n, "", &links())).map(|part| part.text).collect();
+        let joined: String = (1..=3)
+            .filter_map(|n| Part::of(&dense, n, "", &links()))
+            .map(|part| part.text)
+            .collect();
         assert_eq!(joined, dense);
         assert_eq!(Part::of("", 1, "", &links()).unwrap().range, "empty");
     }
 
     #[test]
     fn only_lines_one_can_scroll_along_do_scroll() {
-        assert!(Folded::whole("a\nb").named("output").render().unwrap().contains("aria-label=\"output\""));
-        assert!(Folded::whole(&"x".repeat(400)).named("output").render().unwrap().contains("class=\"wrap\""));
+        assert!(
+            Folded::whole("a\nb")
+                .named("output")
+                .render()
+                .unwrap()
+                .contains("aria-label=\"output\"")
+        );
+        assert!(
+            Folded::whole(&"x".repeat(400))
+                .named("output")
+                .render()
+                .unwrap()
+                .contains("class=\"wrap\"")
+        );
     }
 
     #[test]
@@ -422,7 +526,12 @@ mod tests {
             Fold::new(links()).text(&long, hostile),
         ] {
             let html = folded.render().unwrap();
-            assert!(!html.contains("<script") && !html.contains("</textarea") && !html.contains('\u{202e}'), "{html}");
+            assert!(
+                !html.contains("<script")
+                    && !html.contains("</textarea")
+                    && !html.contains('\u{202e}'),
+                "{html}"
+            );
             assert!(html.contains("&#60;script&#62;"), "{html}");
         }
     }

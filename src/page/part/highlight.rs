@@ -171,19 +171,43 @@ impl Manner {
         let manner = Self::default();
         let lower = language.to_ascii_lowercase();
         Some(match lower.as_str() {
-            "python" | "py" | "python3" | "sh" | "bash" | "shell" | "zsh" | "fish" | "toml" | "yaml" | "yml"
-            | "ruby" | "rb" | "perl" | "r" | "make" | "makefile" | "dockerfile" | "docker" | "ini" | "conf"
-            | "elixir" | "julia" | "nix" | "cmake" | "hcl" | "terraform" => Self { hash: true, ..manner },
-            "php" => Self { hash: true, slash: true, ..manner },
-            "rust" | "rs" => Self { slash: true, ticks: true, ..manner },
-            "c" | "h" | "cpp" | "c++" | "cc" | "hpp" | "java" | "javascript" | "js" | "jsx" | "ts" | "tsx"
-            | "typescript" | "mjs" | "go" | "golang" | "swift" | "kotlin" | "kt" | "scala" | "cs" | "csharp"
-            | "dart" | "css" | "scss" | "less" | "zig" | "json5" | "jsonc" | "groovy" | "proto" | "solidity" => {
-                Self { slash: true, ..manner }
-            }
-            "sql" => Self { dashes: true, any_case: true, ..manner },
-            "lua" | "haskell" | "hs" | "elm" => Self { dashes: true, ..manner },
-            "html" | "xml" | "svg" | "vue" => Self { markup: true, ..manner },
+            "python" | "py" | "python3" | "sh" | "bash" | "shell" | "zsh" | "fish" | "toml"
+            | "yaml" | "yml" | "ruby" | "rb" | "perl" | "r" | "make" | "makefile"
+            | "dockerfile" | "docker" | "ini" | "conf" | "elixir" | "julia" | "nix" | "cmake"
+            | "hcl" | "terraform" => Self {
+                hash: true,
+                ..manner
+            },
+            "php" => Self {
+                hash: true,
+                slash: true,
+                ..manner
+            },
+            "rust" | "rs" => Self {
+                slash: true,
+                ticks: true,
+                ..manner
+            },
+            "c" | "h" | "cpp" | "c++" | "cc" | "hpp" | "java" | "javascript" | "js" | "jsx"
+            | "ts" | "tsx" | "typescript" | "mjs" | "go" | "golang" | "swift" | "kotlin" | "kt"
+            | "scala" | "cs" | "csharp" | "dart" | "css" | "scss" | "less" | "zig" | "json5"
+            | "jsonc" | "groovy" | "proto" | "solidity" => Self {
+                slash: true,
+                ..manner
+            },
+            "sql" => Self {
+                dashes: true,
+                any_case: true,
+                ..manner
+            },
+            "lua" | "haskell" | "hs" | "elm" => Self {
+                dashes: true,
+                ..manner
+            },
+            "html" | "xml" | "svg" | "vue" => Self {
+                markup: true,
+                ..manner
+            },
             _ => return None,
         })
     }
@@ -220,10 +244,14 @@ pub(crate) fn json(text: &str) -> Option<Vec<(&'static str, &str)>> {
                 at = end;
             }
             b'-' | b'0'..=b'9' => {
-                let is_part = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');
+                let is_part = |byte: &u8| {
+                    byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E')
+                };
                 at = out.take(at, is_part, NUMBER)?;
             }
-            byte if byte.is_ascii_alphabetic() => at = out.take(at, u8::is_ascii_alphabetic, KEYWORD)?,
+            byte if byte.is_ascii_alphabetic() => {
+                at = out.take(at, u8::is_ascii_alphabetic, KEYWORD)?
+            }
             _ => at += 1,
         }
     }
@@ -242,15 +270,25 @@ fn stretches(text: &str, manner: Manner) -> Option<Vec<(&'static str, &str)>> {
         let is_free = before.is_ascii_whitespace();
         let end = match byte {
             b'#' if manner.hash && is_free => out.push(at..line_end(bytes, at), COMMENT)?,
-            b'/' if manner.slash && begins("//") && before != b':' => out.push(at..line_end(bytes, at), COMMENT)?,
-            b'/' if manner.slash && begins("/*") => out.push(at..after(bytes, at + 2, b"*/"), COMMENT)?,
+            b'/' if manner.slash && begins("//") && before != b':' => {
+                out.push(at..line_end(bytes, at), COMMENT)?
+            }
+            b'/' if manner.slash && begins("/*") => {
+                out.push(at..after(bytes, at + 2, b"*/"), COMMENT)?
+            }
             b'-' if manner.dashes && begins("--") => out.push(at..line_end(bytes, at), COMMENT)?,
-            b'<' if manner.markup && begins("<!--") => out.push(at..after(bytes, at + 4, b"-->"), COMMENT)?,
+            b'<' if manner.markup && begins("<!--") => {
+                out.push(at..after(bytes, at + 4, b"-->"), COMMENT)?
+            }
             b'"' if begins("\"\"\"") => out.push(at..after(bytes, at + 3, b"\"\"\""), STRING)?,
             b'\'' if begins("'''") => out.push(at..after(bytes, at + 3, b"'''"), STRING)?,
             b'\'' if manner.ticks => match quoted(bytes, at, b'\'') {
                 // `'x'` and `'\n'`, and no lifetime.
-                end if end - at <= 8 && bytes.get(end - 1) == Some(&b'\'') && end > at + 1 && !begins_life(rest) => {
+                end if end - at <= 8
+                    && bytes.get(end - 1) == Some(&b'\'')
+                    && end > at + 1
+                    && !begins_life(rest) =>
+                {
                     out.push(at..end, STRING)?
                 }
                 _ => at + 1,
@@ -259,10 +297,15 @@ fn stretches(text: &str, manner: Manner) -> Option<Vec<(&'static str, &str)>> {
                 let end = quoted(bytes, at, *byte);
                 // One that is alone on its line is no quote.
                 let is_closed = end > at + 1 && bytes.get(end - 1) == Some(byte);
-                if is_closed { out.push(at..end, STRING)? } else { at + 1 }
+                if is_closed {
+                    out.push(at..end, STRING)?
+                } else {
+                    at + 1
+                }
             }
             b'0'..=b'9' => {
-                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_');
+                let is_part =
+                    |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_');
                 out.take(at, is_part, NUMBER)?
             }
             byte if is_word(byte) => {
@@ -270,7 +313,9 @@ fn stretches(text: &str, manner: Manner) -> Option<Vec<(&'static str, &str)>> {
                 let word = text.get(at..end).unwrap_or_default();
                 let is_keyword = |word: &str| KEYWORDS.contains(&word);
                 let lower = manner.any_case.then(|| word.to_ascii_lowercase());
-                if is_keyword(word) || lower.is_some_and(|word| is_keyword(&word) || SQL.contains(&word.as_str())) {
+                if is_keyword(word)
+                    || lower.is_some_and(|word| is_keyword(&word) || SQL.contains(&word.as_str()))
+                {
                     out.push(at..end, KEYWORD)?;
                 }
                 end
@@ -285,9 +330,10 @@ fn stretches(text: &str, manner: Manner) -> Option<Vec<(&'static str, &str)>> {
 
 /// Words of SQL that are none of the others.
 const SQL: &[&str] = &[
-    "select", "insert", "into", "update", "set", "values", "table", "create", "drop", "alter", "join", "left", "right",
-    "inner", "outer", "on", "group", "by", "order", "having", "limit", "offset", "distinct", "primary", "key", "index",
-    "view", "exists", "between", "like", "desc", "asc",
+    "select", "insert", "into", "update", "set", "values", "table", "create", "drop", "alter",
+    "join", "left", "right", "inner", "outer", "on", "group", "by", "order", "having", "limit",
+    "offset", "distinct", "primary", "key", "index", "view", "exists", "between", "like", "desc",
+    "asc",
 ];
 
 /// Whether a byte is a part of a name; the bytes of letters beyond ASCII are.
@@ -338,7 +384,11 @@ struct Stretches<'t> {
 
 impl<'t> Stretches<'t> {
     fn new(text: &'t str) -> Self {
-        Self { text, found: Vec::new(), end: 0 }
+        Self {
+            text,
+            found: Vec::new(),
+            end: 0,
+        }
     }
 
     /// Adds a stretch with a class, and what is plain before it; where it ends. `None` where there are too many.
@@ -355,7 +405,12 @@ impl<'t> Stretches<'t> {
     }
 
     /// Adds the bytes from `at` on that `is_part` takes.
-    fn take(&mut self, at: usize, is_part: impl Fn(&u8) -> bool, class: &'static str) -> Option<usize> {
+    fn take(
+        &mut self,
+        at: usize,
+        is_part: impl Fn(&u8) -> bool,
+        class: &'static str,
+    ) -> Option<usize> {
         let rest = self.text.as_bytes().get(at..)?;
         let len = rest.iter().take_while(|byte| is_part(byte)).count();
         self.push(at..at + len.max(1), class)
@@ -385,8 +440,15 @@ mod tests {
 
     #[test]
     fn json_tells_keys_from_texts() {
-        assert_eq!(marked(r#"{"a" : ["b\"", -1.5e3, true]}"#, ""), r#"{<a "a"> : [<s "b\"">, <n -1.5e3>, <k true>]}"#);
-        assert!(code("plain words", "").is_none() && code("{no json}", "").is_none() && code("\"text\"", "").is_none());
+        assert_eq!(
+            marked(r#"{"a" : ["b\"", -1.5e3, true]}"#, ""),
+            r#"{<a "a"> : [<s "b\"">, <n -1.5e3>, <k true>]}"#
+        );
+        assert!(
+            code("plain words", "").is_none()
+                && code("{no json}", "").is_none()
+                && code("\"text\"", "").is_none()
+        );
     }
 
     #[test]
@@ -395,15 +457,29 @@ mod tests {
             marked("def f(): # it's 1\n    return 'x'", "python"),
             "<k def> f(): <c # it's 1>\n    <k return> <s 'x'>"
         );
-        assert_eq!(marked("a // b\n/* c\nd */ 12", "js"), "a <c // b>\n<c /* c\nd */> <n 12>");
+        assert_eq!(
+            marked("a // b\n/* c\nd */ 12", "js"),
+            "a <c // b>\n<c /* c\nd */> <n 12>"
+        );
         assert_eq!(
             marked("fn f<'a>(x: &'a str) -> char { 'x' }", "rust"),
             "<k fn> f<'a>(x: &'a str) -> <k char> { <s 'x'> }"
         );
-        assert_eq!(marked("SELECT a FROM b -- c", "sql"), "<k SELECT> a <k FROM> b <c -- c>");
-        assert_eq!(marked("echo https://a.b/#c don't", "sh"), "echo https://a.b/#c don't");
-        assert_eq!(marked("x = \"\"\"a\nb\"\"\"", "py"), "x = <s \"\"\"a\nb\"\"\">");
-        assert!(code("for you and me", "text").is_none() && code("words", "no-such-language").is_none());
+        assert_eq!(
+            marked("SELECT a FROM b -- c", "sql"),
+            "<k SELECT> a <k FROM> b <c -- c>"
+        );
+        assert_eq!(
+            marked("echo https://a.b/#c don't", "sh"),
+            "echo https://a.b/#c don't"
+        );
+        assert_eq!(
+            marked("x = \"\"\"a\nb\"\"\"", "py"),
+            "x = <s \"\"\"a\nb\"\"\">"
+        );
+        assert!(
+            code("for you and me", "text").is_none() && code("words", "no-such-language").is_none()
+        );
     }
 
     #[test]

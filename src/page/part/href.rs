@@ -5,7 +5,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::page::assets;
 
 /// Everything but the unreserved characters of RFC 3986 is encoded, so a key is always one path segment.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
 /// Encodes one path segment or one query value.
 pub(crate) fn encode(text: &str) -> String {
@@ -19,7 +23,11 @@ pub(crate) fn encode(text: &str) -> String {
 /// Adds `name=value` pairs to `path`; pairs without a value are left out.
 pub(crate) fn with_query(path: &str, pairs: &[(&str, &str)]) -> String {
     let mut out = path.to_owned();
-    for (index, (name, value)) in pairs.iter().filter(|(_, value)| !value.is_empty()).enumerate() {
+    for (index, (name, value)) in pairs
+        .iter()
+        .filter(|(_, value)| !value.is_empty())
+        .enumerate()
+    {
         out.push(if index == 0 { '?' } else { '&' });
         out.push_str(name);
         out.push('=');
@@ -118,9 +126,16 @@ pub(crate) fn whatif(key: &str) -> String {
 
 /// The same with these rules, and with the step that is read; with no rules, only the run's own.
 pub(crate) fn whatif_with(key: &str, rules: &[String], step: Option<usize>) -> String {
-    let rules: Vec<String> = rules.iter().map(|rule| format!("rule={}", encode(rule))).collect();
+    let rules: Vec<String> = rules
+        .iter()
+        .map(|rule| format!("rule={}", encode(rule)))
+        .collect();
     // An empty parameter tells "no rule" from "nothing asked yet".
-    let query = if rules.is_empty() { "rule=".to_owned() } else { rules.join("&") };
+    let query = if rules.is_empty() {
+        "rule=".to_owned()
+    } else {
+        rules.join("&")
+    };
     let step = step.map(|n| format!("&step={n}")).unwrap_or_default();
     format!("{}?{query}{step}", whatif(key))
 }

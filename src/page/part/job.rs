@@ -53,7 +53,13 @@ impl HtmlSafe for AsOf<'_> {}
 
 impl AsOf<'_> {
     fn clock(&self) -> Option<Clock> {
-        format::clock(Stamp { micros: self.status.number, zoned: true }, self.zone)
+        format::clock(
+            Stamp {
+                micros: self.status.number,
+                zoned: true,
+            },
+            self.zone,
+        )
     }
 
     /// Nothing is offered while the question is under way.
@@ -63,7 +69,8 @@ impl AsOf<'_> {
 
     fn changed(&self) -> Option<String> {
         let changed = self.status.changed;
-        (self.is_over() && changed > 0).then(|| format!("; {} changed since", counted(changed, "run")))
+        (self.is_over() && changed > 0)
+            .then(|| format!("; {} changed since", counted(changed, "run")))
     }
 }
 

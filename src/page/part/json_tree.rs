@@ -71,8 +71,15 @@ pub(crate) struct Member {
 impl Fold {
     /// Shows the value found at `pointer`.
     pub(crate) fn json(&mut self, value: &Json<'_>, pointer: &str) -> JsonView {
-        let view = Grower { fold: self, nodes: NODES }.grow(value, pointer, 0);
-        JsonView { at: self.links.value(pointer).unwrap_or_default(), ..view }
+        let view = Grower {
+            fold: self,
+            nodes: NODES,
+        }
+        .grow(value, pointer, 0);
+        JsonView {
+            at: self.links.value(pointer).unwrap_or_default(),
+            ..view
+        }
     }
 }
 
@@ -87,7 +94,10 @@ impl Grower<'_> {
         self.fold.spend("");
         if let Some(inside) = attachment::of(value) {
             let kind = Kind::Attachment(Attachment::new(&inside, pointer, self.fold));
-            return JsonView { kind, at: String::new() };
+            return JsonView {
+                kind,
+                at: String::new(),
+            };
         }
         let kind = match value {
             Json::String(text) if text.len() > LONG_STRING || text.contains('\n') => {
@@ -101,20 +111,30 @@ impl Grower<'_> {
             Json::Array(items) => match inline(value) {
                 Some(line) => Kind::Inline(line),
                 None => {
-                    let members = items.iter().enumerate().map(|(index, item)| (index.to_string(), item));
+                    let members = items
+                        .iter()
+                        .enumerate()
+                        .map(|(index, item)| (index.to_string(), item));
                     self.tree(members, items.len(), true, pointer, depth)
                 }
             },
             Json::Object(all) => match inline(value) {
                 Some(line) => Kind::Inline(line),
                 None => {
-                    let members = all.iter().map(|(key, item)| (key.as_ref().to_owned(), item));
+                    let members = all
+                        .iter()
+                        .map(|(key, item)| (key.as_ref().to_owned(), item));
                     self.tree(members, all.len(), false, pointer, depth)
                 }
             },
-            Json::Null | Json::Bool(_) | Json::Number(_) | Json::Deep(_) => Kind::Token(value.to_string().into()),
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::Deep(_) => {
+                Kind::Token(value.to_string().into())
+            }
         };
-        JsonView { kind, at: String::new() }
+        JsonView {
+            kind,
+            at: String::new(),
+        }
     }
 
     fn tree<'j>(
@@ -134,7 +154,11 @@ impl Grower<'_> {
             if key.len() > LONG_STRING {
                 self.fold.spend(&key);
             }
-            members.push(Member { key: key.into(), index, value: self.grow(item, &at, depth + 1) });
+            members.push(Member {
+                key: key.into(),
+                index,
+                value: self.grow(item, &at, depth + 1),
+            });
         }
         let left = len - members.len();
         Kind::Tree {
@@ -145,8 +169,13 @@ impl Grower<'_> {
                 format::counted(len, "key")
             },
             members,
-            more: (left > 0).then(|| format!("{} not shown", format::counted(left, "more item")).into()),
-            raw: self.fold.links.raw().or_else(|| self.fold.links.value(pointer)),
+            more: (left > 0)
+                .then(|| format!("{} not shown", format::counted(left, "more item")).into()),
+            raw: self
+                .fold
+                .links
+                .raw()
+                .or_else(|| self.fold.links.value(pointer)),
         }
     }
 }
@@ -163,9 +192,14 @@ fn fits(value: &Json<'_>, room: &mut usize) -> bool {
         Json::Null | Json::Bool(_) => take(room, 5),
         Json::Number(raw) | Json::Deep(raw) => take(room, raw.len()),
         Json::String(text) => !text.contains('\n') && take(room, text.len() + 2),
-        Json::Array(items) => take(room, 2) && items.iter().all(|item| take(room, 2) && fits(item, room)),
+        Json::Array(items) => {
+            take(room, 2) && items.iter().all(|item| take(room, 2) && fits(item, room))
+        }
         Json::Object(members) => {
-            take(room, 2) && members.iter().all(|(key, item)| take(room, key.len() + 6) && fits(item, room))
+            take(room, 2)
+                && members
+                    .iter()
+                    .all(|(key, item)| take(room, key.len() + 6) && fits(item, room))
         }
     }
 }
@@ -186,13 +220,16 @@ pub(crate) fn find<'v, 'a>(value: &'v Json<'a>, pointer: &str) -> Option<&'v Jso
     if pointer.is_empty() {
         return Some(value);
     }
-    pointer.strip_prefix('/')?.split('/').try_fold(value, |at, raw| {
-        let key = raw.replace("~1", "/").replace("~0", "~");
-        match at {
-            Json::Array(items) => items.get(key.parse::<usize>().ok()?),
-            _ => at.get(&key),
-        }
-    })
+    pointer
+        .strip_prefix('/')?
+        .split('/')
+        .try_fold(value, |at, raw| {
+            let key = raw.replace("~1", "/").replace("~0", "~");
+            match at {
+                Json::Array(items) => items.get(key.parse::<usize>().ok()?),
+                _ => at.get(&key),
+            }
+        })
 }
 
 #[cfg(test)]
@@ -201,14 +238,21 @@ mod tests {
     use crate::page::part::json_tree::*;
 
     fn show(text: &str) -> String {
-        Fold::new(ValueLinks::default()).json(&Json::parse(text).unwrap(), "").render().unwrap()
+        Fold::new(ValueLinks::default())
+            .json(&Json::parse(text).unwrap(), "")
+            .render()
+            .unwrap()
     }
 
     #[test]
     fn numbers_and_keys_are_exact() {
-        let html =
-            show(r#"{"n": 1.10, "big": 12345678901234567890123, "n": 2, "note": "a long enough text to break"}"#);
-        assert!(html.contains(">1.10<") && html.contains(">12345678901234567890123<"), "{html}");
+        let html = show(
+            r#"{"n": 1.10, "big": 12345678901234567890123, "n": 2, "note": "a long enough text to break"}"#,
+        );
+        assert!(
+            html.contains(">1.10<") && html.contains(">12345678901234567890123<"),
+            "{html}"
+        );
         assert_eq!(html.matches(">n<").count(), 2, "{html}");
     }
 
@@ -222,27 +266,46 @@ mod tests {
     #[test]
     fn too_many_nodes_are_counted_and_linked() {
         let json = format!("[{}0]", "0,".repeat(NODES + 99));
-        let links = ValueLinks { value: "/v".into(), raw: "/raw".into() };
-        let html = Fold::new(links).json(&Json::parse(&json).unwrap(), "").render().unwrap();
-        assert!(html.contains("101 more items not shown"), "the rest is counted");
+        let links = ValueLinks {
+            value: "/v".into(),
+            raw: "/raw".into(),
+        };
+        let html = Fold::new(links)
+            .json(&Json::parse(&json).unwrap(), "")
+            .render()
+            .unwrap();
+        assert!(
+            html.contains("101 more items not shown"),
+            "the rest is counted"
+        );
         assert!(html.contains("href=\"/raw\""));
         assert_eq!(html.matches("<li>").count(), NODES);
     }
 
     #[test]
     fn deep_values_render() {
-        let html = show(&format!("{}\"{}\"{}", "[".repeat(200), "x".repeat(90), "]".repeat(200)));
+        let html = show(&format!(
+            "{}\"{}\"{}",
+            "[".repeat(200),
+            "x".repeat(90),
+            "]".repeat(200)
+        ));
         assert!(html.contains("xxx"));
     }
 
     #[test]
     fn pointers_find_what_trees_name() {
         let json = Json::parse(r#"{"a/b": [{"~k": 7}], "d": 1, "d": 2}"#).unwrap();
-        assert_eq!(find(&json, &format!("/{}/0/{}", token("a/b"), token("~k"))), Some(&Json::Number("7")));
+        assert_eq!(
+            find(&json, &format!("/{}/0/{}", token("a/b"), token("~k"))),
+            Some(&Json::Number("7"))
+        );
         assert_eq!(find(&json, "/d"), Some(&Json::Number("2")));
         assert_eq!(find(&json, ""), Some(&json));
         assert!(
-            find(&json, "/a~1b/1").is_none() && find(&json, "x").is_none() && find(&json, "/a~1b/0/~0k/z").is_none()
+            find(&json, "/a~1b/1").is_none()
+                && find(&json, "x").is_none()
+                && find(&json, "/a~1b/0/~0k/z").is_none()
         );
     }
 
@@ -258,8 +321,14 @@ mod tests {
             format!("{{{quoted}: {long}, {quoted}: [{quoted}, {long}]}}"),
         ] {
             let html = show(&json);
-            assert!(!html.contains("<script") && !html.contains("</textarea"), "{html}");
-            assert!(!html.contains('\u{202e}') && !html.contains('\u{0}'), "{html}");
+            assert!(
+                !html.contains("<script") && !html.contains("</textarea"),
+                "{html}"
+            );
+            assert!(
+                !html.contains('\u{202e}') && !html.contains('\u{0}'),
+                "{html}"
+            );
             assert!(html.contains("&#60;script&#62;"), "{html}");
         }
     }

@@ -82,16 +82,23 @@ impl Writer {
                 | Event::End(_)
         );
         match event {
-            Event::Start(Tag::Emphasis | Tag::Strong) | Event::End(TagEnd::Emphasis | TagEnd::Strong)
+            Event::Start(Tag::Emphasis | Tag::Strong)
+            | Event::End(TagEnd::Emphasis | TagEnd::Strong)
                 if is_name(text, &range) =>
             {
-                let strong = matches!(event, Event::Start(Tag::Strong) | Event::End(TagEnd::Strong));
+                let strong = matches!(
+                    event,
+                    Event::Start(Tag::Strong) | Event::End(TagEnd::Strong)
+                );
                 let marks = range.start..range.start + if strong { 2 } else { 1 };
                 self.text(text.get(marks).unwrap_or_default());
             }
             Event::Start(Tag::Item) if self.depth <= MAX_DEPTH => {
                 let digits = text.get(range).unwrap_or_default();
-                let digits = digits.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+                let digits = digits
+                    .split(|c: char| !c.is_ascii_digit())
+                    .next()
+                    .unwrap_or_default();
                 match digits.parse::<u32>() {
                     // Writing to a string cannot fail.
                     Ok(number) => drop(write!(self.html, "<li value=\"{number}\">")),
@@ -99,7 +106,9 @@ impl Writer {
                 }
             }
             Event::Text(text) if self.code.is_some() => {
-                self.code.iter_mut().for_each(|(_, code)| code.push_str(&text));
+                self.code
+                    .iter_mut()
+                    .for_each(|(_, code)| code.push_str(&text));
             }
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
@@ -112,7 +121,9 @@ impl Writer {
             Event::SoftBreak | Event::HardBreak => self.html.push_str("<br>"),
             Event::Rule => self.html.push_str("<hr>"),
             Event::FootnoteReference(text) => self.text(&text),
-            Event::TaskListMarker(is_done) => self.html.push_str(if is_done { "☑ " } else { "☐ " }),
+            Event::TaskListMarker(is_done) => {
+                self.html.push_str(if is_done { "☑ " } else { "☐ " })
+            }
         }
     }
 
@@ -132,7 +143,9 @@ impl Writer {
             Tag::List(None) => self.deeper("<ul>"),
             Tag::CodeBlock(kind) => {
                 let language = match &kind {
-                    CodeBlockKind::Fenced(language) => language.split_whitespace().next().unwrap_or_default(),
+                    CodeBlockKind::Fenced(language) => {
+                        language.split_whitespace().next().unwrap_or_default()
+                    }
                     CodeBlockKind::Indented => "",
                 };
                 if !language.is_empty() {
@@ -226,7 +239,9 @@ impl Writer {
 
     /// Sets a code with its strings, comments, numbers and keywords told apart.
     fn code(&mut self, code: &str, language: &str) {
-        let Some(stretches) = highlight::code(code, language) else { return self.text(code) };
+        let Some(stretches) = highlight::code(code, language) else {
+            return self.text(code);
+        };
         for (class, text) in stretches {
             if class.is_empty() {
                 self.text(text);
@@ -246,7 +261,9 @@ impl Writer {
 /// Whether what Markdown takes for emphasis is a part of a word or of a name: `__init__`, `2*3*4`.
 fn is_name(text: &str, range: &Range<usize>) -> bool {
     let beside = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-    let before = text.get(..range.start).and_then(|text| text.chars().next_back());
+    let before = text
+        .get(..range.start)
+        .and_then(|text| text.chars().next_back());
     let after = text.get(range.end..).and_then(|text| text.chars().next());
     let inside = text.get(range.clone()).unwrap_or_default();
     inside.starts_with('_') && !inside.contains(' ') || beside(before) || beside(after)
@@ -287,19 +304,30 @@ mod tests {
 
     #[test]
     fn text_without_markup_is_left_as_it_is() {
-        assert_eq!(Markdown::of("One line.\nAnother <b>line</b>.\n\nA paragraph."), None);
+        assert_eq!(
+            Markdown::of("One line.\nAnother <b>line</b>.\n\nA paragraph."),
+            None
+        );
         assert_eq!(Markdown::of(&format!("# {}", "x".repeat(MAX_BYTES))), None);
         assert!(html("First line\nsecond `line`").contains("First line<br>second"));
     }
 
     #[test]
     fn links_and_pictures_do_nothing() {
-        let html = html("[click](javascript:alert(1)) ![see](https://x.example/p.png) <https://y.example> [a]: x");
+        let html = html(
+            "[click](javascript:alert(1)) ![see](https://x.example/p.png) <https://y.example> [a]: x",
+        );
         assert!(
-            !html.contains("href") && !html.contains("src") && !html.contains("<a") && !html.contains("<img"),
+            !html.contains("href")
+                && !html.contains("src")
+                && !html.contains("<a")
+                && !html.contains("<img"),
             "{html}"
         );
-        assert!(html.contains("javascript:alert(1)") && html.contains("https://x.example/p.png"), "{html}");
+        assert!(
+            html.contains("javascript:alert(1)") && html.contains("https://x.example/p.png"),
+            "{html}"
+        );
     }
 
     #[test]
@@ -313,15 +341,27 @@ mod tests {
             format!("<div onload=x>\n{evil}\n</div>\n\n* x"),
         ] {
             let html = html(&text);
-            assert!(!html.contains("<script") && !html.contains("</textarea") && !html.contains("<div on"), "{html}");
-            assert!(!html.contains('\u{202e}') && !html.contains('\u{0}'), "{html}");
+            assert!(
+                !html.contains("<script")
+                    && !html.contains("</textarea")
+                    && !html.contains("<div on"),
+                "{html}"
+            );
+            assert!(
+                !html.contains('\u{202e}') && !html.contains('\u{0}'),
+                "{html}"
+            );
         }
     }
 
     /// Elements are closed in the order they were opened in, and none holds what only a script or a style needs.
     fn is_well_formed(html: &str) -> bool {
         let mut open = Vec::new();
-        for tag in html.split('<').skip(1).filter_map(|tag| tag.split('>').next()) {
+        for tag in html
+            .split('<')
+            .skip(1)
+            .filter_map(|tag| tag.split('>').next())
+        {
             match tag.strip_prefix('/') {
                 Some(name) => {
                     if open.pop() != Some(name) {
@@ -349,7 +389,9 @@ mod tests {
         let html = html(&format!("{}x", "> ".repeat(2_000)));
         assert_eq!(html.matches("<blockquote>").count(), MAX_DEPTH);
         assert!(is_well_formed(&html));
-        let lists: String = (0..40).map(|n| format!("{}- x\n", "  ".repeat(n))).collect();
+        let lists: String = (0..40)
+            .map(|n| format!("{}- x\n", "  ".repeat(n)))
+            .collect();
         assert!(is_well_formed(&self::html(&lists)));
     }
 }

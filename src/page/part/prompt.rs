@@ -69,7 +69,11 @@ impl EarlierPrompt<'_> {
     /// Which of `messages` are told apart: new ones and, of the others, those that are not the system prompt.
     fn divide<'m>(&self, messages: &[&'m str]) -> Vec<Told<'m>> {
         let mut left: HashMap<&str, usize> = HashMap::new();
-        for message in self.before.iter().flat_map(|(before, _)| walk::items(before)) {
+        for message in self
+            .before
+            .iter()
+            .flat_map(|(before, _)| walk::items(before))
+        {
             *left.entry(message).or_default() += 1;
         }
         let setup: Vec<&str> = self.first.into_iter().flat_map(system).collect();
@@ -96,17 +100,33 @@ enum Told<'m> {
 /// The messages of a list that set the model up.
 pub(crate) fn system(list: &str) -> impl Iterator<Item = &str> {
     walk::items(list).filter(|message| {
-        let role = Value { text: message, ..Value::default() }.get("role").and_then(walk::string);
+        let role = Value {
+            text: message,
+            ..Value::default()
+        }
+        .get("role")
+        .and_then(walk::string);
         matches!(role.as_deref(), Some("system" | "developer"))
     })
 }
 
 impl Prompt {
     /// Reads the messages of an event; `links` address that event.
-    pub(crate) fn new(input: &Event<'_>, known: &EarlierPrompt<'_>, links: ValueLinks, fold: &mut Fold) -> Self {
+    pub(crate) fn new(
+        input: &Event<'_>,
+        known: &EarlierPrompt<'_>,
+        links: ValueLinks,
+        fold: &mut Fold,
+    ) -> Self {
         let list = input.messages.map_or("", |list| list.text);
-        let at = input.messages.map(|list| list.at.to_string()).unwrap_or_default();
-        let before = input.messages_before.filter(|before| known.only_news && *before >= 1.0).unwrap_or_default();
+        let at = input
+            .messages
+            .map(|list| list.at.to_string())
+            .unwrap_or_default();
+        let before = input
+            .messages_before
+            .filter(|before| known.only_news && *before >= 1.0)
+            .unwrap_or_default();
         Self::of_list(list, &at, before as usize, known, links, fold)
     }
 
@@ -122,7 +142,10 @@ impl Prompt {
         let mine = fold.elsewhere(links);
         let all: Vec<&str> = walk::items(list).collect();
         let told = known.divide(&all);
-        let mut out = Self { setup: known.setup.clone(), ..Self::default() };
+        let mut out = Self {
+            setup: known.setup.clone(),
+            ..Self::default()
+        };
         let (mut new, mut again, mut setup) = (Size::default(), Size::default(), Size::default());
         for (index, told) in told.iter().enumerate() {
             let at = format!("{at}/{index}");
@@ -130,33 +153,63 @@ impl Prompt {
                 Told::New(text) => {
                     new.add(text);
                     if fold.takes(out.messages.len()) {
-                        out.messages.push(Message::new(&Json::checked(text), &at, Fold::text, fold));
+                        out.messages.push(Message::new(
+                            &Json::checked(text),
+                            &at,
+                            Fold::text,
+                            fold,
+                        ));
                     }
                 }
                 Told::Again(text) => {
                     again.add(text);
                     if out.again.len() < MAX_AGAIN {
-                        out.again.push(Message::new(&Json::checked(text), &at, Fold::glimpse, fold));
+                        out.again.push(Message::new(
+                            &Json::checked(text),
+                            &at,
+                            Fold::glimpse,
+                            fold,
+                        ));
                     }
                 }
                 Told::Setup(text) => setup.add(text),
             }
         }
         fold.elsewhere(mine);
-        let since = known.before.as_ref().map(|(_, step)| format!(" since step {step}")).unwrap_or_default();
+        let since = known
+            .before
+            .as_ref()
+            .map(|(_, step)| format!(" since step {step}"))
+            .unwrap_or_default();
         out.summary = match new.count {
             0 => format!("no new message{since}").into(),
             _ if again.count + before + setup.count == 0 => new.words("message").into(),
             _ => format!("{}{since}", new.words("new message")).into(),
         };
-        out.more = not_shown(new.count - out.messages.len(), "more message", "more messages");
-        out.more_again = not_shown(again.count - out.again.len(), "more message", "more messages");
+        out.more = not_shown(
+            new.count - out.messages.len(),
+            "more message",
+            "more messages",
+        );
+        out.more_again = not_shown(
+            again.count - out.again.len(),
+            "more message",
+            "more messages",
+        );
         out.earlier = match (again.count, before) {
             (0, 0) => Line::default(),
-            (0, before) => format!("{}, shown in the steps before", format::counted(before, "earlier message")).into(),
+            (0, before) => format!(
+                "{}, shown in the steps before",
+                format::counted(before, "earlier message")
+            )
+            .into(),
             _ => again.words("earlier message").into(),
         };
-        if setup.count == 0 && known.first.is_none_or(|first| system(first).next().is_none()) {
+        if setup.count == 0
+            && known
+                .first
+                .is_none_or(|first| system(first).next().is_none())
+        {
             out.setup = String::new();
         }
         out
@@ -164,9 +217,16 @@ impl Prompt {
 
     /// Adds what the model wrote, from its `model_output` event.
     #[must_use]
-    pub(crate) fn with_output(mut self, output: &Event<'_>, links: ValueLinks, fold: &mut Fold) -> Self {
+    pub(crate) fn with_output(
+        mut self,
+        output: &Event<'_>,
+        links: ValueLinks,
+        fold: &mut Fold,
+    ) -> Self {
         let mine = fold.elsewhere(links);
-        let text = output.output.and_then(|text| Some((text.string()?, text.at.to_string())));
+        let text = output
+            .output
+            .and_then(|text| Some((text.string()?, text.at.to_string())));
         self.output = text.map(|(text, at)| fold.text(&text, &at));
         let calls = output.tool_calls.filter(|calls| !calls.is_empty());
         self.calls = calls.map(|calls| fold.json(&calls.json(), &calls.at.to_string()));
@@ -192,7 +252,11 @@ impl Size {
     }
 
     fn words(&self, what: &str) -> String {
-        format!("{}, {}", format::counted(self.count, what), format::bytes(self.bytes as u64))
+        format!(
+            "{}, {}",
+            format::counted(self.count, what),
+            format::bytes(self.bytes as u64)
+        )
     }
 }
 
@@ -209,7 +273,10 @@ impl Message {
             texts: Vec::new(),
             others: Vec::new(),
         };
-        let key = ["content", "parts"].into_iter().find(|key| message.get(key).is_some()).unwrap_or("content");
+        let key = ["content", "parts"]
+            .into_iter()
+            .find(|key| message.get(key).is_some())
+            .unwrap_or("content");
         let at_content = format!("{at}/{key}");
         match message.get(key) {
             Some(Json::String(content)) => out.texts.push(folding(fold, content, &at_content)),
@@ -220,7 +287,10 @@ impl Message {
                     }
                     let at = format!("{at_content}/{index}");
                     match (block, block.get("text").and_then(Json::as_str)) {
-                        (_, Some(content)) => out.texts.push(folding(fold, content, &format!("{at}/text"))),
+                        (_, Some(content)) => {
+                            out.texts
+                                .push(folding(fold, content, &format!("{at}/text")))
+                        }
                         (Json::String(content), _) => out.texts.push(folding(fold, content, &at)),
                         _ => out.others.push(fold.json(block, &at)),
                     }
@@ -230,7 +300,10 @@ impl Message {
             Some(other) => out.others.push(fold.json(other, &at_content)),
         }
         for (member, value) in message.as_object().unwrap_or_default() {
-            if !matches!(member.as_ref(), "role" | "type" | "_step_id" | "name") && member != key && !value.is_empty() {
+            if !matches!(member.as_ref(), "role" | "type" | "_step_id" | "name")
+                && member != key
+                && !value.is_empty()
+            {
                 let named = Json::Object(vec![(member.clone(), value.clone())]);
                 // The pointer of the message itself: the member keeps its key inside the shown object.
                 out.others.push(fold.json(&named, at));
@@ -252,9 +325,18 @@ impl Message {
 
     fn told(&mut self, message: &Json<'_>, key: &str) {
         let word = |key: &str| message.get(key).and_then(Json::as_str);
-        let step = message.get("_step_id").map(|step| format!("from step {step}"));
-        let size = Some(format::bytes(message.get(key).map_or(0, |content| content.to_string().len() as u64)));
-        let facts: Vec<_> = [word("name").map(str::to_owned), step, size].into_iter().flatten().collect();
+        let step = message
+            .get("_step_id")
+            .map(|step| format!("from step {step}"));
+        let size = Some(format::bytes(
+            message
+                .get(key)
+                .map_or(0, |content| content.to_string().len() as u64),
+        ));
+        let facts: Vec<_> = [word("name").map(str::to_owned), step, size]
+            .into_iter()
+            .flatten()
+            .collect();
         self.facts = facts.join(" · ").into();
     }
 }
@@ -272,45 +354,89 @@ mod tests {
         let event = r#"{"payload": {"messages": [{"role": "system", "content": "Be exact."},
             {"role": "user", "content": [{"type": "text", "text": "Look"}, {"type": "image_base64", "data": "AAAA"}], "_step_id": 2},
             {"role": "assistant", "content": null, "tool_calls": [{"id": 1}]}, "odd"]}}"#;
-        let fold = &mut Fold::new(ValueLinks { value: "/step".into(), raw: String::new() });
-        let links = ValueLinks { value: "/event".into(), raw: String::new() };
+        let fold = &mut Fold::new(ValueLinks {
+            value: "/step".into(),
+            raw: String::new(),
+        });
+        let links = ValueLinks {
+            value: "/event".into(),
+            raw: String::new(),
+        };
         let long = "x".repeat(crate::page::part::fold::LONG + 1);
         let output = format!(r#"{{"payload": {{"raw_output": "{long}"}}}}"#);
-        let known = EarlierPrompt { setup: "/setup".into(), ..EarlierPrompt::default() };
-        let prompt =
-            Prompt::new(&event_of(event), &known, links.clone(), fold).with_output(&event_of(&output), links, fold);
-        let roles: Vec<_> = prompt.messages.iter().map(|message| message.role.as_str()).collect();
+        let known = EarlierPrompt {
+            setup: "/setup".into(),
+            ..EarlierPrompt::default()
+        };
+        let prompt = Prompt::new(&event_of(event), &known, links.clone(), fold).with_output(
+            &event_of(&output),
+            links,
+            fold,
+        );
+        let roles: Vec<_> = prompt
+            .messages
+            .iter()
+            .map(|message| message.role.as_str())
+            .collect();
         assert_eq!(roles, ["system", "user", "assistant", "no role"]);
         assert!(prompt.summary.as_str().starts_with("4 messages, "));
         assert!(prompt.messages[1].facts.as_str().contains("from step 2"));
         let html = prompt.render().unwrap();
-        assert!(html.contains("Be exact.") && html.contains("tool_calls") && html.contains("image_base64"), "{html}");
-        assert!(html.contains("/event?at=%2Fpayload%2Fraw_output"), "links lead to the event");
+        assert!(
+            html.contains("Be exact.")
+                && html.contains("tool_calls")
+                && html.contains("image_base64"),
+            "{html}"
+        );
+        assert!(
+            html.contains("/event?at=%2Fpayload%2Fraw_output"),
+            "links lead to the event"
+        );
         assert_eq!(fold.links.value, "/step");
     }
 
     #[test]
     fn messages_told_before_are_counted_where_the_writer_leaves_them_out() {
-        let event =
-            r#"{"payload": {"history_message_count": 12, "messages": [{"role": "user", "content": "Go on."}]}}"#;
+        let event = r#"{"payload": {"history_message_count": 12, "messages": [{"role": "user", "content": "Go on."}]}}"#;
         let fold = &mut Fold::new(ValueLinks::default());
         let mut read = |only_news| {
-            let known = EarlierPrompt { only_news, ..EarlierPrompt::default() };
+            let known = EarlierPrompt {
+                only_news,
+                ..EarlierPrompt::default()
+            };
             Prompt::new(&event_of(event), &known, ValueLinks::default(), fold)
         };
         let (ours, other) = (read(true), read(false));
-        assert_eq!(ours.earlier.as_str(), "12 earlier messages, shown in the steps before");
+        assert_eq!(
+            ours.earlier.as_str(),
+            "12 earlier messages, shown in the steps before"
+        );
         assert!(ours.summary.as_str().starts_with("1 new message, "));
-        assert_eq!((other.earlier.as_str(), other.summary.as_str().starts_with("1 message, ")), ("", true));
+        assert_eq!(
+            (
+                other.earlier.as_str(),
+                other.summary.as_str().starts_with("1 message, ")
+            ),
+            ("", true)
+        );
         let output = r#"{"payload": {"raw_output": "", "tool_calls": [{"name": "run_tests"}]}}"#;
-        let html = ours.with_output(&event_of(output), ValueLinks::default(), fold).render().unwrap();
-        assert!(html.contains("12 earlier messages") && html.contains("run_tests"), "{html}");
+        let html = ours
+            .with_output(&event_of(output), ValueLinks::default(), fold)
+            .render()
+            .unwrap();
+        assert!(
+            html.contains("12 earlier messages") && html.contains("run_tests"),
+            "{html}"
+        );
     }
 
     #[test]
     fn only_what_the_step_before_did_not_say_is_news() {
         let system = r#"{"role": "system", "content": "Be exact."}"#;
-        let (ask, again) = (r#"{"role": "user", "content": "Go on."}"#, r#"{"role": "user", "content": "And?"}"#);
+        let (ask, again) = (
+            r#"{"role": "user", "content": "Go on."}"#,
+            r#"{"role": "user", "content": "And?"}"#,
+        );
         let first = format!("[{system}, {ask}]");
         let event = format!(r#"{{"payload": {{"messages": [{system}, {ask}, {again}, {ask}]}}}}"#);
         let known = EarlierPrompt {
@@ -319,15 +445,42 @@ mod tests {
             only_news: false,
             setup: "/setup".into(),
         };
-        let links = ValueLinks { value: "/event".into(), raw: String::new() };
-        let prompt = Prompt::new(&event_of(&event), &known, links, &mut Fold::new(ValueLinks::default()));
-        assert!(prompt.summary.as_str().starts_with("2 new messages, "), "{}", prompt.summary);
-        assert!(prompt.summary.as_str().ends_with(" since step 3"), "{}", prompt.summary);
-        let said: Vec<_> = prompt.messages.iter().map(|message| message.texts[0].shown.as_str()).collect();
+        let links = ValueLinks {
+            value: "/event".into(),
+            raw: String::new(),
+        };
+        let prompt = Prompt::new(
+            &event_of(&event),
+            &known,
+            links,
+            &mut Fold::new(ValueLinks::default()),
+        );
+        assert!(
+            prompt.summary.as_str().starts_with("2 new messages, "),
+            "{}",
+            prompt.summary
+        );
+        assert!(
+            prompt.summary.as_str().ends_with(" since step 3"),
+            "{}",
+            prompt.summary
+        );
+        let said: Vec<_> = prompt
+            .messages
+            .iter()
+            .map(|message| message.texts[0].shown.as_str())
+            .collect();
         assert_eq!(said, ["And?", "Go on."], "said twice is said anew");
-        assert!(prompt.earlier.as_str().starts_with("1 earlier message, "), "{}", prompt.earlier);
+        assert!(
+            prompt.earlier.as_str().starts_with("1 earlier message, "),
+            "{}",
+            prompt.earlier
+        );
         let html = prompt.render().unwrap();
-        assert!(!html.contains("Be exact.") && html.contains("/setup"), "the system prompt stands apart: {html}");
+        assert!(
+            !html.contains("Be exact.") && html.contains("/setup"),
+            "the system prompt stands apart: {html}"
+        );
     }
 
     #[test]
@@ -338,11 +491,22 @@ mod tests {
         );
         let event = event_of(&event);
         let fold = &mut Fold::new(ValueLinks::default());
-        let html = Prompt::new(&event, &EarlierPrompt::default(), ValueLinks::default(), fold)
-            .with_output(&event, ValueLinks::default(), fold)
-            .render()
-            .unwrap();
-        assert!(!html.contains("<script") && !html.contains("</textarea"), "{html}");
-        assert!(!html.contains('\u{202e}') && !html.contains('\u{0}'), "{html}");
+        let html = Prompt::new(
+            &event,
+            &EarlierPrompt::default(),
+            ValueLinks::default(),
+            fold,
+        )
+        .with_output(&event, ValueLinks::default(), fold)
+        .render()
+        .unwrap();
+        assert!(
+            !html.contains("<script") && !html.contains("</textarea"),
+            "{html}"
+        );
+        assert!(
+            !html.contains('\u{202e}') && !html.contains('\u{0}'),
+            "{html}"
+        );
     }
 }

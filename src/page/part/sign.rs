@@ -17,7 +17,10 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(label: impl Into<Line>, href: impl Into<String>) -> Self {
-        Self { label: label.into(), href: href.into() }
+        Self {
+            label: label.into(),
+            href: href.into(),
+        }
     }
 }
 
@@ -40,12 +43,22 @@ impl HtmlSafe for Sign {}
 impl Sign {
     /// An icon that stands alone and says `meaning`.
     pub(crate) fn icon(class: &'static str, icon: &'static str, meaning: impl Into<Line>) -> Self {
-        Self { class, icon, text: Line::default(), meaning: meaning.into() }
+        Self {
+            class,
+            icon,
+            text: Line::default(),
+            meaning: meaning.into(),
+        }
     }
 
     /// An icon and its word.
     pub(crate) fn word(class: &'static str, icon: &'static str, text: impl Into<Line>) -> Self {
-        Self { class, icon, text: text.into(), meaning: Line::default() }
+        Self {
+            class,
+            icon,
+            text: text.into(),
+            meaning: Line::default(),
+        }
     }
 
     /// What a critic asked for.
@@ -74,7 +87,10 @@ pub(crate) struct Fact {
 
 impl Fact {
     pub(crate) fn new(term: impl Into<Line>, says: impl Into<Phrase>) -> Self {
-        Self { term: term.into(), says: says.into() }
+        Self {
+            term: term.into(),
+            says: says.into(),
+        }
     }
 }
 
@@ -135,7 +151,11 @@ impl Phrase {
 
     /// Adds an age that goes on while the page is live: `4 s ago`.
     pub(crate) fn age(self, text: impl Into<Line>, since: impl AsRef<str>) -> Self {
-        self.element("time", &[("datetime", since.as_ref()), ("data-age", "")], text)
+        self.element(
+            "time",
+            &[("datetime", since.as_ref()), ("data-age", "")],
+            text,
+        )
     }
 
     /// Adds a duration that goes on while the page is live: `38 s`.
@@ -210,14 +230,30 @@ mod tests {
             .sign(&Sign::icon("mk", "ok", evil));
         let html = phrase.to_string();
         assert!(!html.contains("<script"), "{html}");
-        assert_eq!(html.matches("&#60;script&#62;&#34;&#39;&#38;⟨U+202E⟩␀").count(), 9, "{html}");
-        assert!(html.contains("role=\"img\" aria-label=\"&#60;script"), "{html}");
+        assert_eq!(
+            html.matches("&#60;script&#62;&#34;&#39;&#38;⟨U+202E⟩␀")
+                .count(),
+            9,
+            "{html}"
+        );
+        assert!(
+            html.contains("role=\"img\" aria-label=\"&#60;script"),
+            "{html}"
+        );
     }
 
     #[test]
     fn a_glyph_has_hidden_words() {
-        let mark = Sign { class: "mk err", icon: "", text: "≠0".into(), meaning: "the command failed".into() };
+        let mark = Sign {
+            class: "mk err",
+            icon: "",
+            text: "≠0".into(),
+            meaning: "the command failed".into(),
+        };
         let html = mark.render().unwrap();
-        assert!(html.contains("≠0<span class=\"vh\">, the command failed</span>"), "{html}");
+        assert!(
+            html.contains("≠0<span class=\"vh\">, the command failed</span>"),
+            "{html}"
+        );
     }
 }

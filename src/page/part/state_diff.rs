@@ -69,7 +69,12 @@ pub(crate) enum Piece {
 impl StateDiff {
     /// Reads the `state_diff` of a step; `None` where nothing changed. `state` is the state before it, if it is known:
     /// its other keys are the unchanged ones. `pointer` is where the diff stands in its line.
-    pub(crate) fn new(state_diff: &Json<'_>, state: Option<&Json<'_>>, fold: &mut Fold, pointer: &str) -> Option<Self> {
+    pub(crate) fn new(
+        state_diff: &Json<'_>,
+        state: Option<&Json<'_>>,
+        fold: &mut Fold,
+        pointer: &str,
+    ) -> Option<Self> {
         let changes = diff::changes_of_step(state_diff);
         if changes.is_empty() {
             return None;
@@ -83,8 +88,10 @@ impl StateDiff {
         }
         let more = not_shown(changes.len() - rows.len(), "more key", "more keys");
         let others = state.and_then(Json::as_object).unwrap_or_default().iter();
-        let others: Vec<&str> =
-            others.map(|(key, _)| key.as_ref()).filter(|key| state_diff.get(key).is_none()).collect();
+        let others: Vec<&str> = others
+            .map(|(key, _)| key.as_ref())
+            .filter(|key| state_diff.get(key).is_none())
+            .collect();
         Some(Self {
             caption: "Changes made by this step".into(),
             rows,
@@ -105,26 +112,53 @@ fn row(change: &KeyChange<'_>, state_diff: &Json<'_>, fold: &mut Fold, pointer: 
     }
     let whole = state_diff.get(change.key).filter(|_| cut).map(|entry| {
         let mut side = |name: &str| {
-            entry.get(name).map(|value| fold.json(value, &format!("{pointer}/{}/{name}", token(change.key))))
+            entry
+                .get(name)
+                .map(|value| fold.json(value, &format!("{pointer}/{}/{name}", token(change.key))))
         };
-        Whole { before: side("before"), after: side("after") }
+        Whole {
+            before: side("before"),
+            after: side("after"),
+        }
     });
-    let diff = state_diff.get(change.key).and_then(|entry| entry.get("diff")).and_then(Json::as_str);
+    let diff = state_diff
+        .get(change.key)
+        .and_then(|entry| entry.get("diff"))
+        .and_then(Json::as_str);
     let path = change.key.strip_prefix("files.").unwrap_or(change.key);
-    let edit = diff.and_then(|diff| recorded_diff(path, diff)).map(|edit| FileEdit::new(&edit, Some(true), fold));
+    let edit = diff
+        .and_then(|diff| recorded_diff(path, diff))
+        .map(|edit| FileEdit::new(&edit, Some(true), fold));
     let words = match &edit {
         Some(edit) => format!("+{} −{}", edit.added, edit.removed),
         None => words,
     };
     // A whole diff of another type than an object has no keys.
-    let key = if key.is_empty() { "state_diff".to_owned() } else { key };
-    DiffRow { key: key.into(), change: words.into(), pieces, whole, edit }
+    let key = if key.is_empty() {
+        "state_diff".to_owned()
+    } else {
+        key
+    };
+    DiffRow {
+        key: key.into(),
+        change: words.into(),
+        pieces,
+        whole,
+        edit,
+    }
 }
 
 /// The pieces of a change, and whether they leave something out.
 pub(crate) fn pieces(change: &KeyChange<'_>) -> (Vec<Piece>, bool) {
-    if let What::Changed { change: Change::Number { before, after }, .. } = &change.what {
-        return (vec![Piece::Same(format!("{before} → {after}").into())], false);
+    if let What::Changed {
+        change: Change::Number { before, after },
+        ..
+    } = &change.what
+    {
+        return (
+            vec![Piece::Same(format!("{before} → {after}").into())],
+            false,
+        );
     }
     let found = change.pieces(PIECES, PIECE);
     let mut cut = found.more > 0;
@@ -137,7 +171,11 @@ pub(crate) fn pieces(change: &KeyChange<'_>) -> (Vec<Piece>, bool) {
         }
         cut |= piece.left_out > 0;
         // Text around a change has its own ellipsis.
-        let ends = if piece.left_out > 0 && piece.kind != Kind::Same { "…" } else { "" };
+        let ends = if piece.left_out > 0 && piece.kind != Kind::Same {
+            "…"
+        } else {
+            ""
+        };
         let text = format!("{}{ends}", piece.text).into();
         out.push(match piece.kind {
             Kind::Ins => Piece::Ins(text),
@@ -146,7 +184,9 @@ pub(crate) fn pieces(change: &KeyChange<'_>) -> (Vec<Piece>, bool) {
         });
     }
     if found.more > 0 {
-        out.push(Piece::Field(format!("and {}", format::counted(found.more, "more piece")).into()));
+        out.push(Piece::Field(
+            format!("and {}", format::counted(found.more, "more piece")).into(),
+        ));
     }
     (out, cut)
 }
@@ -159,36 +199,69 @@ mod tests {
     fn read(text: &str, state: Option<&str>) -> StateDiff {
         let state = state.map(|state| Json::parse(state).unwrap());
         let fold = &mut Fold::new(ValueLinks::default());
-        StateDiff::new(&Json::parse(text).unwrap(), state.as_ref(), fold, "/state_diff").unwrap()
+        StateDiff::new(
+            &Json::parse(text).unwrap(),
+            state.as_ref(),
+            fold,
+            "/state_diff",
+        )
+        .unwrap()
     }
 
     fn one(before: &str, after: &str) -> DiffRow {
-        let diff = read(&format!(r#"{{"k": {{"before": {before}, "after": {after}}}}}"#), None);
+        let diff = read(
+            &format!(r#"{{"k": {{"before": {before}, "after": {after}}}}}"#),
+            None,
+        );
         diff.rows.into_iter().next().unwrap()
     }
 
     #[test]
     fn details_show_what_changed() {
         assert_eq!(one("4", "5").pieces, [Piece::Same("4 → 5".into())]);
-        let row = one(r#"[{"id": 1, "status": "done"}]"#, r#"[{"id": 1, "status": "failed"}]"#);
+        let row = one(
+            r#"[{"id": 1, "status": "done"}]"#,
+            r#"[{"id": 1, "status": "failed"}]"#,
+        );
         assert_eq!(row.key.as_str(), "k[0]");
-        assert_eq!(row.pieces, [Piece::Field("status".into()), Piece::Del("done".into()), Piece::Ins("failed".into())]);
+        assert_eq!(
+            row.pieces,
+            [
+                Piece::Field("status".into()),
+                Piece::Del("done".into()),
+                Piece::Ins("failed".into())
+            ]
+        );
         let row = one(r#"["called a"]"#, r#"["called a", "called b"]"#);
-        assert_eq!(row.pieces, [Piece::Field("[1]".into()), Piece::Ins("called b".into())]);
+        assert_eq!(
+            row.pieces,
+            [Piece::Field("[1]".into()), Piece::Ins("called b".into())]
+        );
         assert!(row.whole.is_none());
         assert_eq!(one(r#""""#, r#""x""#).pieces[0], Piece::Del("\"\"".into()));
-        assert!(read(r#"{"k": "__redacted__"}"#, None).rows[0].change.as_str().contains("redacted"));
+        assert!(
+            read(r#"{"k": "__redacted__"}"#, None).rows[0]
+                .change
+                .as_str()
+                .contains("redacted")
+        );
     }
 
     #[test]
     fn what_is_shortened_can_be_seen_whole() {
         let long = serde_json::to_string(&"word ".repeat(200)).unwrap();
         let row = one("null", &long);
-        assert!(row.whole.is_some_and(|whole| whole.before.is_some() && whole.after.is_some()));
+        assert!(
+            row.whole
+                .is_some_and(|whole| whole.before.is_some() && whole.after.is_some())
+        );
         assert!(matches!(&row.pieces[0], Piece::Ins(text) if text.as_str().ends_with('…')));
         let many: Vec<usize> = (0..100).collect();
         let row = one("[]", &serde_json::to_string(&many).unwrap());
-        assert_eq!(row.pieces.last(), Some(&Piece::Field("and 84 more pieces".into())));
+        assert_eq!(
+            row.pieces.last(),
+            Some(&Piece::Field("and 84 more pieces".into()))
+        );
         assert!(row.whole.is_some());
     }
 
@@ -210,7 +283,9 @@ mod tests {
         let text = format!(
             "{{{evil}: {{\"before\": {evil}, \"after\": [{evil}]}}, \"o\": {{\"before\": {{{evil}: 1}}, \"after\": {{{evil}: {evil}}}}}, \"r\": {evil}}}"
         );
-        let html = read(&text, Some(&format!("{{{evil}: 1, \"<script>b\": 2}}"))).render().unwrap();
+        let html = read(&text, Some(&format!("{{{evil}: 1, \"<script>b\": 2}}")))
+            .render()
+            .unwrap();
         assert!(
             !html.contains("<script")
                 && !html.contains("</textarea")

@@ -28,8 +28,15 @@ impl Axis {
     /// A bar for `score`; `None` where it lies outside the scale.
     pub(crate) fn new(score: f64, previous: Option<f64>) -> Option<Self> {
         let on_scale = |score: &f64| (0.0..=1.0).contains(score);
-        let tick = previous.filter(on_scale).map(|at| format!("M{:.1} 0v14", at * 128.0)).unwrap_or_default();
-        on_scale(&score).then(|| Self { width: format!("{:.1}", score * 128.0), series: 0, tick })
+        let tick = previous
+            .filter(on_scale)
+            .map(|at| format!("M{:.1} 0v14", at * 128.0))
+            .unwrap_or_default();
+        on_scale(&score).then(|| Self {
+            width: format!("{:.1}", score * 128.0),
+            series: 0,
+            tick,
+        })
     }
 }
 
@@ -69,16 +76,30 @@ fn stretches<'n>(
     length: f64,
     least: f64,
 ) -> Vec<Stretch> {
-    let phases: Vec<_> =
-        phases.map(|(class, name, ms)| (class, name, if ms.is_finite() { ms.max(0.0) } else { 0.0 })).collect();
+    let phases: Vec<_> = phases
+        .map(|(class, name, ms)| (class, name, if ms.is_finite() { ms.max(0.0) } else { 0.0 }))
+        .collect();
     let room = (length - least * phases.len() as f64).max(0.0);
     let mut x = 0.0;
     let mut parts = Vec::new();
     for (class, name, ms) in phases {
-        let share = if total_ms > 0.0 { (ms / total_ms).min(1.0) } else { 0.0 };
+        let share = if total_ms > 0.0 {
+            (ms / total_ms).min(1.0)
+        } else {
+            0.0
+        };
         let width = (least + share * room).min(length - x);
-        let title = if name.is_empty() { String::new() } else { format!("{name} {}", format::millis(ms)) };
-        parts.push(Stretch { x: format!("{x:.1}"), width: format!("{width:.1}"), class, title: title.into() });
+        let title = if name.is_empty() {
+            String::new()
+        } else {
+            format!("{name} {}", format::millis(ms))
+        };
+        parts.push(Stretch {
+            x: format!("{x:.1}"),
+            width: format!("{width:.1}"),
+            class,
+            title: title.into(),
+        });
         x += width;
     }
     parts
@@ -97,11 +118,17 @@ mod tests {
 
     #[test]
     fn strips_show_short_phases_and_never_overflow() {
-        let strip =
-            PhaseStrip::new(&[("decide", "Decide", 3412.6), ("act", "Act", 0.001), ("check", "Check stop", 2.1)])
-                .unwrap();
-        let ends: Vec<f64> =
-            strip.parts.iter().map(|p| p.x.parse::<f64>().unwrap() + p.width.parse::<f64>().unwrap()).collect();
+        let strip = PhaseStrip::new(&[
+            ("decide", "Decide", 3412.6),
+            ("act", "Act", 0.001),
+            ("check", "Check stop", 2.1),
+        ])
+        .unwrap();
+        let ends: Vec<f64> = strip
+            .parts
+            .iter()
+            .map(|p| p.x.parse::<f64>().unwrap() + p.width.parse::<f64>().unwrap())
+            .collect();
         assert!(ends.iter().all(|end| *end <= 1000.2), "{ends:?}");
         assert_eq!(strip.parts[1].width, "6.0");
         assert_eq!(strip.parts[0].title.as_str(), "Decide 3.4 s");

@@ -34,15 +34,26 @@ struct Style {
     colour: Option<u8>,
 }
 
-const COLOURS: [&str; 8] = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
+const COLOURS: [&str; 8] = [
+    "black", "red", "green", "yellow", "blue", "magenta", "cyan", "white",
+];
 
 impl Style {
     fn class(self) -> String {
-        let words =
-            [(self.bold, "t-bold"), (self.dim, "t-dim"), (self.italic, "t-italic"), (self.underline, "t-underline")];
-        let mut classes: Vec<String> =
-            words.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| (*word).to_owned()).collect();
-        let colour = self.colour.and_then(|colour| COLOURS.get(usize::from(colour)));
+        let words = [
+            (self.bold, "t-bold"),
+            (self.dim, "t-dim"),
+            (self.italic, "t-italic"),
+            (self.underline, "t-underline"),
+        ];
+        let mut classes: Vec<String> = words
+            .iter()
+            .filter(|(is_set, _)| *is_set)
+            .map(|(_, word)| (*word).to_owned())
+            .collect();
+        let colour = self
+            .colour
+            .and_then(|colour| COLOURS.get(usize::from(colour)));
         classes.extend(colour.map(|colour| format!("t-{colour}")));
         classes.join(" ")
     }
@@ -63,17 +74,30 @@ impl Plain {
     /// The first `len` bytes in their styles.
     pub(crate) fn spans(&self, len: usize) -> Vec<Span> {
         let starts = std::iter::once((0, Style::default())).chain(self.styles.iter().copied());
-        let ends = self.styles.iter().map(|(at, _)| *at).chain([self.text.len()]);
+        let ends = self
+            .styles
+            .iter()
+            .map(|(at, _)| *at)
+            .chain([self.text.len()]);
         let spans = starts.zip(ends).filter_map(|((from, style), to)| {
-            let text = self.text.get(from..to.min(len)).filter(|text| !text.is_empty())?;
-            Some(Span { class: style.class(), text: text.to_owned() })
+            let text = self
+                .text
+                .get(from..to.min(len))
+                .filter(|text| !text.is_empty())?;
+            Some(Span {
+                class: style.class(),
+                text: text.to_owned(),
+            })
         });
         spans.collect()
     }
 
     /// What the numbers of a colour sequence say. Those of 256 or of all colours take others after them.
     fn restyle(&mut self, numbers: &[u16]) {
-        let mut style = self.styles.last().map_or_else(Style::default, |(_, style)| *style);
+        let mut style = self
+            .styles
+            .last()
+            .map_or_else(Style::default, |(_, style)| *style);
         let mut numbers = numbers.iter().copied();
         while let Some(number) = numbers.next() {
             match number {
@@ -90,7 +114,10 @@ impl Plain {
                 39 => style.colour = None,
                 38 | 48 => {
                     let own = match numbers.next() {
-                        Some(5) => numbers.next().filter(|index| *index < 16).map(|index| (index % 8) as u8),
+                        Some(5) => numbers
+                            .next()
+                            .filter(|index| *index < 16)
+                            .map(|index| (index % 8) as u8),
                         Some(2) => {
                             numbers.by_ref().take(3).for_each(drop);
                             None
@@ -147,7 +174,11 @@ mod tests {
 
     fn spans(text: &str) -> Vec<(String, String)> {
         let plain = Plain::of(text).unwrap();
-        plain.spans(plain.text.len()).into_iter().map(|span| (span.class, span.text)).collect()
+        plain
+            .spans(plain.text.len())
+            .into_iter()
+            .map(|span| (span.class, span.text))
+            .collect()
     }
 
     #[test]
@@ -164,7 +195,10 @@ mod tests {
             ("", "own"),
             ("", "back"),
         ];
-        assert_eq!(spans(text), expected.map(|(class, text)| (class.to_owned(), text.to_owned())));
+        assert_eq!(
+            spans(text),
+            expected.map(|(class, text)| (class.to_owned(), text.to_owned()))
+        );
     }
 
     #[test]
@@ -173,9 +207,19 @@ mod tests {
             "\u{1b}[2J\u{1b}]8;;https://x.example\u{7}link\u{1b}]8;;\u{7}\u{1b}[8mconcealed\u{1b}[7minverse\r\n",
         )
         .unwrap();
-        assert_eq!((plain.text.as_str(), plain.left_out), ("linkconcealedinverse\r\n", 3));
+        assert_eq!(
+            (plain.text.as_str(), plain.left_out),
+            ("linkconcealedinverse\r\n", 3)
+        );
         assert!(Plain::of("no escape").is_none());
-        assert_eq!(plain.spans(4).iter().map(|span| span.text.as_str()).collect::<String>(), "link");
+        assert_eq!(
+            plain
+                .spans(4)
+                .iter()
+                .map(|span| span.text.as_str())
+                .collect::<String>(),
+            "link"
+        );
     }
 
     proptest! {

@@ -45,7 +45,11 @@ impl From<&str> for Line {
             return Self(visible_line(text).into_owned());
         }
         let head = cut_at(text, MAX_LINE_BYTES);
-        Self(format!("{}… ({} in all)", visible_line(head), bytes(text.len() as u64)))
+        Self(format!(
+            "{}… ({} in all)",
+            visible_line(head),
+            bytes(text.len() as u64)
+        ))
     }
 }
 
@@ -69,8 +73,10 @@ impl fmt::Display for Line {
 
 /// A text as one word of a shell's command line. What is invisible is written with escapes, as bash and zsh read them.
 pub(crate) fn shell_word(text: &str) -> String {
-    let is_plain =
-        |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ':' | '@' | '%' | ',');
+    let is_plain = |c: char| {
+        c.is_ascii_alphanumeric()
+            || matches!(c, '/' | '.' | '_' | '-' | '+' | ':' | '@' | '%' | ',')
+    };
     if text.starts_with('-') {
         return shell_word(&format!("./{text}"));
     }
@@ -100,7 +106,10 @@ mod tests {
 
     #[test]
     fn lines_hide_nothing() {
-        assert_eq!(Line::from("a\r\n\tb\u{202e}\u{0}").as_str(), "a␍↵⇥b⟨U+202E⟩␀");
+        assert_eq!(
+            Line::from("a\r\n\tb\u{202e}\u{0}").as_str(),
+            "a␍↵⇥b⟨U+202E⟩␀"
+        );
         assert_eq!(Line::from("plain".to_owned()).as_str(), "plain");
     }
 
@@ -108,7 +117,9 @@ mod tests {
     fn a_line_that_is_none_is_cut() {
         let line = Line::from("é".repeat(MAX_LINE_BYTES));
         assert!(
-            line.as_str().starts_with("éé") && line.as_str().contains("é… (") && line.as_str().ends_with(" in all)"),
+            line.as_str().starts_with("éé")
+                && line.as_str().contains("é… (")
+                && line.as_str().ends_with(" in all)"),
             "{line}"
         );
         assert!(line.as_str().len() < MAX_LINE_BYTES + 40);
@@ -118,8 +129,14 @@ mod tests {
     fn a_word_of_a_shell_is_one_word_and_hides_nothing() {
         assert_eq!(shell_word("runs/fix_bug"), "runs/fix_bug");
         assert_eq!(shell_word("a b's/$(x)"), r"'a b'\''s/$(x)'");
-        assert_eq!(shell_word("a'\n\u{202e}\u{1b}é"), r"$'a\'\x0a\U0000202e\x1bé'");
-        assert_eq!((shell_word("").as_str(), shell_word("-rf").as_str()), ("''", "./-rf"));
+        assert_eq!(
+            shell_word("a'\n\u{202e}\u{1b}é"),
+            r"$'a\'\x0a\U0000202e\x1bé'"
+        );
+        assert_eq!(
+            (shell_word("").as_str(), shell_word("-rf").as_str()),
+            ("''", "./-rf")
+        );
     }
 
     #[test]

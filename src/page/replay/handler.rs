@@ -13,13 +13,20 @@ use crate::page::run::handler::{ended, html, load_again, run_ended, shell, with_
 use crate::page::shell::{Pulse, Shell};
 
 /// `GET /runs/{key}/replay`
-pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+pub(crate) async fn page(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
     let shell = shell(&state, &run);
     with_lens(&state, &run, move |lens| {
         let replay = Replay::new(lens, query(&params)?).map_err(|why| no_place(lens, &why))?;
         html(&ReplayPage {
             pulse: next(lens, shell.revision),
-            shell: Shell { title: lens.title(&replay.title()), ..shell },
+            shell: Shell {
+                title: lens.title(&replay.title()),
+                ..shell
+            },
             replay,
         })
     })
@@ -27,28 +34,47 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
 }
 
 /// `GET /runs/{key}/replay/part`
-pub(crate) async fn part(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+pub(crate) async fn part(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
     with_lens(&state, &run, move |lens| {
         let replay = Replay::new(lens, query(&params)?).map_err(|why| no_place(lens, &why))?;
-        html(&ReplayPart { pulse: None, replay })
+        html(&ReplayPart {
+            pulse: None,
+            replay,
+        })
     })
     .await
 }
 
 /// `GET /runs/{key}/replay/live`: the same place in what the run is by now, or its new end for who was at the end.
-pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, WebError>, params: Params) -> Answer {
+pub(crate) async fn pulse(
+    State(state): State<AppState>,
+    run: Result<RunParam, WebError>,
+    params: Params,
+) -> Answer {
     // The run went away while somebody looked at it; its page says so when it is loaded again.
-    let Ok(RunParam(run)) = run else { return Ok(load_again()) };
+    let Ok(RunParam(run)) = run else {
+        return Ok(load_again());
+    };
     // Taken before the index is read: what comes in between is asked for once more.
     let revision = run.revision_now();
     with_lens(&state, &run, move |lens| {
-        let mut query = ReplayQuery { nearest: true, ..query(&params)? };
+        let mut query = ReplayQuery {
+            nearest: true,
+            ..query(&params)?
+        };
         if params.text("last") == "1" {
             (query.step, query.event) = ("end".to_owned(), None);
         }
         let replay = Replay::new(lens, query).map_err(|why| no_place(lens, &why))?;
         let say = run_ended(lens, params.text("ended"));
-        let pulse = Some(Pulse { say, ..next(lens, revision) });
+        let pulse = Some(Pulse {
+            say,
+            ..next(lens, revision)
+        });
         html(&ReplayPart { pulse, replay })
     })
     .await
@@ -57,8 +83,15 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
 /// The next pulse; the cursor goes with it, in the fields beside the breakpoints.
 fn next(lens: &Lens<'_>, revision: u64) -> Pulse {
     let base = format!("{}/live", href::replay(lens.key()));
-    let url = href::with_query(&base, &[("ended", ended(lens)), ("since", &revision.to_string())]);
-    Pulse { url, revision, ..Pulse::default() }
+    let url = href::with_query(
+        &base,
+        &[("ended", ended(lens)), ("since", &revision.to_string())],
+    );
+    Pulse {
+        url,
+        revision,
+        ..Pulse::default()
+    }
 }
 
 fn query(params: &Params) -> Result<ReplayQuery, WebError> {

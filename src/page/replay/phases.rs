@@ -54,30 +54,56 @@ pub(crate) struct Phase {
 
 impl Phases {
     pub(crate) fn new(replay: &Replay<'_>) -> Self {
-        let Some((part, event)) = &replay.part else { return Self::default() };
+        let Some((part, event)) = &replay.part else {
+            return Self::default();
+        };
         let (index, now) = (replay.lens.index, part.range().nth(*event));
-        let mut view = step(part.scene).and_then(|n| step_line(replay.lens, n, StepPlace::List)).unwrap_or_default();
+        let mut view = step(part.scene)
+            .and_then(|n| step_line(replay.lens, n, StepPlace::List))
+            .unwrap_or_default();
         let mut group = group_of(part);
-        group.ended = part.range().next_back().and_then(|at| index.events().get(at)).and_then(|event| event.ts);
+        group.ended = part
+            .range()
+            .next_back()
+            .and_then(|at| index.events().get(at))
+            .and_then(|event| event.ts);
         let stretches = stretches(index, &group);
-        let mut phases: Vec<Phase> = stretches.iter().map(|stretch| one(replay, part, stretch, now)).collect();
+        let mut phases: Vec<Phase> = stretches
+            .iter()
+            .map(|stretch| one(replay, part, stretch, now))
+            .collect();
         // What no event tells of stands behind, and says so.
         let is_told = !phases.is_empty();
         let is_past = !is_told || now.is_some_and(|now| now + 1 == part.first + part.events);
         for name in ["DECIDE", "ACT", "REDUCE", "CRITIC"] {
-            let slot = stretches.iter().rposition(|stretch| index.name(stretch.phase) == name);
+            let slot = stretches
+                .iter()
+                .rposition(|stretch| index.name(stretch.phase) == name);
             if let Some(phase) = slot.and_then(|at| phases.get_mut(at)) {
                 phase.bring(name, &mut view);
                 continue;
             }
             let (class, shown) = phase(name);
             let when = if is_told { "no event tells when" } else { "" }.to_owned();
-            let state = if is_past { PhaseState::Done } else { PhaseState::Later };
-            let mut rest = Phase { class, name: shown, when, state, ..Phase::default() };
+            let state = if is_past {
+                PhaseState::Done
+            } else {
+                PhaseState::Later
+            };
+            let mut rest = Phase {
+                class,
+                name: shown,
+                when,
+                state,
+                ..Phase::default()
+            };
             rest.bring(name, &mut view);
             phases.extend(Some(rest).filter(Phase::has_content));
         }
-        Self { note: note(replay, part, view.unreadable.is_some()), phases }
+        Self {
+            note: note(replay, part, view.unreadable.is_some()),
+            phases,
+        }
     }
 }
 
@@ -86,7 +112,10 @@ impl Phase {
     fn bring(&mut self, name: &str, view: &mut StepView) {
         match name {
             "DECIDE" => (self.thought, self.decision) = (view.thought.take(), view.decision.take()),
-            "ACT" => self.actions = Some(std::mem::take(&mut view.actions)).filter(|actions| !actions.is_empty()),
+            "ACT" => {
+                self.actions =
+                    Some(std::mem::take(&mut view.actions)).filter(|actions| !actions.is_empty())
+            }
             "REDUCE" => self.diff = view.diff.take(),
             _ => self.critics = std::mem::take(&mut view.critics),
         }
@@ -100,7 +129,11 @@ impl Phase {
 
 /// The events of a part as a round, to see its phases.
 pub(crate) fn group_of(part: &Part) -> Group {
-    Group { first: part.first, end: part.first + part.events, ..Group::default() }
+    Group {
+        first: part.first,
+        end: part.first + part.events,
+        ..Group::default()
+    }
 }
 
 /// What is odd about the step.
@@ -134,18 +167,31 @@ fn one(replay: &Replay<'_>, part: &Part, stretch: &Stretch, now: Option<usize>) 
     let (class, name) = phase(index.name(stretch.phase));
     let offset = replay.lens.offset(stretch.started);
     let lasted = stretch.micros.map(micros).filter(|_| !offset.is_empty());
-    let here = now.filter(|now| (stretch.first..stretch.end).contains(now)).unwrap_or(stretch.first);
+    let here = now
+        .filter(|now| (stretch.first..stretch.end).contains(now))
+        .unwrap_or(stretch.first);
     let from = here.saturating_sub(NAMED / 2).max(stretch.first);
     let events = (from..(from + NAMED).min(stretch.end)).filter_map(|event| {
         let head = index.events().get(event)?;
         let stage = index.name(head.stage);
-        let stage = if stage.is_empty() { index.name(head.phase) } else { stage };
-        Some((stage.to_owned(), state(event, event + 1), part.at + event - part.first))
+        let stage = if stage.is_empty() {
+            index.name(head.phase)
+        } else {
+            stage
+        };
+        Some((
+            stage.to_owned(),
+            state(event, event + 1),
+            part.at + event - part.first,
+        ))
     });
     Phase {
         class,
         name,
-        when: [offset.as_str(), lasted.as_deref().unwrap_or_default()].join(" · ").trim_end_matches(" · ").to_owned(),
+        when: [offset.as_str(), lasted.as_deref().unwrap_or_default()]
+            .join(" · ")
+            .trim_end_matches(" · ")
+            .to_owned(),
         state: state(stretch.first, stretch.end),
         events: events.collect(),
         lines: Some((stretch.end - stretch.first, stretch.first)),
@@ -161,7 +207,11 @@ fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
     let mut says = Vec::new();
     for segment in index.segments() {
         if let Some((_, init)) = segment.init.as_ref().filter(|(event, _)| within(*event)) {
-            says.extend(init.task.as_deref().map(|task| Phrase::new().text("Task: ").text(task)));
+            says.extend(
+                init.task
+                    .as_deref()
+                    .map(|task| Phrase::new().text("Task: ").text(task)),
+            );
         }
         if let Some((_, stop)) = segment.stop.as_ref().filter(|(event, _)| within(*event)) {
             let reason = stop.reason.as_deref().unwrap_or("no reason");
@@ -172,24 +222,41 @@ fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
             says.push(says_stop);
         }
         if let Some((_, end, _)) = segment.end.as_ref().filter(|(event, _, _)| within(*event)) {
-            says.push(Phrase::new().text("The run ended: ").code(end.reason.as_deref().unwrap_or("no reason")));
+            says.push(
+                Phrase::new()
+                    .text("The run ended: ")
+                    .code(end.reason.as_deref().unwrap_or("no reason")),
+            );
         }
         if segment.teardown.is_some_and(within) && segment.end.is_none() {
-            says.push(Phrase::from("An exception left the engine: its tools were closed, no END event was written."));
+            says.push(Phrase::from(
+                "An exception left the engine: its tools were closed, no END event was written.",
+            ));
         }
     }
-    let group = index.group_at(stretch.first).and_then(|at| index.groups().get(at));
-    if let Some((_, text)) = group.and_then(|group| group.error.as_ref()).filter(|(name, _)| *name == stretch.phase) {
+    let group = index
+        .group_at(stretch.first)
+        .and_then(|at| index.groups().get(at));
+    if let Some((_, text)) = group
+        .and_then(|group| group.error.as_ref())
+        .filter(|(name, _)| *name == stretch.phase)
+    {
         says.push(Phrase::new().strong("Error: ").text(&**text));
     }
     let ends_on = |stage: &str| {
-        let last = stretch.end.checked_sub(1).and_then(|at| index.events().get(at));
+        let last = stretch
+            .end
+            .checked_sub(1)
+            .and_then(|at| index.events().get(at));
         last.is_some_and(|event| index.name(event.stage) == stage)
     };
     if index.name(stretch.phase) == "CHECK_STOP" && ends_on("continue") {
         says.push(Phrase::from("No rule ends the run; it goes on."));
     }
-    let own = replay.part.and_then(|(part, _)| part.group).and_then(|at| index.groups().get(at));
+    let own = replay
+        .part
+        .and_then(|(part, _)| part.group)
+        .and_then(|at| index.groups().get(at));
     if let (Some(group), Some(own)) = (group, own)
         && group.first != own.first
     {

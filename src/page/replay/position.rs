@@ -41,7 +41,11 @@ pub(crate) struct NoPlace {
 }
 
 /// The position that is asked for.
-pub(crate) fn position(lens: &Lens<'_>, track: &Track, query: &ReplayQuery) -> Result<usize, NoPlace> {
+pub(crate) fn position(
+    lens: &Lens<'_>,
+    track: &Track,
+    query: &ReplayQuery,
+) -> Result<usize, NoPlace> {
     let named = match (query.step.as_str(), query.at) {
         (_, Some(at)) => at.min(track.last()),
         // Who opens a run that is being written wants to see what it does; who opens another, how it began.
@@ -50,11 +54,20 @@ pub(crate) fn position(lens: &Lens<'_>, track: &Track, query: &ReplayQuery) -> R
         ("end", _) if query.event.is_none() => track.last(),
         (name, None) => at_step(lens, track, name, query)?,
     };
-    let walked = if query.steps == 0 { named } else { track.by_steps(named, query.steps) };
+    let walked = if query.steps == 0 {
+        named
+    } else {
+        track.by_steps(named, query.steps)
+    };
     Ok(track.by_events(walked, query.events))
 }
 
-fn at_step(lens: &Lens<'_>, track: &Track, name: &str, query: &ReplayQuery) -> Result<usize, NoPlace> {
+fn at_step(
+    lens: &Lens<'_>,
+    track: &Track,
+    name: &str,
+    query: &ReplayQuery,
+) -> Result<usize, NoPlace> {
     let scene = match name {
         "start" | "" => Some(Scene::Start),
         "end" => Some(Scene::End),
@@ -65,7 +78,11 @@ fn at_step(lens: &Lens<'_>, track: &Track, name: &str, query: &ReplayQuery) -> R
         if query.nearest {
             return Ok(track.last());
         }
-        let steps = track.parts().iter().filter(|part| step(part.scene).is_some()).count();
+        let steps = track
+            .parts()
+            .iter()
+            .filter(|part| step(part.scene).is_some())
+            .count();
         let steps = match (steps, kept_of_all(lens.index)) {
             (0, _) => lens.no_step().to_owned(),
             (_, Some(steps)) => format!("It has {steps}"),
@@ -73,7 +90,11 @@ fn at_step(lens: &Lens<'_>, track: &Track, name: &str, query: &ReplayQuery) -> R
             (_, None) => format!("It has {steps} steps, 0 to {}", steps - 1),
         };
         let instead = format!("{steps}; start and end are places, too.");
-        return Err(NoPlace { what: "This run has no step", named: name.to_owned(), instead });
+        return Err(NoPlace {
+            what: "This run has no step",
+            named: name.to_owned(),
+            instead,
+        });
     };
     // An event too many, or an event of a step that has none.
     let event = query.event.unwrap_or(1).max(1) - 1;
@@ -83,7 +104,11 @@ fn at_step(lens: &Lens<'_>, track: &Track, name: &str, query: &ReplayQuery) -> R
             1 => "It has one event.".to_owned(),
             events => format!("It has {events} events, 1 to {events}."),
         };
-        return Err(NoPlace { what: "This step has no event", named: (event + 1).to_string(), instead: has });
+        return Err(NoPlace {
+            what: "This step has no event",
+            named: (event + 1).to_string(),
+            instead: has,
+        });
     }
     Ok(part.at + event.min(part.positions() - 1))
 }

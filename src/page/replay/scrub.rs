@@ -21,14 +21,30 @@ pub(crate) fn strip(replay: &Replay<'_>) -> Strip {
             *known = place;
         }
         if replay.breaks.iter().any(|one| one.hits(n)) {
-            hits.iter_mut().take(place.1 + 1).skip(place.0).for_each(|hit| *hit = true);
+            hits.iter_mut()
+                .take(place.1 + 1)
+                .skip(place.0)
+                .for_each(|hit| *hit = true);
             stops = Some(stops.map_or((n, 1), |(first, count)| (first, count + 1)));
         }
     }
     let to = |n: usize| {
-        let at = track.position(Cursor { scene: Scene::Step(n), event: 0 });
+        let at = track.position(Cursor {
+            scene: Scene::Step(n),
+            event: 0,
+        });
         at.map(|at| replay.to(at)).unwrap_or_default()
     };
     let place = |n: usize| places.get(n).copied().unwrap_or_default();
-    Strip::along(replay.lens, &Layout { columns, place: &place, to: &to, here: column(replay.at), hits: &hits, stops })
+    Strip::along(
+        replay.lens,
+        &Layout {
+            columns,
+            place: &place,
+            to: &to,
+            here: column(replay.at),
+            hits: &hits,
+            stops,
+        },
+    )
 }

@@ -20,26 +20,42 @@ use crate::page::run::{json as document, json_files, json_raw, json_why};
 pub(crate) async fn run(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
     with_lens(&state, &run, |lens| {
         let manifest = lens.lines.manifest().ok();
-        json(&document::run(lens.summary, lens.index, manifest.as_deref()))
+        json(&document::run(
+            lens.summary,
+            lens.index,
+            manifest.as_deref(),
+        ))
     })
     .await
 }
 
 /// `GET /api/runs/{key}/why`
 pub(crate) async fn why(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
-    with_lens(&state, &run, |lens| json(&json_why::why(lens.summary, lens.index, lens.lines))).await
+    with_lens(&state, &run, |lens| {
+        json(&json_why::why(lens.summary, lens.index, lens.lines))
+    })
+    .await
 }
 
 /// So many files are given unless the request says otherwise.
 const DEFAULT_FILES: usize = 200;
 
 /// `GET /api/runs/{key}/files`
-pub(crate) async fn files(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+pub(crate) async fn files(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
     let (limit, after) = (params.limit(DEFAULT_FILES)?, params.number("after")?);
     let (turn, lists) = (state.walk().await?, Arc::clone(&state.lists));
     with_lens(&state, &run, move |lens| {
         let _turn = turn;
-        json(&json_files::files(lens.index, &lists.of(lens), after, limit))
+        json(&json_files::files(
+            lens.index,
+            &lists.of(lens),
+            after,
+            limit,
+        ))
     })
     .await
 }
@@ -53,5 +69,10 @@ pub(crate) async fn raw(State(state): State<AppState>, RunParam(run): RunParam) 
 fn write_raw(run: &Arc<Run>, mut out: &mut dyn Write) -> io::Result<()> {
     let manifest = run.whole_manifest().ok();
     let lines = |file| run.dir().read_lines(file).ok();
-    json_raw::write_raw(&mut out, manifest, lines(TraceFile::Steps), lines(TraceFile::Events))
+    json_raw::write_raw(
+        &mut out,
+        manifest,
+        lines(TraceFile::Steps),
+        lines(TraceFile::Events),
+    )
 }

@@ -64,9 +64,18 @@ impl<'a> ChangedTab<'a> {
     /// The files, or the edits of the file `path`, from place `first` on.
     pub(crate) fn new(lens: &'a Lens<'a>, all: Arc<Files>, path: &str, first: usize) -> Self {
         let chosen = Some(path.to_owned()).filter(|path| !path.is_empty());
-        let mut out = Self { lens, all, first, chosen, edits: Vec::new() };
+        let mut out = Self {
+            lens,
+            all,
+            first,
+            chosen,
+            edits: Vec::new(),
+        };
         let fold = &mut Fold::new(ValueLinks::default());
-        out.edits = out.of_chosen().map(|file| shown(lens, file, first, fold)).unwrap_or_default();
+        out.edits = out
+            .of_chosen()
+            .map(|file| shown(lens, file, first, fold))
+            .unwrap_or_default();
         out
     }
 
@@ -77,23 +86,43 @@ impl<'a> ChangedTab<'a> {
 
     /// How many files and edits there are, and what is not among them.
     fn summary(&self) -> String {
-        let Files { files, edits, unread, left_out, pending } = &*self.all;
+        let Files {
+            files,
+            edits,
+            unread,
+            left_out,
+            pending,
+        } = &*self.all;
         let mut words = match edits {
             0 if *pending > 0 => "No file edits found so far.".to_owned(),
             0 => "No call is known to ask for a change of a file.".to_owned(),
-            _ => format!("{} in {}.", counted(*edits, "edit"), counted(files.len(), "file")),
+            _ => format!(
+                "{} in {}.",
+                counted(*edits, "edit"),
+                counted(files.len(), "file")
+            ),
         };
         if *pending > 0 {
-            let (read, all) = (self.lens.index.steps().len().saturating_sub(*pending), self.lens.index.steps().len());
+            let (read, all) = (
+                self.lens.index.steps().len().saturating_sub(*pending),
+                self.lens.index.steps().len(),
+            );
             let (read, all) = (count(read as u64), counted(all, "step"));
-            words
-                .push_str(&format!(" These are the edits of the first {read} of {all}: load the page again for more."));
+            words.push_str(&format!(
+                " These are the edits of the first {read} of {all}: load the page again for more."
+            ));
         }
         if *left_out > 0 {
-            words.push_str(&format!(" {} besides, which are not listed.", counted(*left_out, "edit")));
+            words.push_str(&format!(
+                " {} besides, which are not listed.",
+                counted(*left_out, "edit")
+            ));
         }
         if *unread > 0 {
-            words.push_str(&format!(" {} cannot be read; what they changed is not known.", counted(*unread, "step")));
+            words.push_str(&format!(
+                " {} cannot be read; what they changed is not known.",
+                counted(*unread, "step")
+            ));
         }
         words.push_str(match edits {
             0 => " What commands do to files is not seen here.",
@@ -102,13 +131,21 @@ impl<'a> ChangedTab<'a> {
         if self.lens.summary.partial {
             words.push_str(" The run is still being read: load the page again for all of it.");
         } else if self.lens.is_alive() {
-            words.push_str(" The list does not grow by itself: load the page again for later steps.");
+            words.push_str(
+                " The list does not grow by itself: load the page again for later steps.",
+            );
         }
         words
     }
 
     fn rows(&self) -> Vec<Row> {
-        self.all.files.iter().skip(self.first).take(FILES).map(|file| self.row(file)).collect()
+        self.all
+            .files
+            .iter()
+            .skip(self.first)
+            .take(FILES)
+            .map(|file| self.row(file))
+            .collect()
     }
 
     fn row(&self, file: &File) -> Row {
@@ -140,8 +177,15 @@ impl<'a> ChangedTab<'a> {
         if path.len() > MAX_PATH {
             return String::new();
         }
-        let first = if first == 0 { String::new() } else { first.to_string() };
-        href::with_query(&href::run(self.lens.key()), &[("tab", "files"), ("file", path), ("after", &first)])
+        let first = if first == 0 {
+            String::new()
+        } else {
+            first.to_string()
+        };
+        href::with_query(
+            &href::run(self.lens.key()),
+            &[("tab", "files"), ("file", path), ("after", &first)],
+        )
     }
 
     fn back(&self) -> String {
@@ -159,8 +203,12 @@ impl<'a> ChangedTab<'a> {
     fn earlier(&self) -> Option<Link> {
         let ((total, page), path) = (self.window(), self.chosen.as_deref().unwrap_or_default());
         let first = self.first.min(total);
-        (first > 0)
-            .then(|| Link::new(format!("earlier {}", page.min(first)), self.at(path, first.saturating_sub(page))))
+        (first > 0).then(|| {
+            Link::new(
+                format!("earlier {}", page.min(first)),
+                self.at(path, first.saturating_sub(page)),
+            )
+        })
     }
 
     fn later(&self) -> Option<Link> {
@@ -186,7 +234,9 @@ fn lines(file: &File) -> Phrase {
     if !file.is_counted() {
         return Phrase::new().dim("not counted");
     }
-    let lines = Phrase::new().classed("plus", format!("+{}", count(file.added as u64))).text(" ");
+    let lines = Phrase::new()
+        .classed("plus", format!("+{}", count(file.added as u64)))
+        .text(" ");
     let lines = lines.classed("minus", format!("−{}", count(file.removed as u64)));
     match file.uncounted {
         0 => lines,
@@ -196,17 +246,36 @@ fn lines(file: &File) -> Phrase {
 
 fn edits(file: &File) -> String {
     let edits = count(file.edits.len() as u64);
-    if file.failed > 0 { format!("{edits}, {} failed", count(file.failed as u64)) } else { edits }
+    if file.failed > 0 {
+        format!("{edits}, {} failed", count(file.failed as u64))
+    } else {
+        edits
+    }
 }
 
 /// The edits of a file from place `first` on, as their steps tell them.
 fn shown(lens: &Lens<'_>, file: &File, first: usize, fold: &mut Fold) -> Vec<Shown> {
     let mut shown = Vec::new();
     for (at, edit) in file.edits.iter().enumerate().skip(first).take(EDITS) {
-        let head = Phrase::new().link(format!("step {}", lens.label(edit.step)), lens.at_step(edit.step));
-        let head = if edit.is_left { head.dim(format!(" {LEFT}")) } else { head };
-        let told = |told: FileEdit| FileEdit { name: format!("Edit {} of the file", at + 1).into(), ..told };
-        shown.push(Shown { head, edit: file_edit(lens, edit, fold).map(told).ok_or_else(|| not_shown(edit)) });
+        let head = Phrase::new().link(
+            format!("step {}", lens.label(edit.step)),
+            lens.at_step(edit.step),
+        );
+        let head = if edit.is_left {
+            head.dim(format!(" {LEFT}"))
+        } else {
+            head
+        };
+        let told = |told: FileEdit| FileEdit {
+            name: format!("Edit {} of the file", at + 1).into(),
+            ..told
+        };
+        shown.push(Shown {
+            head,
+            edit: file_edit(lens, edit, fold)
+                .map(told)
+                .ok_or_else(|| not_shown(edit)),
+        });
     }
     shown
 }
@@ -217,7 +286,9 @@ fn not_shown(edit: &Edited) -> &'static str {
         (Some(_), _) => "The step of this edit cannot be read any more.",
         (None, Some(_)) => "This edit is too large to be shown line by line; its step has it.",
         // What is recorded beside the calls may tell no more than that a file changed.
-        (None, None) => "Which lines changed is not recorded, or they are too many; the step has what is recorded.",
+        (None, None) => {
+            "Which lines changed is not recorded, or they are too many; the step has what is recorded."
+        }
     }
 }
 

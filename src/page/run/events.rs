@@ -43,15 +43,35 @@ impl HtmlSafe for EventsTab<'_> {}
 
 impl<'a> EventsTab<'a> {
     /// The events from place `after` on, else those around the one that is `open`, else the last ones.
-    pub(crate) fn new(lens: &'a Lens<'a>, phase: String, after: Option<usize>, open: Option<usize>) -> Self {
+    pub(crate) fn new(
+        lens: &'a Lens<'a>,
+        phase: String,
+        after: Option<usize>,
+        open: Option<usize>,
+    ) -> Self {
         let wanted = lens.index.names().find(&phase);
         let all = lens.index.events().iter().enumerate();
         let matching = all.filter(|(_, event)| phase.is_empty() || Some(event.phase) == wanted);
         let total = matching.clone().count();
-        let place = || matching.clone().position(|(n, _)| Some(n) == open).map(|place| place / PER_PAGE * PER_PAGE);
-        let first = after.filter(|after| *after < total).or_else(place).unwrap_or(total.saturating_sub(PER_PAGE));
+        let place = || {
+            matching
+                .clone()
+                .position(|(n, _)| Some(n) == open)
+                .map(|place| place / PER_PAGE * PER_PAGE)
+        };
+        let first = after
+            .filter(|after| *after < total)
+            .or_else(place)
+            .unwrap_or(total.saturating_sub(PER_PAGE));
         let rows = matching.skip(first).take(PER_PAGE).collect();
-        Self { lens, phase, first, total, rows, open }
+        Self {
+            lens,
+            phase,
+            first,
+            total,
+            rows,
+            open,
+        }
     }
 
     fn all(&self) -> String {
@@ -63,14 +83,18 @@ impl<'a> EventsTab<'a> {
     }
 
     fn summary(&self) -> String {
-        let [first, end, total] = [self.first, self.end().saturating_sub(1), self.total].map(|n| count(n as u64));
+        let [first, end, total] =
+            [self.first, self.end().saturating_sub(1), self.total].map(|n| count(n as u64));
         if self.rows.is_empty() {
             return "no events".to_owned();
         }
         let index = self.lens.index;
         match index.event_count() - index.events_read() {
             unread if unread > 0 && self.phase.is_empty() => {
-                format!("{first} to {end} of {total} lines, {} of them no JSON", count(unread as u64))
+                format!(
+                    "{first} to {end} of {total} lines, {} of them no JSON",
+                    count(unread as u64)
+                )
             }
             _ => format!("{first} to {end} of {total}"),
         }
@@ -87,7 +111,11 @@ impl<'a> EventsTab<'a> {
     }
 
     fn link(&self, label: String, after: usize) -> Link {
-        let query = [("tab", "events"), ("phase", self.phase.as_str()), ("after", &after.to_string())];
+        let query = [
+            ("tab", "events"),
+            ("phase", self.phase.as_str()),
+            ("after", &after.to_string()),
+        ];
         Link::new(label, href::with_query(&href::run(self.lens.key()), &query))
     }
 
@@ -103,10 +131,19 @@ impl<'a> EventsTab<'a> {
             }
             *count += 1;
         }
-        let named = order.into_iter().filter(|symbol| *symbol != Symbol::default()).enumerate();
-        let shown = named.filter(|(at, symbol)| *at < MAX_PHASES || index.name(*symbol) == self.phase);
+        let named = order
+            .into_iter()
+            .filter(|symbol| *symbol != Symbol::default())
+            .enumerate();
+        let shown =
+            named.filter(|(at, symbol)| *at < MAX_PHASES || index.name(*symbol) == self.phase);
         shown
-            .map(|(_, symbol)| (index.name(symbol), counts.get(&symbol).map_or_else(String::new, |n| count(*n))))
+            .map(|(_, symbol)| {
+                (
+                    index.name(symbol),
+                    counts.get(&symbol).map_or_else(String::new, |n| count(*n)),
+                )
+            })
             .collect()
     }
 
@@ -116,12 +153,16 @@ impl<'a> EventsTab<'a> {
         if !event.fate.is_readable() {
             return Phrase::new().dim(format::MISSING);
         }
-        let Some(at) = index.group_at(n) else { return Phrase::new().dim("run") };
+        let Some(at) = index.group_at(n) else {
+            return Phrase::new().dim("run");
+        };
         match index.step_of(at) {
             Some(step) => Phrase::new().link(lens.label(step), lens.at_step(step)),
             None => {
                 let id = index.groups().get(at).and_then(|group| group.step_id);
-                Phrase::new().text(id.map_or_else(String::new, |id| id.to_string())).dim(" never written")
+                Phrase::new()
+                    .text(id.map_or_else(String::new, |id| id.to_string()))
+                    .dim(" never written")
             }
         }
     }

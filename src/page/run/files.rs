@@ -39,13 +39,22 @@ impl<'a> ManifestTab<'a> {
         let bytes = match lens.lines.manifest() {
             Ok(bytes) => bytes,
             Err(why) => {
-                let (missing, format) = (*lens.index.manifest() == ManifestState::Missing, lens.index.format());
+                let (missing, format) = (
+                    *lens.index.manifest() == ManifestState::Missing,
+                    lens.index.format(),
+                );
                 let note = match missing {
                     true => "There is no manifest.json.".to_owned(),
                     false if format.is_one_file() => format!("A {} has no manifest.", format.name),
                     false => format!("It cannot be read: {why}"),
                 };
-                return Self { lens, note, rules: Vec::new(), entries: Vec::new(), size: None };
+                return Self {
+                    lens,
+                    note,
+                    rules: Vec::new(),
+                    entries: Vec::new(),
+                    size: None,
+                };
             }
         };
         let record = Record::of(&bytes);
@@ -64,12 +73,26 @@ impl<'a> ManifestTab<'a> {
         let entries = match &json {
             Json::Object(members) => members
                 .iter()
-                .map(|(key, value)| (key.as_ref().into(), fold.json(value, &format!("/{}", token(key)))))
+                .map(|(key, value)| {
+                    (
+                        key.as_ref().into(),
+                        fold.json(value, &format!("/{}", token(key))),
+                    )
+                })
                 .collect(),
             other => vec![(Line::default(), fold.json(other, ""))],
         };
-        let rules = json.get("stop_rules").map(|set| rules(lens, set)).unwrap_or_default();
-        Self { lens, note, rules, entries, size: Some(bytes.len()) }
+        let rules = json
+            .get("stop_rules")
+            .map(|set| rules(lens, set))
+            .unwrap_or_default();
+        Self {
+            lens,
+            note,
+            rules,
+            entries,
+            size: Some(bytes.len()),
+        }
     }
 
     fn size(&self) -> Option<String> {
@@ -79,7 +102,9 @@ impl<'a> ManifestTab<'a> {
     /// Its counts beside those of the files: what is counted, the two numbers, and whether they agree or why they may not.
     fn checks(&self) -> Vec<(&'static str, String, usize, Phrase)> {
         let index = self.lens.index;
-        let Some(manifest) = index.manifest().get().filter(|_| self.size.is_some()) else { return Vec::new() };
+        let Some(manifest) = index.manifest().get().filter(|_| self.size.is_some()) else {
+            return Vec::new();
+        };
         let check = |what, counted: Option<i64>, there: usize| {
             let verdict = match counted {
                 None => Phrase::new().dim("not counted"),
@@ -87,10 +112,17 @@ impl<'a> ManifestTab<'a> {
                 Some(_) if index.segments().len() > 1 => {
                     Phrase::from("the last writer counts only what it wrote itself")
                 }
-                Some(0) if !manifest.is_final() => Phrase::from("counted only when the run is finished"),
+                Some(0) if !manifest.is_final() => {
+                    Phrase::from("counted only when the run is finished")
+                }
                 Some(_) => Phrase::new().strong("differ"),
             };
-            (what, format::or_missing(counted, |counted| counted.to_string()), there, verdict)
+            (
+                what,
+                format::or_missing(counted, |counted| counted.to_string()),
+                there,
+                verdict,
+            )
         };
         vec![
             check("steps", manifest.step_count, index.step_count()),
@@ -107,21 +139,56 @@ fn rules(lens: &Lens<'_>, rules: &Json<'_>) -> Vec<[Line; 4]> {
         _ if lens.is_alive() => "has not ended it",
         _ => "did not end it",
     };
-    let from = |entry: &Json<'_>| entry.get("from").and_then(Json::as_str).unwrap_or("engine").into();
+    let from = |entry: &Json<'_>| {
+        entry
+            .get("from")
+            .and_then(Json::as_str)
+            .unwrap_or("engine")
+            .into()
+    };
     let row = |id: &str, rule: String, entry: &Json<'_>| {
-        [id.into(), text::one_line(&rule, 200).0.into(), from(entry), fired(id).into()]
+        [
+            id.into(),
+            text::one_line(&rule, 200).0.into(),
+            from(entry),
+            fired(id).into(),
+        ]
     };
     let budget = ["steps", "time_ms", "tokens"].iter().filter_map(|key| {
-        let entry = rules.get("budget")?.get(key).filter(|entry| !entry.is_empty())?;
+        let entry = rules
+            .get("budget")?
+            .get(key)
+            .filter(|entry| !entry.is_empty())?;
         let limit = entry.get("limit").unwrap_or(entry);
-        let (id, unit) = if *key == "time_ms" { ("time", "ms") } else { (*key, *key) };
-        Some(row(&format!("budget.{id}"), format!("at most {limit} {unit}"), entry))
+        let (id, unit) = if *key == "time_ms" {
+            ("time", "ms")
+        } else {
+            (*key, *key)
+        };
+        Some(row(
+            &format!("budget.{id}"),
+            format!("at most {limit} {unit}"),
+            entry,
+        ))
     });
     let mut rows: Vec<_> = budget.collect();
     for (list, name) in [("completion", "accept"), ("policies", "stop")] {
-        for (at, entry) in rules.get(list).and_then(Json::as_array).unwrap_or_default().iter().enumerate() {
-            let id = entry.get("id").and_then(Json::as_str).map_or_else(|| format!("{name}[{at}]"), str::to_owned);
-            rows.push(row(&id, in_short(entry.get("rule").unwrap_or(entry)), entry));
+        for (at, entry) in rules
+            .get(list)
+            .and_then(Json::as_array)
+            .unwrap_or_default()
+            .iter()
+            .enumerate()
+        {
+            let id = entry
+                .get("id")
+                .and_then(Json::as_str)
+                .map_or_else(|| format!("{name}[{at}]"), str::to_owned);
+            rows.push(row(
+                &id,
+                in_short(entry.get("rule").unwrap_or(entry)),
+                entry,
+            ));
         }
     }
     rows
@@ -129,12 +196,17 @@ fn rules(lens: &Lens<'_>, rules: &Json<'_>) -> Vec<[Line; 4]> {
 
 /// `max_steps · steps 8`: the type of a rule, and whatever else it says.
 fn in_short(rule: &Json<'_>) -> String {
-    let Some(members) = rule.as_object() else { return rule.to_string() };
+    let Some(members) = rule.as_object() else {
+        return rule.to_string();
+    };
     if rule.get("opaque").is_some() {
         return "a rule in code; its answers are recorded with the steps".to_owned();
     }
     let kind = rule.get("type").and_then(Json::as_str).unwrap_or("no type");
-    let others = members.iter().filter(|(key, _)| key != "type").map(|(key, value)| format!(" · {key} {value}"));
+    let others = members
+        .iter()
+        .filter(|(key, _)| key != "type")
+        .map(|(key, value)| format!(" · {key} {value}"));
     kind.chars().map(String::from).chain(others).collect()
 }
 
@@ -153,7 +225,11 @@ impl HtmlSafe for IssuesTab<'_> {}
 impl<'a> IssuesTab<'a> {
     pub(crate) fn new(lens: &'a Lens<'a>, after: usize) -> Self {
         let issues = health::issues(lens.index);
-        Self { lens, first: after.min(issues.len()), issues }
+        Self {
+            lens,
+            first: after.min(issues.len()),
+            issues,
+        }
     }
 
     fn rows(&self) -> impl Iterator<Item = &Issue> {
@@ -169,11 +245,15 @@ impl<'a> IssuesTab<'a> {
                 None => counts.push((issue.kind, 1)),
             }
         }
-        let listed =
-            counts.into_iter().map(|(kind, count)| (level(kind, word(kind)), format!("{count} {}", kind.label())));
+        let listed = counts
+            .into_iter()
+            .map(|(kind, count)| (level(kind, word(kind)), format!("{count} {}", kind.label())));
         let unlisted = self.lens.summary.issues.0.saturating_sub(self.issues.len());
         let more = (unlisted > 0).then(|| {
-            let words = format!("{} more of the same sorts, counted and not listed", count(unlisted as u64));
+            let words = format!(
+                "{} more of the same sorts, counted and not listed",
+                count(unlisted as u64)
+            );
             (Sign::plain("mk", "note"), words)
         });
         listed.chain(more).collect()
@@ -198,11 +278,18 @@ impl<'a> IssuesTab<'a> {
     /// What was read.
     fn files(&self) -> String {
         let format = self.lens.index.format();
-        if format.is_one_file() { format!("the {}", format.file) } else { "the three files".to_owned() }
+        if format.is_one_file() {
+            format!("the {}", format.file)
+        } else {
+            "the three files".to_owned()
+        }
     }
 
     fn level(&self, issue: &Issue) -> Sign {
-        level(issue.kind, &format!("{}: {}", word(issue.kind), issue.kind.label()))
+        level(
+            issue.kind,
+            &format!("{}: {}", word(issue.kind), issue.kind.label()),
+        )
     }
 
     /// Where an issue can be seen.
@@ -211,7 +298,10 @@ impl<'a> IssuesTab<'a> {
         match issue.file {
             TraceFile::Steps => {
                 let n = lens.index.steps().position(&number, |step| step.line)?;
-                Some(Link::new(format!("step {}", lens.label(n)), lens.at_step(n)))
+                Some(Link::new(
+                    format!("step {}", lens.label(n)),
+                    lens.at_step(n),
+                ))
             }
             TraceFile::Events => {
                 let n = lens.index.events().position(&number, |event| event.line)?;
@@ -227,7 +317,11 @@ fn word(kind: IssueKind) -> &'static str {
 }
 
 fn level(kind: IssueKind, words: &str) -> Sign {
-    if kind.is_problem() { Sign::word("mk err", "error", words) } else { Sign::plain("mk", words) }
+    if kind.is_problem() {
+        Sign::word("mk err", "error", words)
+    } else {
+        Sign::plain("mk", words)
+    }
 }
 
 fn number(number: &Option<u64>) -> String {

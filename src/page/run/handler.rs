@@ -45,14 +45,26 @@ pub(crate) async fn with_lens<T: Send + 'static>(
     run: &Arc<Run>,
     show: impl FnOnce(&Lens<'_>) -> Result<T, WebError> + Send + 'static,
 ) -> Result<T, WebError> {
-    let (run, zone, stale) = (Arc::clone(run), state.zone.clone(), state.library.status().stalled);
+    let (run, zone, stale) = (
+        Arc::clone(run),
+        state.zone.clone(),
+        state.library.status().stalled,
+    );
     let library = Arc::clone(&state.library);
     let shown = blocking(move || {
         let (summary, index) = run.shown();
         let stale = stale.as_deref();
         let found = OnceCell::new();
         let kin = || found.get_or_init(|| kin(&library, &summary)).clone();
-        show(&Lens { summary: &summary, index: &index, lines: &*run, now: now(), stale, kin: &kin, zone: &zone })
+        show(&Lens {
+            summary: &summary,
+            index: &index,
+            lines: &*run,
+            now: now(),
+            stale,
+            kin: &kin,
+            zone: &zone,
+        })
     });
     shown.await.flatten()
 }
@@ -63,17 +75,23 @@ pub(crate) fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
     if summary.parent.is_none() && summary.run_id.is_none() {
         return Vec::new();
     }
-    let (mut parents, mut children, mut twins) = (Vec::new(), Vec::new(), vec![summary.key.clone()]);
+    let (mut parents, mut children, mut twins) =
+        (Vec::new(), Vec::new(), vec![summary.key.clone()]);
     let mut segments = Vec::new();
     for other in library.runs() {
         let other = other.summary();
         // A copy stands for the run that counts in its place.
-        if other.key == summary.key || !other.counts() && other.relation.duplicate_of.as_ref() != Some(&summary.key) {
+        if other.key == summary.key
+            || !other.counts() && other.relation.duplicate_of.as_ref() != Some(&summary.key)
+        {
             continue;
         }
         let is_parent = summary.parent.is_some()
-            && (summary.parent == other.run_id || summary.parent.as_deref() == Some(other.key.as_str()));
-        let is_same = summary.run_id.is_some() && other.run_id == summary.run_id && other.format == summary.format;
+            && (summary.parent == other.run_id
+                || summary.parent.as_deref() == Some(other.key.as_str()));
+        let is_same = summary.run_id.is_some()
+            && other.run_id == summary.run_id
+            && other.format == summary.format;
         if is_same && (summary.continues.is_some() || other.continues.is_some()) {
             segments.push(Arc::clone(&other));
         }
@@ -87,23 +105,36 @@ pub(crate) fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
         }
     }
     twins.sort_unstable();
-    let parent =
-        nearest(summary.key.as_str(), parents.iter().map(RunKey::as_str)).and_then(|at| parents.get(at).cloned());
+    let parent = nearest(summary.key.as_str(), parents.iter().map(RunKey::as_str))
+        .and_then(|at| parents.get(at).cloned());
     // Of runs with one id, what one of them started is the child of the nearest.
     let is_own = |child: &Arc<Summary>| {
-        let found = nearest(child.key.as_str(), twins.iter().map(RunKey::as_str)).and_then(|at| twins.get(at));
+        let found = nearest(child.key.as_str(), twins.iter().map(RunKey::as_str))
+            .and_then(|at| twins.get(at));
         found == Some(&summary.key)
     };
-    let child =
-        |other: Arc<Summary>| if other.branched_after.is_some() { Kin::Branch(other) } else { Kin::Child(other) };
+    let child = |other: Arc<Summary>| {
+        if other.branched_after.is_some() {
+            Kin::Branch(other)
+        } else {
+            Kin::Child(other)
+        }
+    };
     let children = children.into_iter().filter(is_own).map(child);
     segments.sort_by_key(|segment| segment.started);
     let segments = segments.into_iter().map(Kin::Segment);
-    parent.map(Kin::Parent).into_iter().chain(children).chain(segments).collect()
+    parent
+        .map(Kin::Parent)
+        .into_iter()
+        .chain(children)
+        .chain(segments)
+        .collect()
 }
 
 pub(crate) fn html(page: &impl Template) -> Answer {
-    page.render().map(|html| Html(html).into_response()).map_err(|error| WebError::fault(&error))
+    page.render()
+        .map(|html| Html(html).into_response())
+        .map_err(|error| WebError::fault(&error))
 }
 
 /// What is around a page of this run; its title is given where the run is looked at.
@@ -131,7 +162,8 @@ pub(crate) fn ended(lens: &Lens<'_>) -> &'static str {
 
 /// What is said where the run ended since the pulse whose address holds `told`.
 pub(crate) fn run_ended(lens: &Lens<'_>, told: &str) -> Option<String> {
-    (told != "1" && !lens.is_alive()).then(|| format!("Run ended: {}", lens.summary.verdict.sentence))
+    (told != "1" && !lens.is_alive())
+        .then(|| format!("Run ended: {}", lens.summary.verdict.sentence))
 }
 
 /// Which part of a run a page shows below its tabs.
@@ -150,10 +182,20 @@ struct Shown {
 impl Shown {
     fn of(params: &Params) -> Self {
         // The form of the events tab sends only what it filters by.
-        let tab = if params.has("phase") { "events" } else { params.text("tab") };
+        let tab = if params.has("phase") {
+            "events"
+        } else {
+            params.text("tab")
+        };
         let text = |name| params.text(name).to_owned();
         let open = params.text("open").parse().ok();
-        Self { tab: tab.to_owned(), phase: text("phase"), key: text("key"), open, file: text("file") }
+        Self {
+            tab: tab.to_owned(),
+            phase: text("phase"),
+            key: text("key"),
+            open,
+            file: text("file"),
+        }
     }
 
     /// The title of the page: what a reader chose to see of the run.
@@ -162,7 +204,9 @@ impl Shown {
             ("events", _) => "Events".to_owned(),
             ("manifest", _) => "Manifest".to_owned(),
             ("issues", _) => "Issues".to_owned(),
-            ("files", _) if !self.file.is_empty() => format!("Edits of {}", one_line(&self.file, 80).0),
+            ("files", _) if !self.file.is_empty() => {
+                format!("Edits of {}", one_line(&self.file, 80).0)
+            }
             ("prompt", _) => "System prompt and tools".to_owned(),
             ("files", _) => "Files changed".to_owned(),
             ("timeline", _) => "Timeline".to_owned(),
@@ -179,22 +223,40 @@ impl Shown {
     fn head<'a>(&self, lens: &'a Lens<'a>) -> (RunHead<'a>, Option<Verdict<'a>>) {
         let is_steps = self.tab.is_empty();
         let verdict = is_steps.then(|| Verdict::new(lens));
-        (RunHead { verdict: !is_steps, ..RunHead::new(lens) }, verdict)
+        (
+            RunHead {
+                verdict: !is_steps,
+                ..RunHead::new(lens)
+            },
+            verdict,
+        )
     }
 
     /// All steps in one picture, whose links open what is shown of the step that is `read`.
     fn strip(&self, lens: &Lens<'_>, read: Option<usize>) -> Strip {
-        let tab = if Tabs::has_step(&self.tab) { &*self.tab } else { "" };
+        let tab = if Tabs::has_step(&self.tab) {
+            &*self.tab
+        } else {
+            ""
+        };
         Strip::new(lens, tab, read)
     }
 
     /// The pulse of a page that knows of the steps before `steps`, and holds the rows of a window of them. Without
     /// `steps` nothing below the tabs is sent, because the page shows something that does not change.
-    fn pulse(&self, lens: &Lens<'_>, revision: u64, steps: Option<usize>, held: Option<Window>) -> Pulse {
+    fn pulse(
+        &self,
+        lens: &Lens<'_>,
+        revision: u64,
+        steps: Option<usize>,
+        held: Option<Window>,
+    ) -> Pulse {
         let base = format!("{}/live", href::run(lens.key()));
         let steps = steps.map(|steps| steps.to_string()).unwrap_or_default();
         let open = self.open.map(|n| n.to_string()).unwrap_or_default();
-        let rows = held.map(|Window { first, end }| format!("{first}-{end}")).unwrap_or_default();
+        let rows = held
+            .map(|Window { first, end }| format!("{first}-{end}"))
+            .unwrap_or_default();
         let query = [
             ("tab", &*self.tab),
             ("phase", &self.phase),
@@ -205,31 +267,52 @@ impl Shown {
             ("ended", ended(lens)),
             ("since", &revision.to_string()),
         ];
-        Pulse { url: href::with_query(&base, &query), revision, noun: "step", ..Pulse::default() }
+        Pulse {
+            url: href::with_query(&base, &query),
+            revision,
+            noun: "step",
+            ..Pulse::default()
+        }
     }
 }
 
 /// `GET /runs/{key}`
-pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
-    let (step, before, after) = (params.number("step")?, params.number("before")?, params.number("after")?);
+pub(crate) async fn page(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
+    let (step, before, after) = (
+        params.number("step")?,
+        params.number("before")?,
+        params.number("after")?,
+    );
     let total = run.index().steps().len();
     if let Some(n) = step.filter(|n| *n >= total.max(1)) {
         return Err(no_such_step(&run, total, n));
     }
     let (shown, pick) = (Shown::of(&params), Pick::of(&params));
-    if !matches!(shown.tab.as_str(), "" | "timeline" | "state" | "events" | "files" | "prompt" | "manifest" | "issues")
-    {
+    if !matches!(
+        shown.tab.as_str(),
+        "" | "timeline" | "state" | "events" | "files" | "prompt" | "manifest" | "issues"
+    ) {
         let error = WebError::not_found(
             "A run page has no tab",
             "It has steps, timeline, state, events, files, prompt, manifest and issues.",
         );
-        return Err(error.named(&shown.tab).link("The run", href::run(run.key().as_str())));
+        return Err(error
+            .named(&shown.tab)
+            .link("The run", href::run(run.key().as_str())));
     }
     if let Some(child) = state.library.run(params.text("started")) {
         return started(&state, &run, child.summary().started).await;
     }
     let shell = shell(&state, &run);
-    let turn = if shown.tab == "files" { Some(state.walk().await?) } else { None };
+    let turn = if shown.tab == "files" {
+        Some(state.walk().await?)
+    } else {
+        None
+    };
     let lists = Arc::clone(&state.lists);
     with_lens(&state, &run, move |lens| {
         let _turn = turn;
@@ -246,14 +329,23 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
                 at_end = step.is_none();
                 Content::Timeline(Timeline::new(lens, step))
             }
-            "events" => Content::Events(EventsTab::new(lens, shown.phase.clone(), after, shown.open)),
+            "events" => {
+                Content::Events(EventsTab::new(lens, shown.phase.clone(), after, shown.open))
+            }
             "manifest" => Content::Manifest(ManifestTab::new(lens)),
             "issues" => Content::Issues(IssuesTab::new(lens, after.unwrap_or_default())),
             "prompt" => Content::Setup(SetupTab::new(lens)),
-            "files" => Content::Files(ChangedTab::new(lens, lists.of(lens), &shown.file, after.unwrap_or_default())),
+            "files" => Content::Files(ChangedTab::new(
+                lens,
+                lists.of(lens),
+                &shown.file,
+                after.unwrap_or_default(),
+            )),
             _ => {
                 let is_all = pick.is_all();
-                let follow = lens.is_alive().then_some(step.is_none() && before.is_none() && is_all);
+                let follow = lens
+                    .is_alive()
+                    .then_some(step.is_none() && before.is_none() && is_all);
                 Content::Steps(Box::new(if is_all {
                     let window = Window::new(total, step, before);
                     held = Some(window);
@@ -269,11 +361,18 @@ pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam,
         let (head, verdict) = shown.head(lens);
         html(&RunPage {
             pulse: shown.pulse(lens, shell.revision, at_end.then_some(total), held),
-            shell: Shell { title: shown.title(lens, step), ..shell },
+            shell: Shell {
+                title: shown.title(lens, step),
+                ..shell
+            },
             head: RunHead { step, ..head },
             verdict,
             strip: Some(shown.strip(lens, reads)),
-            tabs: Tabs { lens, current: &shown.tab, step },
+            tabs: Tabs {
+                lens,
+                current: &shown.tab,
+                step,
+            },
             content,
         })
     })
@@ -291,11 +390,19 @@ async fn started(state: &AppState, run: &Arc<Run>, at: Option<i64>) -> Answer {
 }
 
 /// `GET /runs/{key}/live`
-pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, WebError>, params: Params) -> Answer {
+pub(crate) async fn pulse(
+    State(state): State<AppState>,
+    run: Result<RunParam, WebError>,
+    params: Params,
+) -> Answer {
     let awaited = params.has("awaited");
     let Ok(RunParam(run)) = run else {
         // Either it is not there yet, or it went away while somebody looked at it; its page says so when it is loaded again.
-        return Ok(if awaited { StatusCode::NO_CONTENT.into_response() } else { load_again() });
+        return Ok(if awaited {
+            StatusCode::NO_CONTENT.into_response()
+        } else {
+            load_again()
+        });
     };
     if awaited {
         return Ok(load_again());
@@ -312,9 +419,18 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
         let mut pulse = shown.pulse(lens, revision, known.map(|_| total), held);
         pulse.say = run_ended(lens, params.text("ended"));
         let fresh = known.and_then(|known| match shown.tab.as_str() {
-            "events" => Some(Fresh::Events(EventsTab::new(lens, shown.phase.clone(), None, shown.open))),
+            "events" => Some(Fresh::Events(EventsTab::new(
+                lens,
+                shown.phase.clone(),
+                None,
+                shown.open,
+            ))),
             "timeline" => Some(Fresh::Timeline(Timeline::new(lens, None))),
-            "state" if known < total => Some(Fresh::State(Box::new(state_tab(lens, total - 1, &shown.key)?))),
+            "state" if known < total => Some(Fresh::State(Box::new(state_tab(
+                lens,
+                total - 1,
+                &shown.key,
+            )?))),
             "" => {
                 pulse.count = total.saturating_sub(known);
                 let newest = total.checked_sub(1).filter(|_| follow && total > known);
@@ -327,7 +443,9 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
                     rows: held.map(|held| StepRows::new(lens, held, newest.or(read))),
                     end: EndSlot { lens },
                     pending: PendingSlot { lens },
-                    selected: changed.and_then(|n| step_view(lens, n, StepPlace::List)).map(Box::new),
+                    selected: changed
+                        .and_then(|n| step_view(lens, n, StepPlace::List))
+                        .map(Box::new),
                 })
             }
             _ => None,
@@ -340,7 +458,11 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
             head,
             verdict,
             strip: Some(shown.strip(lens, if follow { total.checked_sub(1) } else { read })),
-            tabs: Tabs { lens, current: &shown.tab, step: read.filter(|_| !follow) },
+            tabs: Tabs {
+                lens,
+                current: &shown.tab,
+                step: read.filter(|_| !follow),
+            },
             fresh,
         })
     })
@@ -354,36 +476,66 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
         let view = step_view(lens, n, StepPlace::Alone).ok_or_else(gone)?;
         let title = format!("{}: {}", lens.key(), view.title.as_str());
         // The step is written; the page of one step needs no news.
-        html(&StepPage { shell: Shell { title, stream: None, ..shell }, lens, view })
+        html(&StepPage {
+            shell: Shell {
+                title,
+                stream: None,
+                ..shell
+            },
+            lens,
+            view,
+        })
     })
     .await
 }
 
 /// `GET /runs/{key}/steps/{n}/part`; with `to=mark` it is the next step after `n` that has a mark, with
 /// `to=mark-back` the one before it, with `to=first` the one that one looks at first among those from `n` to before `until`.
-pub(crate) async fn step_part(State(state): State<AppState>, StepParam(run, n): StepParam, params: Params) -> Answer {
+pub(crate) async fn step_part(
+    State(state): State<AppState>,
+    StepParam(run, n): StepParam,
+    params: Params,
+) -> Answer {
     let to = params.text("to").to_owned();
     let until = params.number("until")?.unwrap_or_default();
     with_lens(&state, &run, move |lens| {
         let from = n;
         let (n, wrapped) = match &*to {
             "mark" | "mark-back" => next_mark(lens, n, to != "mark").unwrap_or((n, true)),
-            "first" => (Overview::among(lens.index, n, until).first().unwrap_or(n), false),
+            "first" => (
+                Overview::among(lens.index, n, until).first().unwrap_or(n),
+                false,
+            ),
             _ => (n, false),
         };
         let mut view = step_view(lens, n, StepPlace::List).ok_or_else(gone)?;
         if wrapped {
             view.note = past_the_end(&to, from == n).into();
         }
-        let part = html(&StepFragment { title: lens.title(view.title.as_str()).into(), view })?;
-        Ok(if to.is_empty() { part } else { ([("hx-push-url", lens.at_step(n))], part).into_response() })
+        let part = html(&StepFragment {
+            title: lens.title(view.title.as_str()).into(),
+            view,
+        })?;
+        Ok(if to.is_empty() {
+            part
+        } else {
+            ([("hx-push-url", lens.at_step(n))], part).into_response()
+        })
     })
     .await
 }
 
 /// `GET /runs/{key}/steps/part`: the rows around a line of the list, or around a step.
-pub(crate) async fn rows_part(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
-    let (line, step, read) = (params.number("line")?, params.number("step")?, params.number("shown")?);
+pub(crate) async fn rows_part(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
+    let (line, step, read) = (
+        params.number("line")?,
+        params.number("step")?,
+        params.number("shown")?,
+    );
     with_lens(&state, &run, move |lens| {
         html(&match step {
             Some(n) => StepRows::new(lens, Window::around(n, lens.index.steps().len()), read),
@@ -403,5 +555,8 @@ fn past_the_end(to: &str, is_only: bool) -> &'static str {
 }
 
 fn gone() -> WebError {
-    WebError::not_found("This step is not there any more", "The files changed while the page was made.")
+    WebError::not_found(
+        "This step is not there any more",
+        "The files changed while the page was made.",
+    )
 }

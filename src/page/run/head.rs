@@ -34,18 +34,27 @@ impl HtmlSafe for RunHead<'_> {}
 
 impl<'a> RunHead<'a> {
     pub(crate) fn new(lens: &'a Lens<'a>) -> Self {
-        Self { lens, verdict: false, acts: true, step: None }
+        Self {
+            lens,
+            verdict: false,
+            acts: true,
+            step: None,
+        }
     }
 
     /// The run as one file, opened at the step that is read.
     fn export(&self) -> String {
         let step = self.step.map(|n| n.to_string()).unwrap_or_default();
-        href::with_query(&format!("{}/export.html", href::run(self.lens.key())), &[("step", &step)])
+        href::with_query(
+            &format!("{}/export.html", href::run(self.lens.key())),
+            &[("step", &step)],
+        )
     }
 
     fn replay(&self) -> String {
         let key = self.lens.key();
-        self.step.map_or_else(|| href::replay(key), |n| href::replay_at(key, n))
+        self.step
+            .map_or_else(|| href::replay(key), |n| href::replay_at(key, n))
     }
 
     fn task(&self) -> &str {
@@ -53,7 +62,9 @@ impl<'a> RunHead<'a> {
     }
 
     fn whole_task(&self) -> Folded {
-        Fold::new(ValueLinks::default()).text(self.task(), "").prose()
+        Fold::new(ValueLinks::default())
+            .text(self.task(), "")
+            .prose()
     }
 
     /// Model, agent, start, duration, tokens, and what else is known.
@@ -61,40 +72,79 @@ impl<'a> RunHead<'a> {
         let (lens, summary) = (self.lens, self.lens.summary);
         let manifest = lens.index.manifest().get();
         let mut facts = Vec::new();
-        let mut add = |term: &str, says: Option<Phrase>| facts.extend(says.map(|says| Fact::new(term, says)));
+        let mut add =
+            |term: &str, says: Option<Phrase>| facts.extend(says.map(|says| Fact::new(term, says)));
         let text = |text: Option<&str>| text.map(Phrase::from);
-        let steps = || self.step.map_or_else(|| href::run(lens.key()), |n| href::run_at(lens.key(), n));
+        let steps = || {
+            self.step
+                .map_or_else(|| href::run(lens.key()), |n| href::run_at(lens.key(), n))
+        };
         let verdict = || Phrase::new().link(summary.verdict.sentence.as_str(), steps());
         add("not up to date", text(lens.stale));
         add("verdict", self.verdict.then(verdict));
         add("title", text(summary.title()));
         add("model", summary.models_words().map(Phrase::from));
-        add("agent", (!summary.agents.is_empty()).then(|| Phrase::from(summary.agents.join(", "))));
+        add(
+            "agent",
+            (!summary.agents.is_empty()).then(|| Phrase::from(summary.agents.join(", "))),
+        );
         let started = summary.started.and_then(|micros| {
-            let clock = format::clock(Stamp { micros, zoned: true }, lens.zone)?;
-            let words = format!("{} {}", format::date(micros, lens.now, lens.zone), clock.text);
+            let clock = format::clock(
+                Stamp {
+                    micros,
+                    zoned: true,
+                },
+                lens.zone,
+            )?;
+            let words = format!(
+                "{} {}",
+                format::date(micros, lens.now, lens.zone),
+                clock.text
+            );
             Some(Phrase::new().time(words, clock.iso))
         });
         add("started", started);
         let took = summary.took_words().map(|took| match summary.duration_ms {
             Some(_) => Phrase::from(took),
-            None => Phrase::from(format!("{took} · ")).link("time goes backwards", href::tab(lens.key(), "issues")),
+            None => Phrase::from(format!("{took} · "))
+                .link("time goes backwards", href::tab(lens.key(), "issues")),
         });
         add(if lens.is_alive() { "so far" } else { "took" }, took);
         add("tokens", summary.tokens_words().map(Phrase::from));
         add("cost", summary.cost_words().map(Phrase::from));
-        add("seed", manifest.and_then(|manifest| manifest.seed).map(|seed| Phrase::from(seed.to_string())));
+        add(
+            "seed",
+            manifest
+                .and_then(|manifest| manifest.seed)
+                .map(|seed| Phrase::from(seed.to_string())),
+        );
         let short = |hash: &str| hash.chars().take(8).collect::<String>();
         let hash = |hash: Option<&str>| hash.map(|hash| Phrase::from(short(hash)));
         let prompt = manifest.and_then(|manifest| manifest.prompt_hash.as_deref());
         let setup = || lens.index.format().is_one_file() && has_setup(lens);
-        let words = prompt.map(short).or(setup().then(|| "system prompt, tools".to_owned()));
-        add("prompt", words.map(|words| Phrase::new().link(words, href::tab(lens.key(), "prompt"))));
-        add("config", hash(manifest.and_then(|manifest| manifest.config_hash.as_deref())));
+        let words = prompt
+            .map(short)
+            .or(setup().then(|| "system prompt, tools".to_owned()));
+        add(
+            "prompt",
+            words.map(|words| Phrase::new().link(words, href::tab(lens.key(), "prompt"))),
+        );
+        add(
+            "config",
+            hash(manifest.and_then(|manifest| manifest.config_hash.as_deref())),
+        );
         let resumed = |steps: i64| {
-            Phrase::from(format!("after {} of an earlier run", format::counted(steps.max(0) as usize, "step")))
+            Phrase::from(format!(
+                "after {} of an earlier run",
+                format::counted(steps.max(0) as usize, "step")
+            ))
         };
-        add("goes on", manifest.and_then(|manifest| manifest.resumed_after).map(resumed));
+        add(
+            "goes on",
+            manifest
+                .and_then(|manifest| manifest.resumed_after)
+                .map(resumed),
+        );
         let among = || {
             Phrase::new().dim(format!(
                 "the newest of {} in this directory; the numbers are its own, the lists hold the lines of all",
@@ -102,15 +152,25 @@ impl<'a> RunHead<'a> {
             ))
         };
         add("run", (summary.runs_here() > 1).then(among));
-        let in_parts = || Phrase::from(format!("in {} parts; the numbers are those of all", summary.parts));
+        let in_parts = || {
+            Phrase::from(format!(
+                "in {} parts; the numbers are those of all",
+                summary.parts
+            ))
+        };
         add("made", (summary.parts > 1).then(in_parts));
         let link = |key: &RunKey| Phrase::new().link(key.as_str(), href::run(key.as_str()));
         let kin = (lens.kin)();
         let parent = kin.iter().find_map(|kin| match kin {
             Kin::Parent(key) => Some(match summary.branched_after {
-                Some(steps) => (link(key).text(format!(" after {} · ", format::counted(steps as usize, "step"))))
-                    .link("compare", href::compare(key.as_str(), lens.key())),
-                None => link(key).text(" · ").link("its step", href::run_started(key.as_str(), lens.key())),
+                Some(steps) => (link(key).text(format!(
+                    " after {} · ",
+                    format::counted(steps as usize, "step")
+                )))
+                .link("compare", href::compare(key.as_str(), lens.key())),
+                None => link(key)
+                    .text(" · ")
+                    .link("its step", href::run_started(key.as_str(), lens.key())),
             }),
             Kin::Child(_) | Kin::Branch(_) | Kin::Segment(_) => None,
         });
@@ -118,18 +178,43 @@ impl<'a> RunHead<'a> {
             Kin::Segment(segment) => Some(segment),
             _ => None,
         });
-        let segments = segments.take(MAX_CHILDREN).enumerate().fold(Phrase::new(), |words, (at, segment)| {
-            let words = if at > 0 { words.text(" · ") } else { words };
-            let when = if segment.started < summary.started { "continues " } else { "continued in " };
-            words.text(when).link(segment.key.name(), href::run(segment.key.as_str()))
-        });
-        let alone = || summary.continues.as_deref().map(|thread| Phrase::from(format!("continues {thread}")));
-        add("thread", Some(segments).filter(|segments| !segments.is_empty()).or_else(alone));
+        let segments =
+            segments
+                .take(MAX_CHILDREN)
+                .enumerate()
+                .fold(Phrase::new(), |words, (at, segment)| {
+                    let words = if at > 0 { words.text(" · ") } else { words };
+                    let when = if segment.started < summary.started {
+                        "continues "
+                    } else {
+                        "continued in "
+                    };
+                    words
+                        .text(when)
+                        .link(segment.key.name(), href::run(segment.key.as_str()))
+                });
+        let alone = || {
+            summary
+                .continues
+                .as_deref()
+                .map(|thread| Phrase::from(format!("continues {thread}")))
+        };
+        add(
+            "thread",
+            Some(segments)
+                .filter(|segments| !segments.is_empty())
+                .or_else(alone),
+        );
         let relation = &summary.relation;
         let copies = |steps: usize| {
-            let words = Phrase::from(format!("{} at its beginning", format::counted(steps, "step")));
+            let words = Phrase::from(format!(
+                "{} at its beginning",
+                format::counted(steps, "step")
+            ));
             let from = match &relation.copied {
-                Some((from, _)) => words.text(", from ").link(from.as_str(), href::run(from.as_str())),
+                Some((from, _)) => words
+                    .text(", from ")
+                    .link(from.as_str(), href::run(from.as_str())),
                 None => words,
             };
             from.text(match steps {
@@ -137,30 +222,65 @@ impl<'a> RunHead<'a> {
                 _ => "; they count in that run, and in no number of this one",
             })
         };
-        add("copied", Some(summary.copied_steps()).filter(|steps| *steps > 0).map(copies));
+        add(
+            "copied",
+            Some(summary.copied_steps())
+                .filter(|steps| *steps > 0)
+                .map(copies),
+        );
         let duplicate = |key: &RunKey| link(key).text("; it counts there");
-        add("duplicate of", relation.duplicate_of.as_ref().map(duplicate));
-        let stored = relation.also_at.iter().enumerate().fold(Phrase::new(), |words, (at, key)| {
-            let words = if at > 0 { words.text(" · ") } else { words };
-            words.link(key.as_str(), href::run(key))
-        });
+        add(
+            "duplicate of",
+            relation.duplicate_of.as_ref().map(duplicate),
+        );
+        let stored = relation
+            .also_at
+            .iter()
+            .enumerate()
+            .fold(Phrase::new(), |words, (at, key)| {
+                let words = if at > 0 { words.text(" · ") } else { words };
+                words.link(key.as_str(), href::run(key))
+            });
         let behind = relation.copies.saturating_sub(relation.also_at.len());
-        let stored = if behind > 0 { stored.text(format!(" and {} more", count(behind as u64))) } else { stored };
+        let stored = if behind > 0 {
+            stored.text(format!(" and {} more", count(behind as u64)))
+        } else {
+            stored
+        };
         add("also at", (relation.copies > 0).then_some(stored));
         for copy in relation.says.iter().take(MAX_CHILDREN) {
             let verdict = copy.is_other_end.then_some(&copy.verdict);
-            let words = verdict.into_iter().chain(&copy.differs).map(String::as_str).collect::<Vec<_>>().join("; ");
+            let words = verdict
+                .into_iter()
+                .chain(&copy.differs)
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join("; ");
             let link = Phrase::new().link(copy.key.as_str(), href::run(&copy.key));
             add("a copy differs", Some(link.text(format!(": {words}"))));
         }
-        let apart = relation.apart.as_ref().map(|apart| format::counted(apart.ids.len(), "sub-agent"));
+        let apart = relation
+            .apart
+            .as_ref()
+            .map(|apart| format::counted(apart.ids.len(), "sub-agent"));
         add(
             "sub-agents",
-            apart.map(|runs| Phrase::from(format!("{runs}; what they took counts in rows of their own"))),
+            apart.map(|runs| {
+                Phrase::from(format!(
+                    "{runs}; what they took counts in rows of their own"
+                ))
+            }),
         );
         // One that is not on the board has its id alone.
-        let relation = if summary.branched_after.is_some() { "branched from" } else { "part of" };
-        add(relation, parent.or_else(|| summary.parent.as_deref().map(Phrase::from)));
+        let relation = if summary.branched_after.is_some() {
+            "branched from"
+        } else {
+            "part of"
+        };
+        add(
+            relation,
+            parent.or_else(|| summary.parent.as_deref().map(Phrase::from)),
+        );
         let known: Vec<_> = kin
             .iter()
             .filter_map(|kin| match kin {
@@ -174,37 +294,64 @@ impl<'a> RunHead<'a> {
         });
         let mut branches = branches.take(MAX_CHILDREN).peekable();
         let is_branched = branches.peek().is_some();
-        let listed = branches.enumerate().fold(Phrase::new(), |words, (at, key)| {
-            let words = if at > 0 { words.text(" · ") } else { words };
-            let compare = href::compare(lens.key(), key.as_str());
-            words.link(key.name(), href::run(key.as_str())).text(" (").link("compare", compare).text(")")
-        });
+        let listed = branches
+            .enumerate()
+            .fold(Phrase::new(), |words, (at, key)| {
+                let words = if at > 0 { words.text(" · ") } else { words };
+                let compare = href::compare(lens.key(), key.as_str());
+                words
+                    .link(key.name(), href::run(key.as_str()))
+                    .text(" (")
+                    .link("compare", compare)
+                    .text(")")
+            });
         add("branches", is_branched.then_some(listed));
         // Not every trace counts them.
         let children = summary.children.unwrap_or_default().max(known.len() as u64);
         add(
             "child runs",
             (children > 0).then(|| {
-                known.iter().take(MAX_CHILDREN).fold(Phrase::from(count(children)), |words, key| {
-                    words.text(" · ").link(key.name(), href::run(key.as_str()))
-                })
+                known
+                    .iter()
+                    .take(MAX_CHILDREN)
+                    .fold(Phrase::from(count(children)), |words, key| {
+                        words.text(" · ").link(key.name(), href::run(key.as_str()))
+                    })
             }),
         );
         let writer = |manifest: &Manifest| {
-            let known = manifest.tool.as_deref().map(|tool| format!("{tool} · {}", manifest.format.name));
+            let known = manifest
+                .tool
+                .as_deref()
+                .map(|tool| format!("{tool} · {}", manifest.format.name));
             Phrase::new().dim(known.unwrap_or_else(|| manifest.format.name.to_owned()))
         };
         add("written by", manifest.map(writer));
-        add("project", manifest.and_then(|manifest| manifest.project.as_deref()).map(Phrase::from));
-        add("turns", summary.turns.map(|turns| Phrase::from(count(turns))));
+        add(
+            "project",
+            manifest
+                .and_then(|manifest| manifest.project.as_deref())
+                .map(Phrase::from),
+        );
+        add(
+            "turns",
+            summary.turns.map(|turns| Phrase::from(count(turns))),
+        );
         // The file of a session has its id in its name.
         let is_named = |id: &str| match lens.index.format().is_one_file() {
             true => summary.key.name().contains(id),
             false => summary.key.name() == id,
         };
         let other = |id: &&str| !is_named(id);
-        add("run id", summary.run_id.as_deref().filter(other).map(Phrase::from));
-        let place = if lens.index.format().is_one_file() { "file" } else { "directory" };
+        add(
+            "run id",
+            summary.run_id.as_deref().filter(other).map(Phrase::from),
+        );
+        let place = if lens.index.format().is_one_file() {
+            "file"
+        } else {
+            "directory"
+        };
         add(place, Some(Phrase::new().dim(&*summary.path)));
         facts
     }
@@ -232,7 +379,10 @@ impl Tabs<'_> {
     /// Whether a tab shows something of the step that is read. All keep it in their address, so that it is still there when
     /// the reader comes back.
     pub(crate) fn has_step(name: &str) -> bool {
-        matches!(name, "" | "timeline" | "scores" | "whatif" | "state" | "events" | "files")
+        matches!(
+            name,
+            "" | "timeline" | "scores" | "whatif" | "state" | "events" | "files"
+        )
     }
 
     /// Each tab by its name in addresses, with its address, its words, and how much is in it.
@@ -241,7 +391,12 @@ impl Tabs<'_> {
         let step = self.step.map(|n| n.to_string()).unwrap_or_default();
         let at_step = &[("step", step.as_str())];
         let tab = |name, words, count| {
-            (name, href::with_query(&href::run(key), &[("tab", name), ("step", &step)]), words, count)
+            (
+                name,
+                href::with_query(&href::run(key), &[("tab", name), ("step", &step)]),
+                words,
+                count,
+            )
         };
         let count = |number: usize| count(number as u64);
         // The tabs show the lines of every run in the directory.
@@ -249,7 +404,11 @@ impl Tabs<'_> {
             0 | 1 => count(all),
             _ => format!("{} of {}", count(newest), count(all)),
         };
-        let manifest = if index.manifest().get().is_some() { "" } else { "none" };
+        let manifest = if index.manifest().get().is_some() {
+            ""
+        } else {
+            "none"
+        };
         let steps = match of_all(summary.steps_now, index.step_count()) {
             lines if !summary.steps_untold => lines,
             _ if index.steps().is_empty() => "unknown".to_owned(),
@@ -259,10 +418,24 @@ impl Tabs<'_> {
         let tabs = [
             tab("", "Steps", steps),
             tab("timeline", "Timeline", String::new()),
-            ("scores", href::with_query(&href::scores(key), at_step), "Scores", count(summary.critics.len())),
-            ("whatif", href::with_query(&href::whatif(key), at_step), "What-if", String::new()),
+            (
+                "scores",
+                href::with_query(&href::scores(key), at_step),
+                "Scores",
+                count(summary.critics.len()),
+            ),
+            (
+                "whatif",
+                href::with_query(&href::whatif(key), at_step),
+                "What-if",
+                String::new(),
+            ),
             tab("state", "State", String::new()),
-            tab("events", "Events", of_all(summary.events, index.events_read())),
+            tab(
+                "events",
+                "Events",
+                of_all(summary.events, index.events_read()),
+            ),
             // How many there are is known when somebody asks.
             tab("files", "Files", String::new()),
             tab("manifest", "Manifest", manifest.to_owned()),

@@ -105,15 +105,27 @@ fn segments(summary: &Summary, index: &Index) -> Vec<Segment> {
     }
     let last = index.segments().len().saturating_sub(1);
     let segments = index.segments().iter().enumerate().map(|(at, segment)| {
-        let next = index.segments().get(at + 1).map_or(index.events().len(), |next| next.first_event);
+        let next = index
+            .segments()
+            .get(at + 1)
+            .map_or(index.events().len(), |next| next.first_event);
         let events = index.events().range(segment.first_event..next);
-        let recorded = segment.end.as_ref().and_then(|(_, end, _)| end.reason.as_deref());
+        let recorded = segment
+            .end
+            .as_ref()
+            .and_then(|(_, end, _)| end.reason.as_deref());
         Segment {
             first_step: steps.get(&at).map(|(first, _)| *first),
             first_event: segment.first_event,
             steps: steps.get(&at).map_or(0, |(_, steps)| *steps),
             started_at: events.clone().find_map(|event| event.ts).and_then(time),
-            stop_reason: recorded.or(summary.verdict.stop_reason.as_deref().filter(|_| at == last)).map(str::to_owned),
+            stop_reason: recorded
+                .or(summary
+                    .verdict
+                    .stop_reason
+                    .as_deref()
+                    .filter(|_| at == last))
+                .map(str::to_owned),
         }
     });
     segments.collect()

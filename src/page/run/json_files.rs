@@ -57,11 +57,22 @@ struct Edit<'a> {
 }
 
 /// The files after place `after`, or from the first one on; at most `limit`, at least one.
-pub(crate) fn files<'a>(index: &Index, all: &'a files::Files, after: Option<usize>, limit: usize) -> Files<'a> {
+pub(crate) fn files<'a>(
+    index: &Index,
+    all: &'a files::Files,
+    after: Option<usize>,
+    limit: usize,
+) -> Files<'a> {
     let total = all.files.len();
     let start = after.map_or(0, |after| after.saturating_add(1)).min(total);
     let end = start.saturating_add(limit.max(1)).min(total);
-    let files: Vec<_> = all.files.iter().take(end).skip(start).map(|file| of(index, file)).collect();
+    let files: Vec<_> = all
+        .files
+        .iter()
+        .take(end)
+        .skip(start)
+        .map(|file| of(index, file))
+        .collect();
     Files {
         total,
         edits: all.edits,

@@ -64,7 +64,9 @@ fn write_lines<W: Write, L: AsRef<[u8]>>(
     out: &mut W,
     lines: Option<impl Iterator<Item = io::Result<Result<L, u64>>>>,
 ) -> io::Result<()> {
-    let Some(lines) = lines else { return out.write_all(b"null") };
+    let Some(lines) = lines else {
+        return out.write_all(b"null");
+    };
     let mut before: &[u8] = b"[";
     for line in lines {
         out.write_all(before)?;
@@ -81,6 +83,10 @@ fn write_bytes<W: Write, L: AsRef<[u8]>>(out: &mut W, bytes: &Result<L, u64>) ->
     };
     match std::str::from_utf8(bytes) {
         Ok(text) => serde_json::to_writer(out, text).map_err(io::Error::from),
-        Err(_) => write!(out, "{{\"base64\":\"{}\"}}", Base64Display::new(bytes, &STANDARD)),
+        Err(_) => write!(
+            out,
+            "{{\"base64\":\"{}\"}}",
+            Base64Display::new(bytes, &STANDARD)
+        ),
     }
 }

@@ -151,5 +151,9 @@ fn rule(rule: why::RuleStatus) -> Rule {
 /// A whole number as it was written, without a fraction.
 fn number(value: f64) -> Option<Number> {
     let whole = value.fract() == 0.0 && value.abs() < 9e15;
-    if whole { Some(Number::from(value as i64)) } else { Number::from_f64(value) }
+    if whole {
+        Some(Number::from(value as i64))
+    } else {
+        Number::from_f64(value)
+    }
 }

@@ -84,7 +84,10 @@ mod tests {
         let key = |n: usize| RunKey::new(&format!("run{n}"));
         let first = lists.list(&key(0));
         (1..MAX_LISTS).for_each(|n| drop(lists.list(&key(n))));
-        assert!(Arc::ptr_eq(&first, &lists.list(&key(0))), "it is kept, and now the newest");
+        assert!(
+            Arc::ptr_eq(&first, &lists.list(&key(0))),
+            "it is kept, and now the newest"
+        );
         drop(lists.list(&key(MAX_LISTS)));
         assert!(Arc::ptr_eq(&first, &lists.list(&key(0))));
         let kept: Vec<RunKey> = lists.kept().iter().map(|(key, _)| key.clone()).collect();

@@ -45,8 +45,18 @@ impl Marks {
             let y = top + self.top();
             rect(&mut self.scores, "f-track", x as f64, y, 6.0, height);
             if let Some(score) = score.filter(|score| (0.0..=1.0).contains(score)) {
-                let class = CLASSES.get(series.wrapping_sub(1)).copied().unwrap_or("f-ink");
-                rect(&mut self.scores, class, x as f64, y + height * (1.0 - score), 6.0, height * score);
+                let class = CLASSES
+                    .get(series.wrapping_sub(1))
+                    .copied()
+                    .unwrap_or("f-ink");
+                rect(
+                    &mut self.scores,
+                    class,
+                    x as f64,
+                    y + height * (1.0 - score),
+                    6.0,
+                    height * score,
+                );
             }
         }
     }
@@ -103,10 +113,13 @@ pub(crate) fn rect(
     width: f64,
     height: f64,
 ) {
-    let at = paths.iter().position(|(known, _)| *known == class).unwrap_or_else(|| {
-        paths.push((class, String::new()));
-        paths.len() - 1
-    });
+    let at = paths
+        .iter()
+        .position(|(known, _)| *known == class)
+        .unwrap_or_else(|| {
+            paths.push((class, String::new()));
+            paths.len() - 1
+        });
     if let Some((_, path)) = paths.get_mut(at) {
         // One decimal is a tenth of a pixel; whole numbers need none.
         let short = |number: f64| (number * 10.0).round() / 10.0;
@@ -132,12 +145,21 @@ mod tests {
             marks.times([("decide", 0.5), ("act", 0.0), ("odd", 0.8)].into_iter());
             marks.next();
         }
-        let classes = |paths: &[(&'static str, String)]| paths.iter().map(|(class, _)| *class).collect::<Vec<_>>();
+        let classes = |paths: &[(&'static str, String)]| {
+            paths.iter().map(|(class, _)| *class).collect::<Vec<_>>()
+        };
         assert_eq!(classes(&marks.scores), ["f-track", "d1", "d4"]);
         assert_eq!(classes(&marks.times), ["f-track", "f-decide", "f-plain"]);
         assert_eq!(marks.scores[1].1, "M1 17h6v3h-6zM1 45h6v3h-6z");
-        assert_eq!(marks.times[2].1, "M18 11h18v6h-18zM18 39h18v6h-18z", "a bar does not overflow");
-        assert_eq!(marks.scores[0].1.matches('M').count(), 8, "four critics have a track");
+        assert_eq!(
+            marks.times[2].1, "M18 11h18v6h-18zM18 39h18v6h-18z",
+            "a bar does not overflow"
+        );
+        assert_eq!(
+            marks.scores[0].1.matches('M').count(),
+            8,
+            "four critics have a track"
+        );
         assert!(marks.render().unwrap().contains("viewBox=\"0 0 36 56\""));
     }
 }

@@ -35,7 +35,10 @@ pub(crate) enum PhaseState {
 
 impl<'a> PendingSlot<'a> {
     fn group(&self) -> Option<&'a Group> {
-        self.lens.index.groups().get(self.lens.index.unfinished_group()?)
+        self.lens
+            .index
+            .groups()
+            .get(self.lens.index.unfinished_group()?)
     }
 
     fn status(&self) -> Sign {
@@ -47,7 +50,10 @@ impl<'a> PendingSlot<'a> {
     }
 
     fn events(&self, group: &Group) -> Link {
-        Link::new(format::counted(group.end - group.first, "event"), self.lens.at_event(group.first))
+        Link::new(
+            format::counted(group.end - group.first, "event"),
+            self.lens.at_event(group.first),
+        )
     }
 
     /// When it began; empty where that is not known.
@@ -70,8 +76,10 @@ impl<'a> PendingSlot<'a> {
 
     /// The phases that have events, the last of them under way while the run goes on.
     fn phases(&self, group: &Group) -> Vec<(Stretch, PhaseState)> {
-        let mut phases: Vec<_> =
-            stretches(self.lens.index, group).into_iter().map(|stretch| (stretch, PhaseState::Done)).collect();
+        let mut phases: Vec<_> = stretches(self.lens.index, group)
+            .into_iter()
+            .map(|stretch| (stretch, PhaseState::Done))
+            .collect();
         if let Some((_, state)) = phases.last_mut().filter(|_| self.lens.is_alive()) {
             *state = PhaseState::Now;
         }
@@ -89,7 +97,11 @@ impl<'a> PendingSlot<'a> {
         }
         let took = stretch.micros?;
         let nothing_after = stretch.end == group.end && took == 0;
-        Some(if nothing_after { Phrase::new().dim("nothing after it") } else { Phrase::from(micros(took)) })
+        Some(if nothing_after {
+            Phrase::new().dim("nothing after it")
+        } else {
+            Phrase::from(micros(took))
+        })
     }
 
     /// What is known of a phase, a line each.
@@ -97,17 +109,32 @@ impl<'a> PendingSlot<'a> {
         let index = self.lens.index;
         let name = index.name(stretch.phase);
         let events = index.events().range(stretch.first..stretch.end);
-        let stages: Vec<&str> = events.map(|event| index.name(event.stage)).filter(|stage| !stage.is_empty()).collect();
+        let stages: Vec<&str> = events
+            .map(|event| index.name(event.stage))
+            .filter(|stage| !stage.is_empty())
+            .collect();
         let waits = *state == PhaseState::Now && name == "ACT" && stages == ["start"];
-        let tool = group.decision.as_deref().and_then(|call| Some(call.split_once('(')?.0));
+        let tool = group
+            .decision
+            .as_deref()
+            .and_then(|call| Some(call.split_once('(')?.0));
         let mut says = vec![match tool.filter(|_| waits) {
             Some(tool) => Phrase::new().text("Waiting for the result of ").code(tool),
             None => Phrase::new().dim(stages.join(" → ")),
         }];
         if name == "DECIDE" {
-            says.extend(group.decision.as_deref().map(|call| Phrase::new().code(call)));
+            says.extend(
+                group
+                    .decision
+                    .as_deref()
+                    .map(|call| Phrase::new().code(call)),
+            );
         }
-        if let Some((_, text)) = group.error.as_ref().filter(|(phase, _)| *phase == stretch.phase) {
+        if let Some((_, text)) = group
+            .error
+            .as_ref()
+            .filter(|(phase, _)| *phase == stretch.phase)
+        {
             says.push(Phrase::from(&**text));
         }
         says
@@ -116,9 +143,17 @@ impl<'a> PendingSlot<'a> {
     /// The phases that are not reached; empty for none.
     fn later(&self, group: &Group) -> String {
         let stretches = stretches(self.lens.index, group);
-        let reached = |name: &&str| stretches.iter().any(|stretch| self.lens.index.name(stretch.phase) == *name);
+        let reached = |name: &&str| {
+            stretches
+                .iter()
+                .any(|stretch| self.lens.index.name(stretch.phase) == *name)
+        };
         let furthest = PHASES.iter().rposition(reached).map_or(0, |at| at + 1);
-        let later: Vec<String> = PHASES.iter().skip(furthest).map(|name| phase(name).1).collect();
+        let later: Vec<String> = PHASES
+            .iter()
+            .skip(furthest)
+            .map(|name| phase(name).1)
+            .collect();
         later.join(", ")
     }
 }
@@ -129,5 +164,7 @@ fn title(group: &Group) -> String {
 
 /// `step 9`.
 pub(crate) fn name(group: &Group) -> String {
-    group.step_id.map_or_else(|| "step without id".to_owned(), |id| format!("step {id}"))
+    group
+        .step_id
+        .map_or_else(|| "step without id".to_owned(), |id| format!("step {id}"))
 }

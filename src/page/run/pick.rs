@@ -42,7 +42,11 @@ impl Pick {
         let text = |name| params.text(name).to_owned();
         let sort = text("sort");
         Self {
-            sort: if SORTS.iter().any(|(name, _)| *name == sort) { sort } else { String::new() },
+            sort: if SORTS.iter().any(|(name, _)| *name == sort) {
+                sort
+            } else {
+                String::new()
+            },
             tool: text("tool"),
             errors: params.text("err") == "1",
             from: params.text("from").parse().unwrap_or_default(),
@@ -58,9 +62,19 @@ impl Pick {
     pub(crate) fn address(&self, key: &str, from: usize, n: Option<usize>) -> String {
         let number = |number: usize| number.to_string();
         let step = n.map(number).unwrap_or_default();
-        let from = if from > 0 { number(from) } else { String::new() };
+        let from = if from > 0 {
+            number(from)
+        } else {
+            String::new()
+        };
         let errors = if self.errors { "1" } else { "" };
-        let pairs = [("step", &*step), ("sort", &self.sort), ("tool", &self.tool), ("err", errors), ("from", &from)];
+        let pairs = [
+            ("step", &*step),
+            ("sort", &self.sort),
+            ("tool", &self.tool),
+            ("err", errors),
+            ("from", &from),
+        ];
         href::with_query(&href::run(key), &pairs)
     }
 
@@ -69,9 +83,16 @@ impl Pick {
         let index = lens.index;
         let tool = index.names().find(&self.tool);
         let is_picked = |n: &usize| {
-            let uses = || index.steps().get(*n).is_some_and(|step| step.tools().any(|name| Some(name) == tool));
+            let uses = || {
+                index
+                    .steps()
+                    .get(*n)
+                    .is_some_and(|step| step.tools().any(|name| Some(name) == tool))
+            };
             (self.tool.is_empty() || uses())
-                && (!self.errors || has(index, *n, StepFlag::Error) || has(index, *n, StepFlag::Code))
+                && (!self.errors
+                    || has(index, *n, StepFlag::Error)
+                    || has(index, *n, StepFlag::Code))
         };
         let mut picked: Vec<usize> = (0..index.steps().len()).filter(is_picked).collect();
         let step = |n: &usize| index.steps().get(*n);
@@ -84,7 +105,11 @@ impl Pick {
                 cost(b).total_cmp(&cost(a))
             }),
             "score" => picked.sort_by(|a, b| {
-                let score = |n| step(n).and_then(|step| step.lowest_score()).unwrap_or(f64::INFINITY);
+                let score = |n| {
+                    step(n)
+                        .and_then(|step| step.lowest_score())
+                        .unwrap_or(f64::INFINITY)
+                };
                 score(a).total_cmp(&score(b))
             }),
             _ => {}
@@ -109,9 +134,18 @@ impl HtmlSafe for Picker<'_> {}
 
 impl<'a> Picker<'a> {
     pub(crate) fn new(lens: &'a Lens<'a>, pick: Pick) -> Self {
-        let steps = if pick.is_all() { Vec::new() } else { pick.steps(lens) };
+        let steps = if pick.is_all() {
+            Vec::new()
+        } else {
+            pick.steps(lens)
+        };
         let shown = steps.iter().skip(pick.from).take(WINDOW).copied().collect();
-        Self { lens, pick, shown, count: steps.len() }
+        Self {
+            lens,
+            pick,
+            shown,
+            count: steps.len(),
+        }
     }
 
     /// Name, words and whether it is chosen.
@@ -127,7 +161,12 @@ impl<'a> Picker<'a> {
         let summary = self.lens.summary;
         match name {
             "tokens" => summary.tokens.is_some(),
-            "cost" => self.lens.index.steps().iter().any(|step| step.cost_usd.is_some()),
+            "cost" => self
+                .lens
+                .index
+                .steps()
+                .iter()
+                .any(|step| step.cost_usd.is_some()),
             "score" => !summary.critics.is_empty(),
             _ => true,
         }
@@ -136,8 +175,16 @@ impl<'a> Picker<'a> {
     /// The tools that can be chosen, and whether each is.
     fn tools(&self) -> Vec<(&str, bool)> {
         let tools = &self.lens.summary.tools;
-        let chosen = tools.iter().skip(TOOLS).filter(|tool| **tool == self.pick.tool);
-        tools.iter().take(TOOLS).chain(chosen).map(|tool| (tool.as_str(), *tool == self.pick.tool)).collect()
+        let chosen = tools
+            .iter()
+            .skip(TOOLS)
+            .filter(|tool| **tool == self.pick.tool);
+        tools
+            .iter()
+            .take(TOOLS)
+            .chain(chosen)
+            .map(|tool| (tool.as_str(), *tool == self.pick.tool))
+            .collect()
     }
 
     /// What is picked, in words.
@@ -148,8 +195,10 @@ impl<'a> Picker<'a> {
 
     /// The pages before and after this one, and all steps in order.
     fn links(&self) -> Vec<Link> {
-        let to = |label: &str, from| Link::new(label, self.pick.address(self.lens.key(), from, None));
-        let before = (self.pick.from > 0).then(|| to("those before", self.pick.from.saturating_sub(WINDOW)));
+        let to =
+            |label: &str, from| Link::new(label, self.pick.address(self.lens.key(), from, None));
+        let before =
+            (self.pick.from > 0).then(|| to("those before", self.pick.from.saturating_sub(WINDOW)));
         let after = self.pick.from + self.shown.len();
         let after = (after < self.count).then(|| to("those after", after));
         let all = Link::new("all steps", href::run(self.lens.key()));
@@ -164,13 +213,24 @@ mod tests {
 
     fn run() -> Recorded {
         let step = |(n, (tool, tokens, fails)): (usize, (&str, &str, bool))| {
-            let result = if fails { r#"{"status": "error", "error": "no"}"# } else { r#"{"status": "success"}"# };
-            let decision = format!(r#"{{"mode": "act", "actions": [{{"name": "{tool}", "args": {{}}}}]}}"#);
-            format!(r#"{{"step_id": {n}, "decision": {decision}, "action_results": [{result}]{tokens}}}"#)
+            let result = if fails {
+                r#"{"status": "error", "error": "no"}"#
+            } else {
+                r#"{"status": "success"}"#
+            };
+            let decision =
+                format!(r#"{{"mode": "act", "actions": [{{"name": "{tool}", "args": {{}}}}]}}"#);
+            format!(
+                r#"{{"step_id": {n}, "decision": {decision}, "action_results": [{result}]{tokens}}}"#
+            )
         };
         let tokens = |number: u64| format!(r#", "context": {{"step_tokens": {number}}}"#);
         let (few, many) = (tokens(5), tokens(900));
-        let steps = [("read", &*few, true), ("write", &*many, false), ("read", "", false)];
+        let steps = [
+            ("read", &*few, true),
+            ("write", &*many, false),
+            ("read", "", false),
+        ];
         Recorded::steps(steps.into_iter().enumerate().map(step))
     }
 
@@ -179,14 +239,37 @@ mod tests {
         let run = run();
         let lens = run.lens();
         let picked = |pick: Pick| pick.steps(&lens);
-        let tool = |tool: &str| Pick { tool: tool.to_owned(), ..Pick::default() };
+        let tool = |tool: &str| Pick {
+            tool: tool.to_owned(),
+            ..Pick::default()
+        };
         assert_eq!(picked(tool("read")), [0, 2]);
         assert_eq!(picked(tool("nobody has it")), [0_usize; 0]);
-        assert_eq!(picked(Pick { errors: true, ..Pick::default() }), [0]);
-        assert_eq!(picked(Pick { errors: true, ..tool("write") }), [0_usize; 0]);
-        let by = |sort: &str| picked(Pick { sort: sort.to_owned(), ..Pick::default() });
+        assert_eq!(
+            picked(Pick {
+                errors: true,
+                ..Pick::default()
+            }),
+            [0]
+        );
+        assert_eq!(
+            picked(Pick {
+                errors: true,
+                ..tool("write")
+            }),
+            [0_usize; 0]
+        );
+        let by = |sort: &str| {
+            picked(Pick {
+                sort: sort.to_owned(),
+                ..Pick::default()
+            })
+        };
         assert_eq!(by("time"), [0, 1, 2], "what has no time stays in order");
-        let tokens: Vec<_> = by("tokens").iter().map(|n| lens.index.tokens_of(*n)).collect();
+        let tokens: Vec<_> = by("tokens")
+            .iter()
+            .map(|n| lens.index.tokens_of(*n))
+            .collect();
         assert!(tokens.is_sorted_by(|a, b| a >= b), "{tokens:?}");
     }
 
@@ -194,13 +277,32 @@ mod tests {
     fn what_is_picked_stands_in_the_address_and_in_the_form() {
         let run = run();
         let lens = run.lens();
-        let pick = Pick { sort: "time".to_owned(), tool: "a&b".to_owned(), errors: true, from: 60 };
-        assert_eq!(pick.address("k", 60, Some(2)), "/runs/k?step=2&sort=time&tool=a%26b&err=1&from=60");
+        let pick = Pick {
+            sort: "time".to_owned(),
+            tool: "a&b".to_owned(),
+            errors: true,
+            from: 60,
+        };
+        assert_eq!(
+            pick.address("k", 60, Some(2)),
+            "/runs/k?step=2&sort=time&tool=a%26b&err=1&from=60"
+        );
         assert_eq!(Pick::default().address("k", 0, None), "/runs/k");
-        let html = Picker::new(&lens, Pick { tool: "read".to_owned(), ..Pick::default() }).render().unwrap();
+        let html = Picker::new(
+            &lens,
+            Pick {
+                tool: "read".to_owned(),
+                ..Pick::default()
+            },
+        )
+        .render()
+        .unwrap();
         let tags = tags(&html);
-        let chosen: Vec<_> =
-            tags.iter().filter(|tag| tag.get("selected").is_some()).filter_map(|tag| tag.get("value")).collect();
+        let chosen: Vec<_> = tags
+            .iter()
+            .filter(|tag| tag.get("selected").is_some())
+            .filter_map(|tag| tag.get("value"))
+            .collect();
         assert_eq!(chosen, ["", "read"]);
         assert!(html.contains("2 of 3 steps"), "{html}");
     }

@@ -16,24 +16,55 @@ impl<'a> Verdict<'a> {
         let manifest = index.manifest().get();
         let segment = index.segment();
         let mut facts = Vec::new();
-        let mut add = |term: &str, says: Option<Phrase>| facts.extend(says.map(|says| Fact::new(term, says)));
+        let mut add =
+            |term: &str, says: Option<Phrase>| facts.extend(says.map(|says| Fact::new(term, says)));
         let code = |text: &str| Phrase::new().code(text);
-        add("Status", manifest.and_then(|manifest| manifest.status.as_deref()).map(code));
+        add(
+            "Status",
+            manifest
+                .and_then(|manifest| manifest.status.as_deref())
+                .map(code),
+        );
         let end = index.end();
-        add("Stop reason", end.agreed().copied().map(code).or(end_by_who(index).map(Phrase::from)));
+        add(
+            "Stop reason",
+            end.agreed()
+                .copied()
+                .map(code)
+                .or(end_by_who(index).map(Phrase::from)),
+        );
         add("Rule", index.stop().map(rule));
         let stop = segment.and_then(|segment| segment.stop.as_ref()?.1.detail.as_deref());
-        let is_news = |detail: &&str| index.stop().is_none_or(|stop| *stop.reading.detail != **detail);
+        let is_news = |detail: &&str| {
+            index
+                .stop()
+                .is_none_or(|stop| *stop.reading.detail != **detail)
+        };
         add("Stop detail", stop.filter(is_news).map(code));
         let success = manifest.and_then(|manifest| manifest.success);
-        add("Success", success.map(|success| code(if success { "true" } else { "false" })));
+        add(
+            "Success",
+            success.map(|success| code(if success { "true" } else { "false" })),
+        );
         let limit = lens.summary.verdict.limit;
-        add("Step limit", limit.map(|limit| Phrase::new().text(limit.steps.to_string()).dim(from(limit.from))));
+        add(
+            "Step limit",
+            limit.map(|limit| {
+                Phrase::new()
+                    .text(limit.steps.to_string())
+                    .dim(from(limit.from))
+            }),
+        );
         let (answer, _) = one_line(lens.summary.answer.as_deref().unwrap_or_default(), 300);
         add("Answer", (!answer.is_empty()).then(|| Phrase::from(answer)));
-        let error = segment.and_then(|segment| segment.error.as_ref()).map(|(event, text)| {
-            Phrase::new().text(&**text).text(" ").link(format!("event {event}"), lens.at_event(*event))
-        });
+        let error = segment
+            .and_then(|segment| segment.error.as_ref())
+            .map(|(event, text)| {
+                Phrase::new()
+                    .text(&**text)
+                    .text(" ")
+                    .link(format!("event {event}"), lens.at_event(*event))
+            });
         add("Last error", error);
         facts
     }
@@ -42,26 +73,43 @@ impl<'a> Verdict<'a> {
     pub(crate) fn last_critics(&self) -> Option<(Link, &'a StepHead)> {
         let steps = self.lens.index.steps();
         let n = steps.iter().rposition(|step| !step.critics.is_empty())?;
-        Some((Link::new(format!("step {}", self.lens.label(n)), self.lens.at_step(n)), steps.get(n)?))
+        Some((
+            Link::new(format!("step {}", self.lens.label(n)), self.lens.at_step(n)),
+            steps.get(n)?,
+        ))
     }
 
     /// The reason of a critic, where it is the one that was obeyed.
     pub(crate) fn reason(&self, step: &StepHead, critic: &CriticMark) -> Line {
-        let reason = step.critic_reason.as_deref().filter(|_| step.asked(critic.action));
+        let reason = step
+            .critic_reason
+            .as_deref()
+            .filter(|_| step.asked(critic.action));
         reason.unwrap_or_default().into()
     }
 
     /// The rows of the failure report.
     pub(crate) fn failures(&self) -> &'a [Failure] {
-        self.lens.index.manifest().get().map_or(&[], |manifest| &manifest.failures)
+        self.lens
+            .index
+            .manifest()
+            .get()
+            .map_or(&[], |manifest| &manifest.failures)
     }
 
     /// The step of a failure.
     pub(crate) fn failed(&self, failure: &Failure) -> Link {
         let steps = self.lens.index.steps();
-        let n = steps.iter().rposition(|step| step.step_id.is_some() && step.step_id == failure.step_id);
-        let label = failure.step_id.map_or_else(|| "–".to_owned(), |id| id.to_string());
-        Link::new(label, n.map_or_else(|| href::run(self.lens.key()), |n| self.lens.at_step(n)))
+        let n = steps
+            .iter()
+            .rposition(|step| step.step_id.is_some() && step.step_id == failure.step_id);
+        let label = failure
+            .step_id
+            .map_or_else(|| "–".to_owned(), |id| id.to_string());
+        Link::new(
+            label,
+            n.map_or_else(|| href::run(self.lens.key()), |n| self.lens.at_step(n)),
+        )
     }
 }
 
@@ -72,7 +120,9 @@ fn from(limit: LimitFrom) -> &'static str {
         LimitFrom::SetBy(Origin::Engine) => " set by the engine's budget",
         LimitFrom::SetBy(Origin::Cli) => " set on the command line",
         LimitFrom::SetBy(Origin::Default) => " the engine's default; nobody set one",
-        LimitFrom::Criteria | LimitFrom::Inferred => " inferred from where the budget ended the run",
+        LimitFrom::Criteria | LimitFrom::Inferred => {
+            " inferred from where the budget ended the run"
+        }
         LimitFrom::State => " from the agent's state; the engine's own budget is not recorded",
     }
 }

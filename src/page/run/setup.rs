@@ -65,7 +65,12 @@ pub(crate) fn has_setup(lens: &Lens<'_>) -> bool {
 
 impl SetupTab {
     fn empty() -> Self {
-        Self { messages: Vec::new(), tools: Vec::new(), count: Line::default(), more: Line::default() }
+        Self {
+            messages: Vec::new(),
+            tools: Vec::new(),
+            count: Line::default(),
+            more: Line::default(),
+        }
     }
 
     pub(crate) fn new(lens: &Lens<'_>) -> Self {
@@ -74,13 +79,18 @@ impl SetupTab {
         let events = lens.index.events();
         if lens.index.format().is_one_file() {
             for (at, event) in events.iter().take(MAX_RECORDS).enumerate() {
-                let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else { continue };
+                let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else {
+                    continue;
+                };
                 fold.elsewhere(ValueLinks::below(&href::event(lens.key(), at)));
                 out.record(&record, fold);
             }
             return out;
         }
-        let first = events.iter().enumerate().find(|(_, event)| event.kind == EventKind::Prompt);
+        let first = events
+            .iter()
+            .enumerate()
+            .find(|(_, event)| event.kind == EventKind::Prompt);
         if let Some((at, event)) = first
             && let Ok(record) = lens.lines.record(TraceFile::Events, event.span)
         {
@@ -93,7 +103,9 @@ impl SetupTab {
         {
             fold.elsewhere(ValueLinks::below(&href::manifest(lens.key())));
             let tools = ["tool_manifest", "tool_versions"].into_iter();
-            let tools = tools.filter_map(|key| Some((key, manifest.get(key).filter(|tools| !tools.is_empty())?)));
+            let tools = tools.filter_map(|key| {
+                Some((key, manifest.get(key).filter(|tools| !tools.is_empty())?))
+            });
             if let Some((key, tools)) = tools.into_iter().next() {
                 out.tools(tools, &format!("/{key}"), fold);
             }
@@ -104,15 +116,19 @@ impl SetupTab {
     /// Takes in the messages of a prompt that set the model up.
     fn prompt(&mut self, list: &str, at: &str, fold: &mut Fold) {
         for message in system(list).take(MAX_MESSAGES) {
-            let place = crate::model::json::walk::items(list).position(|item| std::ptr::eq(item, message));
+            let place =
+                crate::model::json::walk::items(list).position(|item| std::ptr::eq(item, message));
             let at = format!("{at}/{}", place.unwrap_or_default());
-            self.messages.push(Message::new(&Json::checked(message), &at, Fold::text, fold));
+            self.messages
+                .push(Message::new(&Json::checked(message), &at, Fold::text, fold));
         }
     }
 
     /// Takes in what a record of another tool says of the set-up, by the names that such records have for it.
     fn record(&mut self, record: &Record<'_>, fold: &mut Fold) {
-        let Some(json) = Json::parse(&record.text) else { return };
+        let Some(json) = Json::parse(&record.text) else {
+            return;
+        };
         if self.messages.is_empty()
             && let Some(list) = input(&record.text)
         {
@@ -125,19 +141,33 @@ impl SetupTab {
             "/systemPrompt",
             "/system_prompt/text",
         ] {
-            if let Some(text) = find(&json, at).and_then(Json::as_str).filter(|text| !text.is_empty()) {
+            if let Some(text) = find(&json, at)
+                .and_then(Json::as_str)
+                .filter(|text| !text.is_empty())
+            {
                 self.said("system", text, at, fold);
             }
         }
         for at in ["", "/payload", "/message"] {
-            let message = find(&json, at)
-                .filter(|message| matches!(message.get("role").and_then(Json::as_str), Some("system" | "developer")));
+            let message = find(&json, at).filter(|message| {
+                matches!(
+                    message.get("role").and_then(Json::as_str),
+                    Some("system" | "developer")
+                )
+            });
             if let Some(message) = message.filter(|_| self.messages.len() < MAX_MESSAGES) {
                 self.messages.push(Message::spoken(message, at, fold));
             }
         }
-        for at in ["/tools", "/payload/tools", "/payload/dynamic_tools", "/agent/tool_definitions"] {
-            if let Some(tools) = find(&json, at).filter(|tools| !tools.is_empty() && self.tools.is_empty()) {
+        for at in [
+            "/tools",
+            "/payload/tools",
+            "/payload/dynamic_tools",
+            "/agent/tool_definitions",
+        ] {
+            if let Some(tools) =
+                find(&json, at).filter(|tools| !tools.is_empty() && self.tools.is_empty())
+            {
                 self.tools(tools, at, fold);
             }
         }
@@ -146,7 +176,12 @@ impl SetupTab {
     fn said(&mut self, role: &'static str, text: &str, at: &str, fold: &mut Fold) {
         let texts = vec![fold.text(text, at)];
         let facts = format::bytes(text.len() as u64).into();
-        self.messages.push(Message { role: role.into(), facts, texts, others: Vec::new() });
+        self.messages.push(Message {
+            role: role.into(),
+            facts,
+            texts,
+            others: Vec::new(),
+        });
     }
 
     /// Takes in a list of tools, or an object of them.
@@ -162,13 +197,22 @@ impl SetupTab {
                 break;
             }
             let says = ["description", "/function/description"].into_iter();
-            let says = says.filter_map(|key| tool.get(key).or_else(|| find(tool, key))?.as_str()).next();
+            let says = says
+                .filter_map(|key| tool.get(key).or_else(|| find(tool, key))?.as_str())
+                .next();
             let view = match tool {
                 Json::String(_) => None,
-                _ => Some(fold.json(tool, &format!("{at}/{}", crate::page::part::json_tree::token(place)))),
+                _ => Some(fold.json(
+                    tool,
+                    &format!("{at}/{}", crate::page::part::json_tree::token(place)),
+                )),
             };
             let says = one_line(says.unwrap_or_default(), MAX_WORDS).0.into();
-            self.tools.push(Tool { name: name.as_str().into(), says, all: view });
+            self.tools.push(Tool {
+                name: name.as_str().into(),
+                says,
+                all: view,
+            });
         }
         self.more = not_shown(all.len() - self.tools.len(), "more tool", "more tools");
     }

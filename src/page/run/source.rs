@@ -35,18 +35,36 @@ impl Source {
     fn step(run: Arc<Run>, n: usize) -> Self {
         let span = run.index().steps().get(n).map(|step| step.span);
         let links = ValueLinks::below(&href::step(run.key().as_str(), n));
-        Self { run, file: TraceFile::Steps, span, links, name: format!("step-{n}.json") }
+        Self {
+            run,
+            file: TraceFile::Steps,
+            span,
+            links,
+            name: format!("step-{n}.json"),
+        }
     }
 
     fn event(run: Arc<Run>, n: usize) -> Self {
         let span = run.index().events().get(n).map(|event| event.span);
         let links = ValueLinks::below(&href::event(run.key().as_str(), n));
-        Self { run, file: TraceFile::Events, span, links, name: format!("event-{n}.json") }
+        Self {
+            run,
+            file: TraceFile::Events,
+            span,
+            links,
+            name: format!("event-{n}.json"),
+        }
     }
 
     fn manifest(run: Arc<Run>) -> Self {
         let links = ValueLinks::below(&href::manifest(run.key().as_str()));
-        Self { run, file: TraceFile::Manifest, span: None, links, name: "manifest.json".to_owned() }
+        Self {
+            run,
+            file: TraceFile::Manifest,
+            span: None,
+            links,
+            name: "manifest.json".to_owned(),
+        }
     }
 
     fn read(&self) -> Result<Vec<u8>, WebError> {
@@ -58,8 +76,13 @@ impl Source {
     }
 
     fn unreadable(&self, why: &str) -> WebError {
-        let error = WebError::not_found("This cannot be read now", &format!("The system says: {why}."));
-        error.named(self.file.name()).link("The run", href::run(self.run.key().as_str()))
+        let error = WebError::not_found(
+            "This cannot be read now",
+            &format!("The system says: {why}."),
+        );
+        error
+            .named(self.file.name())
+            .link("The run", href::run(self.run.key().as_str()))
     }
 
     /// The bytes as they are, however many: written while they are read.
@@ -79,23 +102,35 @@ impl Source {
         let body = crate::page::download::body(&state, move |out| {
             let written = std::io::copy(&mut pieces, out)?;
             // An answer that is too short must not look like a whole one.
-            if written == len { Ok(()) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) }
+            if written == len {
+                Ok(())
+            } else {
+                Err(std::io::ErrorKind::UnexpectedEof.into())
+            }
         });
         let kind = "text/plain; charset=utf-8".to_owned();
-        Ok(([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)], body.await?).into_response())
+        Ok((
+            [(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)],
+            body.await?,
+        )
+            .into_response())
     }
 
     /// The picture that stands at a place of the line, where it is what it says it is.
     async fn picture(self, params: Params) -> Answer {
         let read = blocking(move || {
             let at = params.text("at");
-            let missing = || WebError::not_found("There is no picture at", "The line has none there.").named(at);
+            let missing = || {
+                WebError::not_found("There is no picture at", "The line has none there.").named(at)
+            };
             if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
                 return Err(missing());
             }
             let record = Record::read(self.read()?);
             let json = Json::parse(&record.text).ok_or_else(missing)?;
-            let inside = find(&json, at).and_then(attachment::of).ok_or_else(missing)?;
+            let inside = find(&json, at)
+                .and_then(attachment::of)
+                .ok_or_else(missing)?;
             let (kind, bytes) = inside.picture().ok_or_else(missing)?;
             Ok(([(CONTENT_TYPE, kind)], bytes).into_response())
         });
@@ -106,7 +141,9 @@ impl Source {
     async fn text(self, params: Params) -> Answer {
         let read = blocking(move || {
             let at = params.text("at");
-            let missing = || WebError::not_found("There is no value at", "The line has none there.").named(at);
+            let missing = || {
+                WebError::not_found("There is no value at", "The line has none there.").named(at)
+            };
             if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
                 return Err(missing());
             }
@@ -128,40 +165,71 @@ impl Source {
             _ => {}
         }
         let part = params.number("part")?.unwrap_or(1);
-        let shell = Shell { stream: None, ..shell(&state, &self.run) };
+        let shell = Shell {
+            stream: None,
+            ..shell(&state, &self.run)
+        };
         let shown = blocking(move || {
             let at = params.text("at");
             let whole = |error: WebError| error.link("The whole line", self.links.raw.clone());
             if self.span.is_some_and(|span| span.len > MAX_LINE_BYTES) {
-                let error =
-                    WebError::not_found("This line is not taken apart", "It has more bytes than the board parses.");
+                let error = WebError::not_found(
+                    "This line is not taken apart",
+                    "It has more bytes than the board parses.",
+                );
                 return Err(whole(error.named(&self.name)));
             }
             let Some(value) = value_of(&self.read()?, at, part, self.links.clone()) else {
-                let error = WebError::not_found("There is no value at", "The line has none there, or no such part.");
+                let error = WebError::not_found(
+                    "There is no value at",
+                    "The line has none there, or no such part.",
+                );
                 return Err(whole(error.named(at)));
             };
             let key = self.run.key().as_str();
-            let title = if at.is_empty() { self.name } else { format!("{at} of {}", self.name) };
-            let shell = Shell { title: format!("{key}: {title}"), ..shell };
-            html(&ValuePage { shell, key, title: title.into(), value, raw: self.links.raw })
+            let title = if at.is_empty() {
+                self.name
+            } else {
+                format!("{at} of {}", self.name)
+            };
+            let shell = Shell {
+                title: format!("{key}: {title}"),
+                ..shell
+            };
+            html(&ValuePage {
+                shell,
+                key,
+                title: title.into(),
+                value,
+                raw: self.links.raw,
+            })
         });
         shown.await.flatten()
     }
 }
 
 /// `GET /runs/{key}/steps/{n}/raw`
-pub(crate) async fn step_raw(State(state): State<AppState>, StepParam(run, n): StepParam) -> Answer {
+pub(crate) async fn step_raw(
+    State(state): State<AppState>,
+    StepParam(run, n): StepParam,
+) -> Answer {
     Source::step(run, n).raw(state).await
 }
 
 /// `GET /runs/{key}/steps/{n}/value`
-pub(crate) async fn step_value(State(state): State<AppState>, StepParam(run, n): StepParam, params: Params) -> Answer {
+pub(crate) async fn step_value(
+    State(state): State<AppState>,
+    StepParam(run, n): StepParam,
+    params: Params,
+) -> Answer {
     Source::step(run, n).value(state, params).await
 }
 
 /// `GET /runs/{key}/events/{n}/raw`
-pub(crate) async fn event_raw(State(state): State<AppState>, EventParam(run, n): EventParam) -> Answer {
+pub(crate) async fn event_raw(
+    State(state): State<AppState>,
+    EventParam(run, n): EventParam,
+) -> Answer {
     Source::event(run, n).raw(state).await
 }
 
@@ -180,7 +248,11 @@ pub(crate) async fn manifest_raw(State(state): State<AppState>, RunParam(run): R
 }
 
 /// `GET /runs/{key}/manifest/value`
-pub(crate) async fn manifest_value(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+pub(crate) async fn manifest_value(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
     Source::manifest(run).value(state, params).await
 }
 
@@ -190,12 +262,22 @@ pub(crate) async fn asset(StepParam(run, n): StepParam, LastPart(which): LastPar
         let source = Source::step(Arc::clone(&run), n);
         let record = Record::read(source.read()?);
         let step = crate::format::step(&record).unwrap_or_default();
-        let picture = which.parse::<usize>().ok().and_then(|at| step.pictures.get(at));
+        let picture = which
+            .parse::<usize>()
+            .ok()
+            .and_then(|at| step.pictures.get(at));
         let path = picture.and_then(|picture| picture.path.as_deref());
-        let missing = |why: &str| WebError::not_found("There is no such picture", why).named(&which);
+        let missing =
+            |why: &str| WebError::not_found("There is no such picture", why).named(&which);
         let path = path.ok_or_else(|| missing("The step names none at this place."))?;
-        let (path, bytes) = run.dir().read_asset(path).map_err(|error| missing(&format!("It is {error}.")))?;
-        let mime = path.to_str().and_then(picture_type).ok_or_else(|| missing("Its name is not that of a picture."))?;
+        let (path, bytes) = run
+            .dir()
+            .read_asset(path)
+            .map_err(|error| missing(&format!("It is {error}.")))?;
+        let mime = path
+            .to_str()
+            .and_then(picture_type)
+            .ok_or_else(|| missing("Its name is not that of a picture."))?;
         Ok(([(CONTENT_TYPE, mime)], bytes).into_response())
     });
     read.await.flatten()

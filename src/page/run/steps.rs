@@ -52,7 +52,10 @@ impl Window {
 
     /// At most `rows` rows up to `end`.
     fn ending(end: usize, rows: usize) -> Self {
-        Self { first: end.saturating_sub(rows), end }
+        Self {
+            first: end.saturating_sub(rows),
+            end,
+        }
     }
 
     /// As many rows as a page may hold, around `n`.
@@ -64,7 +67,10 @@ impl Window {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (first, end) = text.split_once('-')?;
         let (first, end): (usize, usize) = (first.parse().ok()?, end.parse().ok()?);
-        Some(Self { first, end: end.clamp(first, first.saturating_add(HELD)) })
+        Some(Self {
+            first,
+            end: end.clamp(first, first.saturating_add(HELD)),
+        })
     }
 
     /// The rows of a page that had these when the run had `known` steps, now that it has `total`. Only a page that holds
@@ -74,9 +80,15 @@ impl Window {
         if follow {
             Self::ending(total, HELD.min(total - kept.start).max(WINDOW))
         } else if self.end >= known {
-            Self { first: kept.start, end: total.min(kept.start + HELD).max(kept.end) }
+            Self {
+                first: kept.start,
+                end: total.min(kept.start + HELD).max(kept.end),
+            }
         } else {
-            Self { first: kept.start, end: kept.end }
+            Self {
+                first: kept.start,
+                end: kept.end,
+            }
         }
     }
 }
@@ -92,8 +104,17 @@ struct ListLines {
 impl ListLines {
     fn of(lens: &Lens<'_>) -> Self {
         let steps = lens.index.steps().len();
-        let laps = Some(lens.index.lap_starts()).filter(|laps| laps.len() > 1).unwrap_or_default();
-        Self { laps: laps.iter().copied().filter(|start| *start < steps).collect(), steps }
+        let laps = Some(lens.index.lap_starts())
+            .filter(|laps| laps.len() > 1)
+            .unwrap_or_default();
+        Self {
+            laps: laps
+                .iter()
+                .copied()
+                .filter(|start| *start < steps)
+                .collect(),
+            steps,
+        }
     }
 
     /// Lines above step `n` and above the words before it.
@@ -103,7 +124,12 @@ impl ListLines {
 
     /// The step on a line, or the first one after the words on it.
     fn step_on(&self, line: usize) -> usize {
-        let words = self.laps.iter().enumerate().take_while(|(at, start)| *start + at < line).count();
+        let words = self
+            .laps
+            .iter()
+            .enumerate()
+            .take_while(|(at, start)| *start + at < line)
+            .count();
         line.saturating_sub(words).min(self.steps)
     }
 }
@@ -124,18 +150,40 @@ impl HtmlSafe for StepsTab<'_> {}
 
 impl<'a> StepsTab<'a> {
     /// The rows of a window beside step `n`.
-    pub(crate) fn new(lens: &'a Lens<'a>, window: Window, n: Option<usize>, follow: Option<bool>) -> Self {
+    pub(crate) fn new(
+        lens: &'a Lens<'a>,
+        window: Window,
+        n: Option<usize>,
+        follow: Option<bool>,
+    ) -> Self {
         let selected = n.and_then(|n| step_view(lens, n, StepPlace::List));
         let rows = StepRows::new(lens, window, n.filter(|_| selected.is_some()));
-        Self { lens, picker: Picker::new(lens, Pick::default()), rows, selected, follow }
+        Self {
+            lens,
+            picker: Picker::new(lens, Pick::default()),
+            rows,
+            selected,
+            follow,
+        }
     }
 
     /// The picked rows beside step `n`, else the first of them.
-    pub(crate) fn picked(lens: &'a Lens<'a>, picker: Picker<'a>, n: Option<usize>, follow: Option<bool>) -> Self {
+    pub(crate) fn picked(
+        lens: &'a Lens<'a>,
+        picker: Picker<'a>,
+        n: Option<usize>,
+        follow: Option<bool>,
+    ) -> Self {
         let n = n.or(picker.shown.first().copied());
         let selected = n.and_then(|n| step_view(lens, n, StepPlace::List));
         let rows = StepRows::of(lens, &picker.shown, Some(&picker.pick), n);
-        Self { lens, picker, rows, selected, follow }
+        Self {
+            lens,
+            picker,
+            rows,
+            selected,
+            follow,
+        }
     }
 
     fn end(&self) -> EndSlot<'a> {
@@ -148,12 +196,16 @@ impl<'a> StepsTab<'a> {
 
     fn link(&self, label: String, before: usize) -> Link {
         let run = href::run(self.lens.key());
-        Link::new(label, href::with_query(&run, &[("before", &before.to_string())]))
+        Link::new(
+            label,
+            href::with_query(&run, &[("before", &before.to_string())]),
+        )
     }
 
     fn earlier(&self) -> Option<Link> {
         let first = self.rows.window.first;
-        (first > 0 && !self.rows.is_picked).then(|| self.link(format!("earlier {}", WINDOW.min(first)), first))
+        (first > 0 && !self.rows.is_picked)
+            .then(|| self.link(format!("earlier {}", WINDOW.min(first)), first))
     }
 
     fn later(&self) -> Option<Link> {
@@ -168,7 +220,11 @@ impl<'a> StepsTab<'a> {
     /// What is said where there is no step to read.
     fn nothing(&self) -> &'static str {
         let none_matches = self.rows.is_picked && !self.lens.index.steps().is_empty();
-        if none_matches { "No step matches" } else { self.lens.no_step() }
+        if none_matches {
+            "No step matches"
+        } else {
+            self.lens.no_step()
+        }
     }
 }
 
@@ -192,21 +248,58 @@ impl<'a> StepRows<'a> {
     /// The rows of a window; `current` is the step that is read.
     pub(crate) fn new(lens: &'a Lens<'a>, window: Window, current: Option<usize>) -> Self {
         let steps: Vec<usize> = (window.first..window.end.min(lens.index.steps().len())).collect();
-        Self { window, lines: ListLines::of(lens), ..Self::of(lens, &steps, None, current) }.with_drawings()
+        Self {
+            window,
+            lines: ListLines::of(lens),
+            ..Self::of(lens, &steps, None, current)
+        }
+        .with_drawings()
     }
 
     /// The rows of these steps, in their order; those that a `pick` left.
-    fn of(lens: &'a Lens<'a>, steps: &[usize], pick: Option<&Pick>, current: Option<usize>) -> Self {
+    fn of(
+        lens: &'a Lens<'a>,
+        steps: &[usize],
+        pick: Option<&Pick>,
+        current: Option<usize>,
+    ) -> Self {
         let row = |n: &usize| {
-            let href = pick.map_or_else(|| lens.at_step(*n), |pick| pick.address(lens.key(), pick.from, Some(*n)));
+            let href = pick.map_or_else(
+                || lens.at_step(*n),
+                |pick| pick.address(lens.key(), pick.from, Some(*n)),
+            );
             let step = lens.index.steps().get(*n)?;
-            Some(StepRow { lens, n: *n, step, group: lens.index.round_of(*n), href, is_current: current == Some(*n) })
+            Some(StepRow {
+                lens,
+                n: *n,
+                step,
+                group: lens.index.round_of(*n),
+                href,
+                is_current: current == Some(*n),
+            })
         };
         let rows = steps.iter().filter_map(row).collect();
-        let lines = ListLines { laps: Vec::new(), steps: steps.len() };
-        let window = Window { first: 0, end: steps.len() };
-        let rows = Self { lens, window, lines, rows, marks: Marks::default(), is_picked: pick.is_some() };
-        if pick.is_some() { rows.with_drawings() } else { rows }
+        let lines = ListLines {
+            laps: Vec::new(),
+            steps: steps.len(),
+        };
+        let window = Window {
+            first: 0,
+            end: steps.len(),
+        };
+        let rows = Self {
+            lens,
+            window,
+            lines,
+            rows,
+            marks: Marks::default(),
+            is_picked: pick.is_some(),
+        };
+        if pick.is_some() {
+            rows.with_drawings()
+        } else {
+            rows
+        }
     }
 
     fn with_drawings(mut self) -> Self {
@@ -218,12 +311,23 @@ impl<'a> StepRows<'a> {
             }
             if row.step.fate != Fate::Provisional {
                 let series = |name| series_of(&self.lens.summary.critics, index.name(name));
-                self.marks.scores(row.step.critics.iter().map(|mark| (series(mark.name), mark.score)));
+                self.marks.scores(
+                    row.step
+                        .critics
+                        .iter()
+                        .map(|mark| (series(mark.name), mark.score)),
+                );
             }
-            if let Some(group) = row.group.filter(|group| longest > 0 && took(group).is_some()) {
+            if let Some(group) = row
+                .group
+                .filter(|group| longest > 0 && took(group).is_some())
+            {
                 let phases = stretches(index, group);
                 self.marks.times(phases.iter().filter_map(|stretch| {
-                    Some((phase(index.name(stretch.phase)).0, stretch.micros? as f64 / longest as f64))
+                    Some((
+                        phase(index.name(stretch.phase)).0,
+                        stretch.micros? as f64 / longest as f64,
+                    ))
                 }));
             }
             self.marks.next();
@@ -233,13 +337,21 @@ impl<'a> StepRows<'a> {
 
     /// The window as the page tells it back; picked rows stay as they are.
     fn held(&self) -> String {
-        if self.is_picked { String::new() } else { format!("{}-{}", self.window.first, self.window.end) }
+        if self.is_picked {
+            String::new()
+        } else {
+            format!("{}-{}", self.window.first, self.window.end)
+        }
     }
 
     /// The rows around line `line` of the list.
     pub(crate) fn at_line(lens: &'a Lens<'a>, line: usize, current: Option<usize>) -> Self {
         let lines = ListLines::of(lens);
-        Self::new(lens, Window::around(lines.step_on(line), lines.steps), current)
+        Self::new(
+            lens,
+            Window::around(lines.step_on(line), lines.steps),
+            current,
+        )
     }
 
     /// Lines of the list above the rows.
@@ -255,7 +367,11 @@ impl<'a> StepRows<'a> {
     /// The words before a row with which another run begins in the same directory.
     fn lap(&self, row: &StepRow<'_>) -> Option<String> {
         let lap = self.lines.laps.iter().position(|start| *start == row.n)?;
-        Some(format!("run {} of {} in this directory", lap + 1, self.lens.index.lap_starts().len()))
+        Some(format!(
+            "run {} of {} in this directory",
+            lap + 1,
+            self.lens.index.lap_starts().len()
+        ))
     }
 }
 
@@ -298,7 +414,10 @@ impl<'a> StepRow<'a> {
         }
         let scores = self.step.critics.iter().map(|mark| {
             let name = self.lens.index.name(mark.name);
-            mark.score.map_or_else(|| format!("{name} no score"), |score| format!("{name} {}", format::score(score)))
+            mark.score.map_or_else(
+                || format!("{name} no score"),
+                |score| format!("{name} {}", format::score(score)),
+            )
         });
         scores.collect::<Vec<_>>().join(", ")
     }
@@ -322,7 +441,11 @@ impl<'a> StepRow<'a> {
                 None => (rest, ""),
             };
             let args = args.strip_suffix(')').unwrap_or(args);
-            return Did::Call { name, args, more: more.trim_start().trim_end_matches(" more") };
+            return Did::Call {
+                name,
+                args,
+                more: more.trim_start().trim_end_matches(" more"),
+            };
         }
         match (step.call.strip_prefix("answer: "), &*step.call) {
             (Some(answer), _) => Did::Answer(answer),
@@ -348,7 +471,9 @@ impl<'a> StepRow<'a> {
 
     fn tokens(&self) -> String {
         let mark = format::bound(false, self.lens.index.tokens_estimated(self.n));
-        format::or_missing(self.lens.index.tokens_of(self.n), |tokens| format!("{mark}{}", format::tokens(tokens)))
+        format::or_missing(self.lens.index.tokens_of(self.n), |tokens| {
+            format!("{mark}{}", format::tokens(tokens))
+        })
     }
 }
 
@@ -372,11 +497,16 @@ enum Did<'a> {
 pub(crate) fn next_mark(lens: &Lens<'_>, n: usize, back: bool) -> Option<(usize, bool)> {
     let marked = |n: &usize| {
         let step = lens.index.steps().get(*n);
-        step.is_some_and(|step| asked(step).is_some() || sign(step, lens.index.round_of(*n)).is_some())
+        step.is_some_and(|step| {
+            asked(step).is_some() || sign(step, lens.index.round_of(*n)).is_some()
+        })
     };
     let total = lens.index.steps().len();
     let found = if back {
-        (0..n.min(total)).rev().chain((n + 1..total).rev()).find(marked)
+        (0..n.min(total))
+            .rev()
+            .chain((n + 1..total).rev())
+            .find(marked)
     } else {
         (n + 1..total).chain(0..n.min(total)).find(marked)
     };
@@ -387,33 +517,55 @@ pub(crate) fn next_mark(lens: &Lens<'_>, n: usize, back: bool) -> Option<(usize,
 pub(crate) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
     let error = |words: String| Sign::icon("mk err", "error", words);
     if !step.fate.is_readable() {
-        let words = if step.call.is_empty() { "unreadable line" } else { &*step.call };
+        let words = if step.call.is_empty() {
+            "unreadable line"
+        } else {
+            &*step.call
+        };
         return Some(error(words.to_owned()));
     }
     if let Some((group, (_, text))) = group.and_then(|group| Some((group, group.error.as_ref()?))) {
-        let recovered = if group.recovered { ", reported to recovery" } else { "" };
+        let recovered = if group.recovered {
+            ", reported to recovery"
+        } else {
+            ""
+        };
         return Some(error(format!("error{recovered}: {text}")));
     }
     if let Some(text) = &step.error {
-        let what = if step.is_cancelled() { "call " } else { "tool error: " };
+        let what = if step.is_cancelled() {
+            "call "
+        } else {
+            "tool error: "
+        };
         return Some(error(format!("{what}{text}")));
     }
     if step.is_undecided() {
         return Some(error("no decision is recorded".to_owned()));
     }
     let meaning = format!("the command returned {}", step.returncode?).into();
-    Some(Sign { class: "mk err", icon: "", text: "≠0".into(), meaning })
+    Some(Sign {
+        class: "mk err",
+        icon: "",
+        text: "≠0".into(),
+        meaning,
+    })
 }
 
 fn asked(step: &StepHead) -> Option<Sign> {
     let reason = step.critic_reason.as_deref().unwrap_or_default();
     if step.asked(CriticAction::Retry) {
-        return Some(Sign::icon("mk retry", "retry", format!("retry asked for: {reason}")));
+        return Some(Sign::icon(
+            "mk retry",
+            "retry",
+            format!("retry asked for: {reason}"),
+        ));
     }
     if step.is_left {
         return Some(Sign::icon("mk", "split", LEFT));
     }
-    step.asked(CriticAction::Stop).then(|| Sign::icon("mk stop", "critic", format!("stop asked for: {reason}")))
+    step.asked(CriticAction::Stop)
+        .then(|| Sign::icon("mk stop", "critic", format!("stop asked for: {reason}")))
 }
 
 /// What comes after the last step, `#endslot`: the END event, and events that name a step without a line.
@@ -430,28 +582,68 @@ impl EndSlot<'_> {
     fn lines(&self) -> Vec<(Status, Phrase, String)> {
         let (lens, index) = (self.lens, self.lens.index);
         let mut lines = Vec::new();
-        let Some(segment) = index.segment() else { return lines };
+        let Some(segment) = index.segment() else {
+            return lines;
+        };
         let pending = index.unfinished_group();
         let lost = |at: &usize| *at >= segment.first_group && Some(*at) != pending;
-        let line = |status, strong: String, rest: String, href| (status, Phrase::new().strong(strong).text(rest), href);
-        for at in index.groups_without_line().into_iter().filter(lost).take(20) {
-            let Some(group) = index.groups().get(at) else { continue };
+        let line = |status, strong: String, rest: String, href| {
+            (status, Phrase::new().strong(strong).text(rest), href)
+        };
+        for at in index
+            .groups_without_line()
+            .into_iter()
+            .filter(lost)
+            .take(20)
+        {
+            let Some(group) = index.groups().get(at) else {
+                continue;
+            };
             let events = format::counted(group.end - group.first, "event");
             let rest = format!(" has {events} and was never written to steps.jsonl");
-            lines.push(line(Status::Of(RunStatus::Unknown), one(group, "a"), rest, lens.at_event(group.first)));
+            lines.push(line(
+                Status::Of(RunStatus::Unknown),
+                one(group, "a"),
+                rest,
+                lens.at_event(group.first),
+            ));
         }
         if let Some(group) = pending.and_then(|at| index.groups().get(at)) {
-            let (mark, words) =
-                if lens.is_alive() { (RunStatus::Running, "in progress") } else { (RunStatus::Died, "never finished") };
-            let call = group.decision.as_deref().map_or_else(String::new, |call| format!(" · {call}"));
-            lines.push(line(Status::Of(mark), one(group, "A"), format!(" {words}{call}"), lens.at_pending()));
+            let (mark, words) = if lens.is_alive() {
+                (RunStatus::Running, "in progress")
+            } else {
+                (RunStatus::Died, "never finished")
+            };
+            let call = group
+                .decision
+                .as_deref()
+                .map_or_else(String::new, |call| format!(" · {call}"));
+            lines.push(line(
+                Status::Of(mark),
+                one(group, "A"),
+                format!(" {words}{call}"),
+                lens.at_pending(),
+            ));
         }
         if let Some((event, end, _)) = &segment.end {
-            let rest = format!(" · {} · event {event}", end.reason.as_deref().unwrap_or("no reason"));
-            lines.push(line(lens.status(), "END".to_owned(), rest, lens.at_event(*event)));
+            let rest = format!(
+                " · {} · event {event}",
+                end.reason.as_deref().unwrap_or("no reason")
+            );
+            lines.push(line(
+                lens.status(),
+                "END".to_owned(),
+                rest,
+                lens.at_event(*event),
+            ));
         } else if let Some(event) = segment.teardown {
             let rest = format!(" without END · event {event}");
-            lines.push(line(Status::Of(RunStatus::Died), "Tools closed".to_owned(), rest, lens.at_event(event)));
+            lines.push(line(
+                Status::Of(RunStatus::Died),
+                "Tools closed".to_owned(),
+                rest,
+                lens.at_event(event),
+            ));
         }
         lines
     }
@@ -459,5 +651,9 @@ impl EndSlot<'_> {
 
 /// `step 9`, or `a step without id`.
 fn one(group: &Group, article: &str) -> String {
-    if group.step_id.is_some() { name(group) } else { format!("{article} {}", name(group)) }
+    if group.step_id.is_some() {
+        name(group)
+    } else {
+        format!("{article} {}", name(group))
+    }
 }

@@ -10,11 +10,18 @@ use crate::page::tests::{Recorded, check_page, tags};
 fn page(lens: &Lens<'_>, content: Content<'_>) -> String {
     let page = RunPage {
         shell: Shell::default(),
-        pulse: Pulse { url: "/pulse".into(), ..Pulse::default() },
+        pulse: Pulse {
+            url: "/pulse".into(),
+            ..Pulse::default()
+        },
         head: RunHead::new(lens),
         verdict: Some(Verdict::new(lens)),
         strip: None,
-        tabs: Tabs { lens, current: "", step: None },
+        tabs: Tabs {
+            lens,
+            current: "",
+            step: None,
+        },
         content,
     };
     page.render().unwrap()
@@ -46,29 +53,67 @@ fn every_part_can_be_found_by_its_id() {
         "shown",
         "pill",
     ] {
-        assert_eq!(tags.iter().filter(|tag| tag.get("id") == Some(id)).count(), 1, "{id}");
+        assert_eq!(
+            tags.iter().filter(|tag| tag.get("id") == Some(id)).count(),
+            1,
+            "{id}"
+        );
     }
-    let follow = tags.iter().find(|tag| tag.get("data-follow").is_some()).unwrap();
-    assert_eq!(follow.get("aria-pressed"), Some("true"), "the follow switch shows its state");
+    let follow = tags
+        .iter()
+        .find(|tag| tag.get("data-follow").is_some())
+        .unwrap();
+    assert_eq!(
+        follow.get("aria-pressed"),
+        Some("true"),
+        "the follow switch shows its state"
+    );
     let ended = check_page(&page(&lens, steps(&lens, Some(0), None)));
-    assert!(ended.iter().all(|tag| tag.get("id") != Some("pill")), "nothing to follow once the run has ended");
+    assert!(
+        ended.iter().all(|tag| tag.get("id") != Some("pill")),
+        "nothing to follow once the run has ended"
+    );
 }
 
 #[test]
 fn rows_are_links() {
     let run = Recorded::steps([r#"{"step_id": 4, "decision": {"mode": "wait"}}"#.to_owned()]);
     let lens = run.lens();
-    let rows = |current| StepRows::new(&lens, Window { first: 0, end: 1 }, current).render().unwrap();
+    let rows = |current| {
+        StepRows::new(&lens, Window { first: 0, end: 1 }, current)
+            .render()
+            .unwrap()
+    };
     let plain = rows(None);
-    let row = plain.split("<ol>").nth(1).and_then(|rest| rest.split("</ol>").next()).unwrap();
-    assert!(row.starts_with("<li id=\"step-0\"><a href=\"/runs/a%2Fb?step=0\" title="), "{row}");
-    assert!(row.contains("<b>4</b>"), "the recorded id is what people read: {row}");
-    assert!(row.matches("</").count() <= 10, "a row has few elements: {row}");
+    let row = plain
+        .split("<ol>")
+        .nth(1)
+        .and_then(|rest| rest.split("</ol>").next())
+        .unwrap();
+    assert!(
+        row.starts_with("<li id=\"step-0\"><a href=\"/runs/a%2Fb?step=0\" title="),
+        "{row}"
+    );
+    assert!(
+        row.contains("<b>4</b>"),
+        "the recorded id is what people read: {row}"
+    );
+    assert!(
+        row.matches("</").count() <= 10,
+        "a row has few elements: {row}"
+    );
     assert!(rows(Some(0)).contains(" aria-current=\"true\""));
     let errors = Recorded::run("tests/corpus/q060/q060_recovered_errors");
     let lens = errors.lens();
-    let html = StepRows::new(&lens, Window { first: 0, end: 9 }, None).render().unwrap();
-    assert!(tags(&html).iter().any(|tag| tag.name == "li" && tag.get("data-mark").is_some()), "{html}");
+    let html = StepRows::new(&lens, Window { first: 0, end: 9 }, None)
+        .render()
+        .unwrap();
+    assert!(
+        tags(&html)
+            .iter()
+            .any(|tag| tag.name == "li" && tag.get("data-mark").is_some()),
+        "{html}"
+    );
     assert!(
         html.contains("title=\"no decision · ") && !html.contains("title=\"\""),
         "a cut row is whole in its title: {html}"
@@ -81,12 +126,20 @@ fn a_pulse_brings_what_changed_and_no_blanks() {
     let lens = run.lens();
     let pulse = |fresh, verdict: bool| {
         let pulse = RunPulse {
-            pulse: Pulse { url: "/p".into(), revision: 9, ..Pulse::default() },
+            pulse: Pulse {
+                url: "/p".into(),
+                revision: 9,
+                ..Pulse::default()
+            },
             title: "Running: a".into(),
             head: RunHead::new(&lens),
             verdict: verdict.then(|| Verdict::new(&lens)),
             strip: None,
-            tabs: Tabs { lens: &lens, current: "", step: None },
+            tabs: Tabs {
+                lens: &lens,
+                current: "",
+                step: None,
+            },
             fresh,
         };
         pulse.render().unwrap()
@@ -101,27 +154,56 @@ fn a_pulse_brings_what_changed_and_no_blanks() {
     let cases = [
         (
             pulse(Some(fresh), true),
-            &["steprows", "runhead", "verdict-panel", "tabs", "endslot", "pending", "stepview"][..],
+            &[
+                "steprows",
+                "runhead",
+                "verdict-panel",
+                "tabs",
+                "endslot",
+                "pending",
+                "stepview",
+            ][..],
         ),
         (
-            pulse(Some(Fresh::Events(EventsTab::new(&lens, String::new(), None, Some(1)))), true),
+            pulse(
+                Some(Fresh::Events(EventsTab::new(
+                    &lens,
+                    String::new(),
+                    None,
+                    Some(1),
+                ))),
+                true,
+            ),
             &["runhead", "tabs", "events"],
         ),
         (pulse(None, false), &["runhead", "tabs"]),
     ];
     for (html, targets) in cases {
-        assert!(html.starts_with("<div id=\"pulse\"") && html.contains("<title>Running: a · board</title>"), "{html}");
+        assert!(
+            html.starts_with("<div id=\"pulse\"")
+                && html.contains("<title>Running: a · board</title>"),
+            "{html}"
+        );
         assert!(
             !html.contains("</hx-partial> ") && !html.contains("</hx-partial>\n<"),
             "no blank between parts: {html}"
         );
         for target in targets {
             let open = format!("<hx-partial hx-target=\"#{target}\" hx-swap=\"outerMorph\">");
-            let part = html.split(&open).nth(1).unwrap_or_else(|| panic!("{target} in {html}"));
+            let part = html
+                .split(&open)
+                .nth(1)
+                .unwrap_or_else(|| panic!("{target} in {html}"));
             let part = part.split("</hx-partial>").next().unwrap();
-            assert!(part.starts_with('<') && part.ends_with('>'), "no blank around {target}: {part}");
+            assert!(
+                part.starts_with('<') && part.ends_with('>'),
+                "no blank around {target}: {part}"
+            );
             let first = part.split('>').next().unwrap();
-            assert!(first.contains(&format!("id=\"{target}\"")), "{target} replaces itself: {part}");
+            assert!(
+                first.contains(&format!("id=\"{target}\"")),
+                "{target} replaces itself: {part}"
+            );
         }
         assert_eq!(html.contains("#verdict-panel"), targets.len() > 2, "{html}");
     }
@@ -132,12 +214,27 @@ fn what_is_not_known_is_left_out() {
     let run = Recorded::steps([]);
     let lens = run.lens();
     let html = Verdict::new(&lens).render().unwrap();
-    for absent in ["First trouble", "Contradiction", "Failure report", "Last critic verdicts"] {
+    for absent in [
+        "First trouble",
+        "Contradiction",
+        "Failure report",
+        "Last critic verdicts",
+    ] {
         assert!(!html.contains(absent), "{absent} in {html}");
     }
-    assert!(html.contains("Trace health") && html.contains("No manifest, no stop check and no END event"), "{html}");
-    assert_eq!(PendingSlot { lens: &lens }.render().unwrap(), "<div id=\"pending\"></div>");
-    assert_eq!(EndSlot { lens: &lens }.render().unwrap(), "<div id=\"endslot\"></div>");
+    assert!(
+        html.contains("Trace health")
+            && html.contains("No manifest, no stop check and no END event"),
+        "{html}"
+    );
+    assert_eq!(
+        PendingSlot { lens: &lens }.render().unwrap(),
+        "<div id=\"pending\"></div>"
+    );
+    assert_eq!(
+        EndSlot { lens: &lens }.render().unwrap(),
+        "<div id=\"endslot\"></div>"
+    );
 }
 
 #[test]
@@ -148,7 +245,12 @@ fn steps_of_which_nothing_can_be_drawn_have_no_strip() {
     assert_eq!(html.trim(), "<div id=\"strip\" hidden></div>");
     let scored = r#"{"step_id": 0, "critic_outputs": [{"critic_name": "c", "action": "continue", "score": 0.5}]}"#;
     let run = Recorded::steps([scored.to_owned(), wait]);
-    assert!(Strip::new(&run.lens(), "", Some(1)).render().unwrap().contains("class=\"here\""));
+    assert!(
+        Strip::new(&run.lens(), "", Some(1))
+            .render()
+            .unwrap()
+            .contains("class=\"here\"")
+    );
 }
 
 #[test]
@@ -164,7 +266,10 @@ fn a_long_text_of_trouble_leaves_the_panel_to_the_rest() {
         .nth(1)
         .and_then(|rest| rest.split("</dd>").next())
         .unwrap();
-    assert!(said.contains("Step 0") && said.ends_with("=…") && said.len() < 300, "{said}");
+    assert!(
+        said.contains("Step 0") && said.ends_with("=…") && said.len() < 300,
+        "{said}"
+    );
 }
 
 #[test]
@@ -184,27 +289,51 @@ fn a_step_without_a_line_is_told_by_its_events() {
 fn the_tabs_show_their_contents() {
     let run = Recorded::run("tests/corpus/q060/q060_handoff");
     let lens = run.lens();
-    let html = EventsTab::new(&lens, "ACT".into(), None, None).render().unwrap();
-    assert!(html.contains("<option value=\"ACT\" selected>ACT ") && html.contains("action=\"/runs/a%2Fb\""), "{html}");
-    let acts = lens.index.events().iter().filter(|event| lens.index.name(event.phase) == "ACT").count();
+    let html = EventsTab::new(&lens, "ACT".into(), None, None)
+        .render()
+        .unwrap();
+    assert!(
+        html.contains("<option value=\"ACT\" selected>ACT ")
+            && html.contains("action=\"/runs/a%2Fb\""),
+        "{html}"
+    );
+    let acts = lens
+        .index
+        .events()
+        .iter()
+        .filter(|event| lens.index.name(event.phase) == "ACT")
+        .count();
     assert_eq!(html.matches("<tr id=\"event-").count(), acts);
     let clean = IssuesTab::new(&lens, 0).render().unwrap();
-    assert!(clean.contains("Clean") && !clean.contains("<table"), "{clean}");
+    assert!(
+        clean.contains("Clean") && !clean.contains("<table"),
+        "{clean}"
+    );
     let torn = Recorded::run("tests/corpus/emulated/emulated_q060_garbage_lines");
     let lens = torn.lens();
     let issues = IssuesTab::new(&lens, 0).render().unwrap();
-    assert!(issues.contains("problem: ") && !issues.contains("Clean"), "{issues}");
+    assert!(
+        issues.contains("problem: ") && !issues.contains("Clean"),
+        "{issues}"
+    );
     let beyond = IssuesTab::new(&lens, 5_000).render().unwrap();
-    assert!(!beyond.contains("Clean") && beyond.contains("earlier 200"), "{beyond}");
+    assert!(
+        !beyond.contains("Clean") && beyond.contains("earlier 200"),
+        "{beyond}"
+    );
     let manifest = ManifestTab::new(&run.lens()).render().unwrap();
     assert!(
-        manifest.contains("<dt>run_id</dt><dd><q data-value=\"/runs/a%2Fb/manifest/value?at=%2Frun_id\">")
-            && manifest.contains("<th scope=\"row\">steps</th>"),
+        manifest.contains(
+            "<dt>run_id</dt><dd><q data-value=\"/runs/a%2Fb/manifest/value?at=%2Frun_id\">"
+        ) && manifest.contains("<th scope=\"row\">steps</th>"),
         "{manifest}"
     );
     let odd = Recorded::run("tests/corpus/emulated/emulated_q060_manifest_is_array");
     let odd = ManifestTab::new(&odd.lens()).render().unwrap();
-    assert!(odd.contains("not an object") && odd.matches("<dt>").count() == 1, "{odd}");
+    assert!(
+        odd.contains("not an object") && odd.matches("<dt>").count() == 1,
+        "{odd}"
+    );
 }
 
 #[test]
@@ -219,7 +348,11 @@ fn a_window_is_where_the_reader_is() {
     assert_eq!(Window::around(10, 20_000), window(0, 120));
     assert_eq!(Window::around(20_000, 20_000), window(19_880, 20_000));
     assert_eq!(Window::parse("40-100"), Some(window(40, 100)));
-    assert_eq!(Window::parse("0-9999999"), Some(window(0, 120)), "an address cannot ask for all rows");
+    assert_eq!(
+        Window::parse("0-9999999"),
+        Some(window(0, 120)),
+        "an address cannot ask for all rows"
+    );
     assert_eq!(Window::parse("x-1"), None);
 }
 
@@ -227,10 +360,26 @@ fn a_window_is_where_the_reader_is() {
 fn a_window_at_the_end_grows_with_the_run() {
     let window = |first, end| Window { first, end };
     assert_eq!(window(0, 30).grown(30, 31, false), window(0, 31));
-    assert_eq!(window(0, 120).grown(120, 130, false), window(0, 120), "a page holds no more");
-    assert_eq!(window(0, 120).grown(120, 130, true), window(10, 130), "who follows sees the end");
-    assert_eq!(window(0, 30).grown(200, 201, false), window(0, 30), "who reads elsewhere stays");
-    assert_eq!(window(0, 30).grown(30, 3, false), window(0, 3), "a file was cut");
+    assert_eq!(
+        window(0, 120).grown(120, 130, false),
+        window(0, 120),
+        "a page holds no more"
+    );
+    assert_eq!(
+        window(0, 120).grown(120, 130, true),
+        window(10, 130),
+        "who follows sees the end"
+    );
+    assert_eq!(
+        window(0, 30).grown(200, 201, false),
+        window(0, 30),
+        "who reads elsewhere stays"
+    );
+    assert_eq!(
+        window(0, 30).grown(30, 3, false),
+        window(0, 3),
+        "a file was cut"
+    );
 }
 
 #[test]
@@ -240,7 +389,10 @@ fn a_step_that_an_exception_ended_has_a_panel() {
     let html = page(&lens, steps(&lens, None, None));
     let at = html.find("id=\"pending\"").unwrap();
     let panel = &html[at..at + 600];
-    assert!(panel.contains("never finished") && panel.contains("tab=events"), "{panel}");
+    assert!(
+        panel.contains("never finished") && panel.contains("tab=events"),
+        "{panel}"
+    );
     assert_eq!(
         html.matches("href=\"/runs/a%2Fb#pending\"").count(),
         2,
@@ -252,18 +404,39 @@ fn a_step_that_an_exception_ended_has_a_panel() {
 
 #[test]
 fn all_steps_stand_in_one_small_picture() {
-    let score = |n: usize| format!(r#""critic_outputs": [{{"critic_name": "V", "score": 0.{}}}]"#, n * 7919 % 1000);
-    let run = Recorded::steps(
-        (0..3_000).map(|n| format!(r#"{{"step_id": {n}, "decision": {{"mode": "act"}}, {}}}"#, score(n))),
-    );
+    let score = |n: usize| {
+        format!(
+            r#""critic_outputs": [{{"critic_name": "V", "score": 0.{}}}]"#,
+            n * 7919 % 1000
+        )
+    };
+    let run = Recorded::steps((0..3_000).map(|n| {
+        format!(
+            r#"{{"step_id": {n}, "decision": {{"mode": "act"}}, {}}}"#,
+            score(n)
+        )
+    }));
     let html = Strip::new(&run.lens(), "", Some(2_999)).render().unwrap();
     let tags = tags(&html);
-    assert!(tags.len() < 80 && html.len() < 30_000, "{} elements, {} bytes", tags.len(), html.len());
+    assert!(
+        tags.len() < 80 && html.len() < 30_000,
+        "{} elements, {} bytes",
+        tags.len(),
+        html.len()
+    );
     let links: Vec<_> = tags.iter().filter_map(|tag| tag.get("href")).collect();
-    assert!(links.iter().all(|href| href.starts_with("/runs/a%2Fb?step=")), "{links:?}");
+    assert!(
+        links
+            .iter()
+            .all(|href| href.starts_with("/runs/a%2Fb?step=")),
+        "{links:?}"
+    );
     assert!(html.contains("lowest score 0.0"), "{html}");
     let one = Recorded::steps([r#"{"step_id": 0}"#.to_owned()]);
-    assert_eq!(Strip::new(&one.lens(), "", None).render().unwrap().trim(), "<div id=\"strip\" hidden></div>");
+    assert_eq!(
+        Strip::new(&one.lens(), "", None).render().unwrap().trim(),
+        "<div id=\"strip\" hidden></div>"
+    );
 }
 
 #[test]
@@ -273,19 +446,34 @@ fn a_timeline_draws_what_is_timed_and_says_what_is_not() {
     let html = page(&lens, Content::Timeline(Timeline::new(&lens, None)));
     let tags = check_page(&html);
     let rows = lens.index.steps().len() + 1;
-    assert_eq!(html.matches("<tr><th scope=\"row\"><a").count(), rows, "the step that never finished is one, too");
-    assert!(html.contains("never finished") && html.contains("f-decide"), "{html}");
+    assert_eq!(
+        html.matches("<tr><th scope=\"row\"><a").count(),
+        rows,
+        "the step that never finished is one, too"
+    );
+    assert!(
+        html.contains("never finished") && html.contains("f-decide"),
+        "{html}"
+    );
     assert!(tags.iter().any(|tag| tag.get("id") == Some("timeline")));
     let untimed = Recorded::steps((0..90).map(|n| format!(r#"{{"step_id": {n}}}"#)));
-    let html = page(&untimed.lens(), Content::Timeline(Timeline::new(&untimed.lens(), Some(50))));
+    let html = page(
+        &untimed.lens(),
+        Content::Timeline(Timeline::new(&untimed.lens(), Some(50))),
+    );
     assert!(html.contains("No time is recorded"), "{html}");
-    assert!(!html.contains("tl-pic") && html.contains("Steps 25 to 74 of 90"), "{html}");
+    assert!(
+        !html.contains("tl-pic") && html.contains("Steps 25 to 74 of 90"),
+        "{html}"
+    );
 }
 
 #[test]
 fn a_run_that_branched_took_no_time_for_the_steps_that_it_copied() {
     let event = |id: u64, phase: &str, at: &str, payload: &str| {
-        format!(r#"{{"step_id": {id}, "phase": "{phase}", "ts": "2026-11-{at}+00:00", "payload": {{{payload}}}}}"#)
+        format!(
+            r#"{{"step_id": {id}, "phase": "{phase}", "ts": "2026-11-{at}+00:00", "payload": {{{payload}}}}}"#
+        )
     };
     let events = [
         event(0, "INIT", "20T10:00:00", ""),
@@ -307,12 +495,28 @@ fn a_run_that_branched_took_no_time_for_the_steps_that_it_copied() {
     assert_eq!(run.summary.duration_ms, Some(7_000.0));
     let lens = run.lens();
     let facts = RunHead::new(&lens).render().unwrap();
-    assert!(facts.contains(&crate::page::lens::micros(7_000_000)), "{facts}");
-    assert!(facts.contains("1 step at its beginning; it counts in that run, and in no number of this one"), "{facts}");
+    assert!(
+        facts.contains(&crate::page::lens::micros(7_000_000)),
+        "{facts}"
+    );
+    assert!(
+        facts.contains(
+            "1 step at its beginning; it counts in that run, and in no number of this one"
+        ),
+        "{facts}"
+    );
     let timeline = Timeline::new(&lens, None).render().unwrap();
-    let copied = "The first step is copied from another run, which took the time that is drawn before 0";
+    let copied =
+        "The first step is copied from another run, which took the time that is drawn before 0";
     assert!(timeline.contains(copied), "{timeline}");
-    assert_eq!(timeline.matches("copied: ").count(), 2, "in the picture and in the table: {timeline}");
-    assert!(timeline.contains("\u{2212}25 h 59 min 59.000 s"), "it began before this run did: {timeline}");
+    assert_eq!(
+        timeline.matches("copied: ").count(),
+        2,
+        "in the picture and in the table: {timeline}"
+    );
+    assert!(
+        timeline.contains("\u{2212}25 h 59 min 59.000 s"),
+        "it began before this run did: {timeline}"
+    );
     assert!(timeline.contains("+1.000 s"), "{timeline}");
 }

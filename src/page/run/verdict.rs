@@ -41,10 +41,19 @@ impl<'a> Verdict<'a> {
         let mut why = why::why(lens.summary, lens.index, lens.lines);
         let tally = why::rules::tally(&why.rules, !lens.is_alive());
         let leads = |rule: &RuleStatus| {
-            rule.result == Standing::Fired || rule.is_inferred || rule.also || rule.reading.limit().is_some()
+            rule.result == Standing::Fired
+                || rule.is_inferred
+                || rule.also
+                || rule.reading.limit().is_some()
         };
         let (leading, others) = std::mem::take(&mut why.rules).into_iter().partition(leads);
-        Self { lens, why, leading, others, tally }
+        Self {
+            lens,
+            why,
+            leading,
+            others,
+            tally,
+        }
     }
 
     /// The panel of the step in which the run ended, where that one never finished.
@@ -56,7 +65,12 @@ impl<'a> Verdict<'a> {
     /// Whether the second sentence stands among the evidence, where it has its steps.
     fn tells_second_below(&self) -> bool {
         let second = self.lens.summary.verdict.second.trim_end_matches('.');
-        second.is_empty() || self.why.evidence.iter().any(|evidence| evidence.text.trim_end_matches('.') == second)
+        second.is_empty()
+            || self
+                .why
+                .evidence
+                .iter()
+                .any(|evidence| evidence.text.trim_end_matches('.') == second)
     }
 
     /// How certain the sentence is, where it is not simply recorded.
@@ -66,7 +80,9 @@ impl<'a> Verdict<'a> {
             Certainty::Inferred if self.lens.index.format().is_one_file() => {
                 "Inferred from the last records: none says that the run is over, and it may be gone on with."
             }
-            Certainty::Inferred if !self.lens.is_alive() => "Inferred: no file says how the run ended.",
+            Certainty::Inferred if !self.lens.is_alive() => {
+                "Inferred: no file says how the run ended."
+            }
             Certainty::Recorded | Certainty::Inferred => "",
             Certainty::Unknown => "The files do not tell why.",
         }
@@ -91,7 +107,10 @@ impl<'a> Verdict<'a> {
     /// Where a line of evidence comes from.
     fn source(&self, evidence: &Evidence) -> Option<Link> {
         if let Some(event) = evidence.event {
-            return Some(Link::new(format!("event {event}"), self.lens.at_event(event)));
+            return Some(Link::new(
+                format!("event {event}"),
+                self.lens.at_event(event),
+            ));
         }
         let n = evidence.step?;
         let first = self.lens.label(n);
@@ -111,11 +130,18 @@ impl<'a> Verdict<'a> {
             return None;
         }
         let place = match (trouble.step, trouble.event) {
-            (Some(n), _) => Phrase::new().link(format!("Step {}", self.lens.label(n)), self.lens.at_step(n)),
-            (None, Some(event)) => Phrase::new().link(format!("Event {event}"), self.lens.at_event(event)),
+            (Some(n), _) => {
+                Phrase::new().link(format!("Step {}", self.lens.label(n)), self.lens.at_step(n))
+            }
+            (None, Some(event)) => {
+                Phrase::new().link(format!("Event {event}"), self.lens.at_event(event))
+            }
             (None, None) => Phrase::new(),
         };
-        Some(place.text(format!(": {}", text::one_line(&trouble.text, TROUBLE_CHARS).0)))
+        Some(place.text(format!(
+            ": {}",
+            text::one_line(&trouble.text, TROUBLE_CHARS).0
+        )))
     }
 
     /// What liveness rests on, while the run is not finished.
@@ -125,9 +151,15 @@ impl<'a> Verdict<'a> {
             // Of a crash the evidence says so.
             Basis::End | Basis::Manifest | Basis::Teardown => return None,
             Basis::Process => return Some("The recorded process does not exist any more".into()),
-            Basis::Closed => return Some("Nothing can be added to its file, so it does not go on".into()),
+            Basis::Closed => {
+                return Some("Nothing can be added to its file, so it does not go on".into());
+            }
             Basis::Nothing => return Some("Nothing carries a time".into()),
-            Basis::Away => return Some("A file of the run cannot be read right now; the board tries again".into()),
+            Basis::Away => {
+                return Some(
+                    "A file of the run cannot be read right now; the board tries again".into(),
+                );
+            }
             Basis::Event => "The newest event is from",
             Basis::ManifestTime if lens.index.format().is_one_file() => "The newest record is from",
             Basis::ManifestTime if lens.index.last_ts().is_some() => {
@@ -141,19 +173,28 @@ impl<'a> Verdict<'a> {
                 "Nothing in the files has a time; a copy would change that of the newest file, which is from"
             }
         };
-        let Some(sign) = life.sign else { return Some(format!("{words} an unknown time").into()) };
-        let asks = lens.index.manifest().get().is_some_and(|manifest| manifest.asks_user.is_some());
+        let Some(sign) = life.sign else {
+            return Some(format!("{words} an unknown time").into());
+        };
+        let asks = lens
+            .index
+            .manifest()
+            .get()
+            .is_some_and(|manifest| manifest.asks_user.is_some());
         let turn = match (life.liveness, life.silent) {
             (Liveness::Waiting, _) if asks => "It asks its user something. ",
-            (Liveness::Unknown, _) if asks => "It asked its user something; whether that is answered is not known. ",
+            (Liveness::Unknown, _) if asks => {
+                "It asked its user something; whether that is answered is not known. "
+            }
             (Liveness::Waiting, _) => "Its last turn is over, and its user may go on with it. ",
             (Liveness::Unknown, Silent::Waits) => {
                 "Its last turn is over; whether its user goes on with it is not known. "
             }
             _ => "",
         };
-        let says =
-            Phrase::new().text(format!("{turn}{words} ")).age(format::age(sign, lens.now, lens.zone), lens.iso(sign));
+        let says = Phrase::new()
+            .text(format!("{turn}{words} "))
+            .age(format::age(sign, lens.now, lens.zone), lens.iso(sign));
         Some(match lens.index.slowest_gap() {
             0 => says,
             slowest => says.dim(format!(" · longest pause in the run {}", micros(slowest))),
@@ -166,16 +207,28 @@ impl<'a> Verdict<'a> {
         if self.lens.summary.issues.0 == 0 {
             return Phrase::from(words);
         }
-        let first = health::issues(self.lens.index).into_iter().min_by_key(|issue| !issue.kind.is_problem());
+        let first = health::issues(self.lens.index)
+            .into_iter()
+            .min_by_key(|issue| !issue.kind.is_problem());
         let first = first.map_or_else(String::new, |issue| {
-            format!(" {}: {}", self.lens.index.format().file_name(issue.file), issue.reason)
+            format!(
+                " {}: {}",
+                self.lens.index.format().file_name(issue.file),
+                issue.reason
+            )
         });
-        Phrase::new().link(words, href::tab(self.lens.key(), "issues")).text(first)
+        Phrase::new()
+            .link(words, href::tab(self.lens.key(), "issues"))
+            .text(first)
     }
 
     /// The rules say how they stood; while the run goes on they say what is left.
     fn rules_title(&self) -> &'static str {
-        if self.lens.is_alive() { "Room left" } else { "Stop rules" }
+        if self.lens.is_alive() {
+            "Room left"
+        } else {
+            "Stop rules"
+        }
     }
 
     fn told(&self) -> String {
@@ -185,7 +238,10 @@ impl<'a> Verdict<'a> {
     fn of_others(&self) -> String {
         let words = why::rules::tally(&self.others, !self.lens.is_alive());
         let words = words.strip_prefix("none fired, ").unwrap_or(&words);
-        format!("{} without a limit: {words}", format::counted(self.others.len(), "more rule"))
+        format!(
+            "{} without a limit: {words}",
+            format::counted(self.others.len(), "more rule")
+        )
     }
 
     /// The class of a rule's row, and how the rule stood.
@@ -195,7 +251,9 @@ impl<'a> Verdict<'a> {
             _ if rule.is_inferred => ("ends", Sign::word("mk", "doubt", state)),
             (Standing::Fired, RunStatus::Limit) => ("hit", Sign::word("mk lim", "limit", state)),
             // Amber is for limits alone.
-            (Standing::Fired, RunStatus::Critic) => ("ends", Sign::word("mk stop", "critic", state)),
+            (Standing::Fired, RunStatus::Critic) => {
+                ("ends", Sign::word("mk stop", "critic", state))
+            }
             (Standing::Fired, RunStatus::Error) => ("ends", Sign::word("mk err", "error", state)),
             (Standing::Fired, RunStatus::Answered) => ("ends", Sign::word("mk", "ok", state)),
             (Standing::Fired, _) => ("ends", Sign::word("mk", "rule", state)),

@@ -20,14 +20,28 @@ const MAX_SKIPPED: usize = 100;
 
 /// `GET /api/runs`
 pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answer {
-    let (limit, query, after) = (params.limit(DEFAULT_LIMIT)?, Query::parse(params.text("q")), params.text("after"));
+    let (limit, query, after) = (
+        params.limit(DEFAULT_LIMIT)?,
+        Query::parse(params.text("q")),
+        params.text("after"),
+    );
     let revision = *state.library.revision().borrow();
     let runs = listed(&state, &query);
-    let (sort, after_key) = (sort(&params)?, Some(after).filter(|after| !after.is_empty()));
-    let window = Window { limit, after: after_key, rows: group::ROWS };
+    let (sort, after_key) = (
+        sort(&params)?,
+        Some(after).filter(|after| !after.is_empty()),
+    );
+    let window = Window {
+        limit,
+        after: after_key,
+        rows: group::ROWS,
+    };
     let groups = grouped(&params)?.map(|by| groups(&runs, &query, by, sort, window));
     let selection = match &groups {
-        Some(groups) => Selection { rows: Vec::new(), ..groups.selection() },
+        Some(groups) => Selection {
+            rows: Vec::new(),
+            ..groups.selection()
+        },
         None => select(&runs, &query, sort, limit, after_key),
     };
     if selection.after_ignored {
@@ -35,20 +49,34 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
         return Err(WebError::bad_request("Not a cursor:", detail).named(after));
     }
     let roots = state.library.status().roots;
-    let skipped = roots.iter().flat_map(|root| root.skipped.iter().map(Skipped::from));
+    let skipped = roots
+        .iter()
+        .flat_map(|root| root.skipped.iter().map(Skipped::from));
     let mut skipped_total = SkippedTotal::default();
-    roots.iter().for_each(|root| skipped_total.add(&root.skipped_total));
+    roots
+        .iter()
+        .for_each(|root| skipped_total.add(&root.skipped_total));
     // What never came from a store is no directory, and no run either.
     let stores = || roots.iter().filter_map(|root| root.mirror.as_ref());
     let left_out = stores().flat_map(|store| store.odd.iter());
-    let left_out = left_out.map(|odd| Skipped { path: odd.key.clone(), reason: odd.reason.clone(), kind: "object" });
+    let left_out = left_out.map(|odd| Skipped {
+        path: odd.key.clone(),
+        reason: odd.reason.clone(),
+        kind: "object",
+    });
     json(&Runs {
         revision,
         total: selection.total,
         matched: selection.matched,
-        runs: selection.rows.iter().map(|row| RunRow(&row.summary)).collect(),
+        runs: selection
+            .rows
+            .iter()
+            .map(|row| RunRow(&row.summary))
+            .collect(),
         next: selection.next,
-        groups: groups.as_ref().map(|groups| groups.groups.iter().map(GroupRow::new).collect()),
+        groups: groups
+            .as_ref()
+            .map(|groups| groups.groups.iter().map(GroupRow::new).collect()),
         groups_total: groups.as_ref().map(|groups| groups.count),
         copies: state.library.runs().len() - state.library.counted().len(),
         ignored: query.ignored,

@@ -37,7 +37,10 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
 
 /// `GET /live/runs`
 pub(crate) async fn runs_pulse(State(state): State<AppState>, params: Params) -> Answer {
-    show(state, params, |context, runs| html(&list::pulse(context, runs))).await
+    show(state, params, |context, runs| {
+        html(&list::pulse(context, runs))
+    })
+    .await
 }
 
 /// `GET /runs.csv`: every run that matches, with the columns chosen.
@@ -48,11 +51,21 @@ pub(crate) async fn runs_csv(State(state): State<AppState>, params: Params) -> A
         let query = Query::parse(params.text("q"));
         let runs = listed(&of, &query);
         let found = select(&runs, &query, sort, usize::MAX, None);
-        let columns = if cols.is_empty() { fields() } else { cols.iter().map(|(column, _)| *column).collect() };
-        write_csv(out, &columns, found.rows.iter().map(|listed| &*listed.summary))
+        let columns = if cols.is_empty() {
+            fields()
+        } else {
+            cols.iter().map(|(column, _)| *column).collect()
+        };
+        write_csv(
+            out,
+            &columns,
+            found.rows.iter().map(|listed| &*listed.summary),
+        )
     });
-    let headers =
-        [(CONTENT_TYPE, "text/csv; charset=utf-8"), (CONTENT_DISPOSITION, "attachment; filename=\"runs.csv\"")];
+    let headers = [
+        (CONTENT_TYPE, "text/csv; charset=utf-8"),
+        (CONTENT_DISPOSITION, "attachment; filename=\"runs.csv\""),
+    ];
     Ok((headers, body.await?).into_response())
 }
 
@@ -75,7 +88,16 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
     let revision = *state.library.revision().borrow();
     let status = state.library.status();
     let asked = Instant::now();
-    let stores = status.roots.iter().filter_map(|root| Some(Store { status: root.mirror.clone()?, asked })).collect();
+    let stores = status
+        .roots
+        .iter()
+        .filter_map(|root| {
+            Some(Store {
+                status: root.mirror.clone()?,
+                asked,
+            })
+        })
+        .collect();
     let roots = status.roots.into_iter().map(|root| Root {
         shown: root.path.to_string_lossy().into_owned(),
         fault: root.fault,
@@ -83,7 +105,10 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
         skipped: root
             .skipped
             .iter()
-            .map(|skipped| Skipped { name: skipped.path.clone(), reason: skipped.reason.clone() })
+            .map(|skipped| Skipped {
+                name: skipped.path.clone(),
+                reason: skipped.reason.clone(),
+            })
             .collect(),
     });
     let now = now();
@@ -93,7 +118,9 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
     Ok(ListContext {
         roots: roots.collect(),
         stores,
-        elsewhere: elsewhere.map(|place| (place.tool, place.dir.to_string_lossy().into_owned())).collect(),
+        elsewhere: elsewhere
+            .map(|place| (place.tool, place.dir.to_string_lossy().into_owned()))
+            .collect(),
         watch: match (status.stalled, status.mode) {
             (Some(why), _) => Watch::Stalled(why),
             (None, Mode::Native) => Watch::Native,
@@ -106,13 +133,21 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
         query: params.text("q").to_owned(),
         sort: sort(params)?,
         group: group(params)?,
-        limit: params.number("limit")?.unwrap_or(list::WINDOW).clamp(1, list::MAX_ROWS),
+        limit: params
+            .number("limit")?
+            .unwrap_or(list::WINDOW)
+            .clamp(1, list::MAX_ROWS),
         after: Some(params.text("after").to_owned()).filter(|after| !after.is_empty()),
         revision,
         boot: state.boot.to_string(),
         since: params.number("since")?.map(|since| since as u64),
         // The form of the tray names runs as every page does that takes several.
-        marks: ["mark", "run"].iter().filter_map(|name| params.all(name)).flatten().take(MAX_MARKS).collect(),
+        marks: ["mark", "run"]
+            .iter()
+            .filter_map(|name| params.all(name))
+            .flatten()
+            .take(MAX_MARKS)
+            .collect(),
         rows: Some(params.text("rows").to_owned()).filter(|rows| !rows.is_empty()),
         columns: params.text("columns").to_owned(),
         chosen: cols(params)?,
@@ -128,7 +163,11 @@ const MAX_MARKS: usize = 50;
 /// A field that nothing can be sorted by.
 pub(crate) fn sort(params: &Params) -> Result<Sort, WebError> {
     let text = params.text("sort");
-    let parsed = if text.is_empty() { Ok(Sort::default()) } else { text.parse() };
+    let parsed = if text.is_empty() {
+        Ok(Sort::default())
+    } else {
+        text.parse()
+    };
     parsed.map_err(|why: String| WebError::bad_request("Nothing is sorted by", &why).named(text))
 }
 
@@ -144,7 +183,11 @@ pub(crate) fn group(params: &Params) -> Result<Option<&'static Column>, WebError
     let found = Column::grouping().find(|column| column.name == text);
     found.map(Some).ok_or_else(|| {
         let names: Vec<&str> = Column::grouping().map(|column| column.name).collect();
-        WebError::bad_request("Nothing is grouped by", &format!("group takes one of {}.", names.join(", "))).named(text)
+        WebError::bad_request(
+            "Nothing is grouped by",
+            &format!("group takes one of {}.", names.join(", ")),
+        )
+        .named(text)
     })
 }
 
@@ -154,7 +197,11 @@ pub(crate) fn group(params: &Params) -> Result<Option<&'static Column>, WebError
 /// A name that no column has.
 fn cols(params: &Params) -> Result<Vec<Shown>, WebError> {
     let all = params.all("cols").unwrap_or_default();
-    let names = all.iter().flat_map(|names| names.split(',')).map(str::trim).filter(|name| !name.is_empty());
+    let names = all
+        .iter()
+        .flat_map(|names| names.split(','))
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
     let found = chosen(names).map(|mut columns| {
         // Boxes come in the order of the boxes; who writes the address says the order too.
         if all.len() > 1 {
@@ -164,14 +211,20 @@ fn cols(params: &Params) -> Result<Vec<Shown>, WebError> {
     });
     found.map_err(|name| {
         let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
-        let detail = format!("cols takes some of {}, with commas between them.", names.join(", "));
+        let detail = format!(
+            "cols takes some of {}, with commas between them.",
+            names.join(", ")
+        );
         WebError::bad_request("There is no column", &detail).named(name)
     })
 }
 
 /// Whether a query asks for runs that don't count, since another file holds the same records.
 pub(crate) fn asks_for_copies(query: &Query) -> bool {
-    query.terms.iter().any(|term| matches!(&term.test, Test::Word { field, .. } if field.name == "duplicate_of"))
+    query
+        .terms
+        .iter()
+        .any(|term| matches!(&term.test, Test::Word { field, .. } if field.name == "duplicate_of"))
 }
 
 /// All runs that count with the revisions that the list needs.
@@ -179,28 +232,47 @@ pub(crate) fn listed(state: &AppState, query: &Query) -> Vec<Listed> {
     let listed = |run: &std::sync::Arc<crate::live::Run>| {
         // The revision comes first, as above.
         let revision = run.revision_now();
-        Listed { summary: run.summary(), revision, born: run.born() }
+        Listed {
+            summary: run.summary(),
+            revision,
+            born: run.born(),
+        }
     };
     // Somebody who asks for copies gets them too.
-    let runs = if asks_for_copies(query) { state.library.runs() } else { state.library.counted() };
+    let runs = if asks_for_copies(query) {
+        state.library.runs()
+    } else {
+        state.library.counted()
+    };
     runs.iter().map(listed).collect()
 }
 
 /// The time now, in microseconds since the epoch.
 pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// The roots as the person typed them.
 pub(crate) fn shown_roots(state: &AppState) -> String {
     let roots = state.library.status().roots;
-    roots.iter().map(|root| visible_line(&root.path.to_string_lossy()).into_owned()).collect::<Vec<_>>().join(", ")
+    roots
+        .iter()
+        .map(|root| visible_line(&root.path.to_string_lossy()).into_owned())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// What is around a page that is of no run and no stream.
 pub(crate) fn shell(state: &AppState, place: NavItem) -> Shell {
-    Shell { root: shown_roots(state), boot: state.boot.to_string(), place, ..Shell::default() }
+    Shell {
+        root: shown_roots(state),
+        boot: state.boot.to_string(),
+        place,
+        ..Shell::default()
+    }
 }
 
 /// What is said where no run has the key: the ones with the most similar names, and a page that waits for the run.
@@ -216,6 +288,9 @@ pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
 
 /// Any address that is none.
 pub(crate) async fn not_found(OriginalUri(uri): OriginalUri) -> WebError {
-    WebError::not_found("There is no page at", "The address may be mistyped, or from another version of the board.")
-        .named(uri.path())
+    WebError::not_found(
+        "There is no page at",
+        "The address may be mistyped, or from another version of the board.",
+    )
+    .named(uri.path())
 }

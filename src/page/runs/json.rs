@@ -92,9 +92,19 @@ impl<'a> GroupRow<'a> {
                 Some(_) => serde_json::Number::from_f64(sum.amount),
                 None => None,
             };
-            Some((column.key?, Total { sum: number, runs: sum.known, estimated: sum.is_estimate }))
+            Some((
+                column.key?,
+                Total {
+                    sum: number,
+                    runs: sum.known,
+                    estimated: sum.is_estimate,
+                },
+            ))
         };
-        let member = |member: &select::Member<'a, T>| Member { depth: member.depth, row: RunRow(member.run.as_ref()) };
+        let member = |member: &select::Member<'a, T>| Member {
+            depth: member.depth,
+            row: RunRow(member.run.as_ref()),
+        };
         Self {
             name: Some(group.name).filter(|name| !name.is_empty()),
             key: group.head.map(|head| head.as_ref().key.as_str()),
@@ -123,7 +133,11 @@ pub(crate) struct Skipped {
 impl From<&live::Skipped> for Skipped {
     fn from(skipped: &live::Skipped) -> Self {
         let kind = if skipped.is_file { "file" } else { "directory" };
-        Self { path: skipped.path.clone(), reason: skipped.reason.clone(), kind }
+        Self {
+            path: skipped.path.clone(),
+            reason: skipped.reason.clone(),
+            kind,
+        }
     }
 }
 
@@ -148,7 +162,9 @@ impl JsonSchema for RunRow<'_> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let fields = COLUMNS.iter().filter_map(|column| Some((column.key?.to_owned(), schema_of(column).to_value())));
+        let fields = COLUMNS
+            .iter()
+            .filter_map(|column| Some((column.key?.to_owned(), schema_of(column).to_value())));
         let properties: serde_json::Map<_, _> = fields.collect();
         let required: Vec<_> = properties.keys().cloned().collect();
         schemars::json_schema!({
@@ -194,12 +210,18 @@ impl Serialize for Json<'_> {
 
 /// The columns that programs get.
 pub(crate) fn fields() -> Vec<&'static Column> {
-    COLUMNS.iter().filter(|column| column.key.is_some()).collect()
+    COLUMNS
+        .iter()
+        .filter(|column| column.key.is_some())
+        .collect()
 }
 
 /// The words that say by what runs are sorted; the empty one for the newest first.
 pub(crate) fn sorts() -> Vec<String> {
-    let names = COLUMNS.iter().filter(|column| column.is_sortable()).map(|column| column.name);
+    let names = COLUMNS
+        .iter()
+        .filter(|column| column.is_sortable())
+        .map(|column| column.name);
     let both = names.flat_map(|name| [name.to_owned(), format!("-{name}")]);
     both.chain([String::new()]).collect()
 }
@@ -216,7 +238,12 @@ pub(crate) fn write_csv<'a>(
 ) -> io::Result<()> {
     csv::write_row(out, columns.iter().map(|column| column.csv_head()))?;
     for run in runs {
-        csv::write_row(out, columns.iter().map(|column| column.value(run).map_or(Cow::Borrowed(""), field)))?;
+        csv::write_row(
+            out,
+            columns
+                .iter()
+                .map(|column| column.value(run).map_or(Cow::Borrowed(""), field)),
+        )?;
     }
     Ok(())
 }
@@ -234,5 +261,9 @@ fn field(value: Value<'_>) -> Cow<'_, str> {
 }
 
 fn fraction(number: f64) -> Cow<'static, str> {
-    Cow::Owned(serde_json::Number::from_f64(number).map(|number| number.to_string()).unwrap_or_default())
+    Cow::Owned(
+        serde_json::Number::from_f64(number)
+            .map(|number| number.to_string())
+            .unwrap_or_default(),
+    )
 }

@@ -83,9 +83,18 @@ pub(crate) struct Facet {
 impl Facet {
     /// What of it is on, for a place that shows no more.
     fn chosen(&self) -> String {
-        let on: Vec<&str> =
-            self.chips.iter().chain(&self.more).filter(|chip| chip.active).map(|chip| &*chip.label).collect();
-        if on.is_empty() { "any".to_owned() } else { on.join(", ") }
+        let on: Vec<&str> = self
+            .chips
+            .iter()
+            .chain(&self.more)
+            .filter(|chip| chip.active)
+            .map(|chip| &*chip.label)
+            .collect();
+        if on.is_empty() {
+            "any".to_owned()
+        } else {
+            on.join(", ")
+        }
     }
 }
 

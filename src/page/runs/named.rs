@@ -20,17 +20,27 @@ pub(crate) fn named(library: &Library, text: &str) -> Result<RunKey, Vec<RunKey>
     let runs = library.runs();
     let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let path = whole(Path::new(text));
-    let by_path = || runs.iter().find(|run| whole(Path::new(&*run.summary().path)) == path);
-    let with_id = || runs.iter().filter(|run| run.summary().run_id.as_deref() == Some(text));
+    let by_path = || {
+        runs.iter()
+            .find(|run| whole(Path::new(&*run.summary().path)) == path)
+    };
+    let with_id = || {
+        runs.iter()
+            .filter(|run| run.summary().run_id.as_deref() == Some(text))
+    };
     if let Some(run) = by_path() {
         return Ok(run.key().clone());
     }
     let meant: Vec<RunKey> = with_id().map(|run| run.key().clone()).collect();
     match meant.as_slice() {
         [one] => Ok(one.clone()),
-        [] => {
-            Err(closest(text, runs.iter().map(|run| (run.key().as_str(), run.key().clone()))).take(MAX_CLOSE).collect())
-        }
+        [] => Err(closest(
+            text,
+            runs.iter()
+                .map(|run| (run.key().as_str(), run.key().clone())),
+        )
+        .take(MAX_CLOSE)
+        .collect()),
         _ => Err(meant.into_iter().take(MAX_CLOSE).collect()),
     }
 }

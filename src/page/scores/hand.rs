@@ -20,15 +20,24 @@ impl HtmlSafe for Hand<'_> {}
 
 impl<'a> Hand<'a> {
     pub(crate) fn new(frame: Frame, critic: &'a str, threshold: Option<f64>) -> Self {
-        Self { frame, critic, threshold, level: frame.level(threshold) }
+        Self {
+            frame,
+            critic,
+            threshold,
+            level: frame.level(threshold),
+        }
     }
 
     fn y(&self) -> Px {
-        self.level.as_ref().map_or(Px(self.frame.bottom), |level| level.y)
+        self.level
+            .as_ref()
+            .map_or(Px(self.frame.bottom), |level| level.y)
     }
 
     fn now(&self) -> f64 {
-        self.threshold.filter(|_| self.level.is_some()).unwrap_or(self.frame.range.0)
+        self.threshold
+            .filter(|_| self.level.is_some())
+            .unwrap_or(self.frame.range.0)
     }
 
     fn text(&self) -> &str {

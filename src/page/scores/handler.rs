@@ -31,19 +31,41 @@ fn query(params: &Params) -> Result<Query, WebError> {
     let text = |name: &str| params.text(name).to_owned();
     let [before, from, to, step] = ["before", "from", "to", "step"].map(|name| params.number(name));
     let (threshold, critic) = (text("threshold"), text("critic"));
-    Ok(Query { threshold, critic, before: before?, from: from?, to: to?, step: step? })
+    Ok(Query {
+        threshold,
+        critic,
+        before: before?,
+        from: from?,
+        to: to?,
+        step: step?,
+    })
 }
 
 /// `GET /runs/{key}/scores`
-pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+pub(crate) async fn page(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
     let shell = shell(&state, &run);
     with_lens(&state, &run, move |lens| {
         let query = query(&params)?;
         html(&ScoresPage {
             pulse: next(lens, &query, shell.revision),
-            shell: Shell { title: lens.title(TITLE), ..shell },
-            head: RunHead { verdict: true, step: query.step, ..RunHead::new(lens) },
-            tabs: Tabs { lens, current: TAB, step: query.step },
+            shell: Shell {
+                title: lens.title(TITLE),
+                ..shell
+            },
+            head: RunHead {
+                verdict: true,
+                step: query.step,
+                ..RunHead::new(lens)
+            },
+            tabs: Tabs {
+                lens,
+                current: TAB,
+                step: query.step,
+            },
             body: ScoresBody::new(lens, query),
         })
     })
@@ -60,15 +82,29 @@ fn scores_mark(lens: &Lens<'_>) -> String {
 
 /// The next pulse: what the page asks for, and which scores it has.
 fn next(lens: &Lens<'_>, query: &Query, revision: u64) -> Pulse {
-    let cursor = [("ended", ended(lens)), ("has", &scores_mark(lens)), ("since", &revision.to_string())];
+    let cursor = [
+        ("ended", ended(lens)),
+        ("has", &scores_mark(lens)),
+        ("since", &revision.to_string()),
+    ];
     let base = format!("{}/live", href::scores(lens.key()));
-    Pulse { url: query.address(&base, &cursor), revision, ..Pulse::default() }
+    Pulse {
+        url: query.address(&base, &cursor),
+        revision,
+        ..Pulse::default()
+    }
 }
 
 /// `GET /runs/{key}/scores/live`
-pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, WebError>, params: Params) -> Answer {
+pub(crate) async fn pulse(
+    State(state): State<AppState>,
+    run: Result<RunParam, WebError>,
+    params: Params,
+) -> Answer {
     // The run went away while somebody looked at it; its page says so when it is loaded again.
-    let Ok(RunParam(run)) = run else { return Ok(load_again()) };
+    let Ok(RunParam(run)) = run else {
+        return Ok(load_again());
+    };
     // Taken before the index is read: what comes in between is asked for once more.
     let revision = run.revision_now();
     with_lens(&state, &run, move |lens| {
@@ -77,10 +113,21 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
         // Most news of a run are events between two steps, and change no score.
         let stale = say.is_some() || params.text("has") != scores_mark(lens);
         html(&ScoresPulse {
-            pulse: Pulse { say, ..next(lens, &query, revision) },
+            pulse: Pulse {
+                say,
+                ..next(lens, &query, revision)
+            },
             title: lens.title(TITLE).into(),
-            head: RunHead { verdict: true, step: query.step, ..RunHead::new(lens) },
-            tabs: Tabs { lens, current: TAB, step: query.step },
+            head: RunHead {
+                verdict: true,
+                step: query.step,
+                ..RunHead::new(lens)
+            },
+            tabs: Tabs {
+                lens,
+                current: TAB,
+                step: query.step,
+            },
             body: stale.then(|| ScoresBody::new(lens, query)),
         })
     })
@@ -89,11 +136,21 @@ pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, W
 
 /// `GET /runs/{key}/scores.csv`: written while it is read, since every step's line is.
 pub(crate) async fn csv(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
-    let name = format!("attachment; filename*=UTF-8''{}-scores.csv", href::encode(run.key().as_str()));
+    let name = format!(
+        "attachment; filename*=UTF-8''{}-scores.csv",
+        href::encode(run.key().as_str())
+    );
     let body = crate::page::download::body(&state, move |out| {
         let index = run.index();
         let line = |n: usize| run.line(TraceFile::Steps, index.steps().get(n)?.span).ok();
-        write_csv(out, &[CsvRun { name: None, index: &index, line: &line }])
+        write_csv(
+            out,
+            &[CsvRun {
+                name: None,
+                index: &index,
+                line: &line,
+            }],
+        )
     });
     let kind = "text/csv; charset=utf-8; header=present".to_owned();
     let headers = [(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)];
@@ -105,7 +162,12 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> An
     let mut keys = params.all("run").unwrap_or_default();
     let mut seen = HashSet::new();
     keys.retain(|key| seen.insert(key.clone()));
-    let mut known: Vec<_> = state.library.counted().iter().map(|run| run.summary()).collect();
+    let mut known: Vec<_> = state
+        .library
+        .counted()
+        .iter()
+        .map(|run| run.summary())
+        .collect();
     known.sort_by_key(|run| Reverse(run.updated));
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for key in keys {
@@ -114,11 +176,25 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> An
             None => missing.push(key),
         }
     }
-    let status = if found.is_empty() && !missing.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
+    let status = if found.is_empty() && !missing.is_empty() {
+        StatusCode::NOT_FOUND
+    } else {
+        StatusCode::OK
+    };
     let shell = pages::shell(&state, NavItem::Scores);
     with_lenses(&state, found, move |lenses| {
-        let query = Query { before: None, ..query(&params)? };
-        let page = SeveralPage::new(shell, query, params.text("x"), lenses, missing, (params.text("find"), known));
+        let query = Query {
+            before: None,
+            ..query(&params)?
+        };
+        let page = SeveralPage::new(
+            shell,
+            query,
+            params.text("x"),
+            lenses,
+            missing,
+            (params.text("find"), known),
+        );
         Ok((status, html(&page)?).into_response())
     })
     .await
@@ -127,7 +203,11 @@ pub(crate) async fn several(State(state): State<AppState>, params: Params) -> An
 /// `GET /api/runs/{key}/scores`
 pub(crate) async fn api(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
     with_lens(&state, &run, |lens| {
-        let line = |n: usize| lens.lines.line(TraceFile::Steps, lens.index.steps().get(n)?.span).ok();
+        let line = |n: usize| {
+            lens.lines
+                .line(TraceFile::Steps, lens.index.steps().get(n)?.span)
+                .ok()
+        };
         json(&crate::page::scores::json::scores(lens.index, line))
     })
     .await

@@ -27,7 +27,11 @@ pub(crate) struct Heat<'a> {
 
 impl<'a> Heat<'a> {
     pub(crate) fn new(lens: &'a Lens<'a>, scores: &'a Scores) -> Self {
-        Self { lens, scores, columns: scores.steps.clamp(1, COLUMNS) }
+        Self {
+            lens,
+            scores,
+            columns: scores.steps.clamp(1, COLUMNS),
+        }
     }
 
     fn lanes(&self) -> &'a [Lane] {
@@ -35,7 +39,10 @@ impl<'a> Heat<'a> {
     }
 
     pub(crate) fn label(&self) -> String {
-        format!("Scores of {} by step", format::counted(self.lanes().len(), "critic"))
+        format!(
+            "Scores of {} by step",
+            format::counted(self.lanes().len(), "critic")
+        )
     }
 
     /// What a column is, and what is left out.
@@ -48,7 +55,11 @@ impl<'a> Heat<'a> {
         };
         let more = self.scores.lanes.len() - self.lanes().len();
         if more > 0 {
-            let _ = write!(caption, "; {} more critics are not drawn", format::count(more as u64));
+            let _ = write!(
+                caption,
+                "; {} more critics are not drawn",
+                format::count(more as u64)
+            );
         }
         caption
     }
@@ -59,7 +70,8 @@ impl<'a> Heat<'a> {
 
     /// The critics, each with the foot of its name.
     pub(crate) fn names(&self) -> impl Iterator<Item = (Px, String)> {
-        let name = |(row, lane): (usize, &Lane)| (Px(row as f64 * ROW + 14.0), one_line(&lane.name, 24).0);
+        let name =
+            |(row, lane): (usize, &Lane)| (Px(row as f64 * ROW + 14.0), one_line(&lane.name, 24).0);
         self.lanes().iter().enumerate().map(name)
     }
 
@@ -70,7 +82,8 @@ impl<'a> Heat<'a> {
     /// The steps along the lower edge, in hundredths of its width.
     pub(crate) fn ticks(&self) -> impl Iterator<Item = (Px, String)> {
         let steps = self.scores.steps.max(1) as f64;
-        ticks(self.scores.steps, 20).map(move |n| (Px((n as f64 + 0.5) * 100.0 / steps), self.lens.label(n)))
+        ticks(self.scores.steps, 20)
+            .map(move |n| (Px((n as f64 + 0.5) * 100.0 / steps), self.lens.label(n)))
     }
 
     /// The cells of each shade: how opaque it is, and its path.
@@ -84,13 +97,22 @@ impl<'a> Heat<'a> {
             for stretch in cells.chunk_by(|a, b| a == b) {
                 let (x, wide) = (Px(start as f64 * width), Px(stretch.len() as f64 * width));
                 start += stretch.len();
-                if let Some(path) = stretch.first().copied().flatten().and_then(|shade| paths.get_mut(shade)) {
+                if let Some(path) = stretch
+                    .first()
+                    .copied()
+                    .flatten()
+                    .and_then(|shade| paths.get_mut(shade))
+                {
                     let _ = write!(path, "M{x} {top}h{wide}v{}h-{wide}z", ROW - 2.0);
                 }
             }
         }
-        let opacity = |shade: usize| format!("{:.2}", 0.06 + 0.94 * (1.0 - shade as f64 / SHADES as f64));
-        let shades = paths.into_iter().enumerate().filter(|(_, path)| !path.is_empty());
+        let opacity =
+            |shade: usize| format!("{:.2}", 0.06 + 0.94 * (1.0 - shade as f64 / SHADES as f64));
+        let shades = paths
+            .into_iter()
+            .enumerate()
+            .filter(|(_, path)| !path.is_empty());
         shades.map(|(shade, path)| (opacity(shade), path)).collect()
     }
 

@@ -66,28 +66,54 @@ pub(crate) struct Point {
 /// Where a line cannot be read, reasons and odd scores are left out.
 pub(crate) fn scores(index: &Index, mut line: impl FnMut(usize) -> Option<Vec<u8>>) -> Scores {
     let mut order: Vec<Symbol> = Vec::new();
-    let of_run = index.manifest().get().into_iter().flat_map(|manifest| &manifest.scores);
+    let of_run = index
+        .manifest()
+        .get()
+        .into_iter()
+        .flat_map(|manifest| &manifest.scores);
     let run = of_run.map(RunScore::of).collect();
-    let mut scores = Scores { run, ..Scores::default() };
-    for (n, step) in index.steps().iter().enumerate().filter(|(_, step)| !step.critics.is_empty()) {
+    let mut scores = Scores {
+        run,
+        ..Scores::default()
+    };
+    for (n, step) in index
+        .steps()
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| !step.critics.is_empty())
+    {
         let bytes = line(n).unwrap_or_default();
         let record = Record::of(&bytes);
         let said = crate::format::step(&record).unwrap_or_default();
         // The index, too, passes over outputs that are not objects.
-        let mut outputs = said.critics.iter().filter(|output| output.value.is_object());
+        let mut outputs = said
+            .critics
+            .iter()
+            .filter(|output| output.value.is_object());
         for mark in &step.critics {
             let output = outputs.next();
-            let at = order.iter().position(|name| *name == mark.name).unwrap_or_else(|| {
-                order.push(mark.name);
-                scores.critics.push(CriticScores { name: index.name(mark.name).to_owned(), points: Vec::new() });
-                order.len() - 1
-            });
-            let text = |value: Option<Value<'_>>| value.and_then(Value::string).map(Cow::into_owned);
-            let raw_score = output.and_then(|output| output.raw_score).filter(|score| score.text != "null");
+            let at = order
+                .iter()
+                .position(|name| *name == mark.name)
+                .unwrap_or_else(|| {
+                    order.push(mark.name);
+                    scores.critics.push(CriticScores {
+                        name: index.name(mark.name).to_owned(),
+                        points: Vec::new(),
+                    });
+                    order.len() - 1
+                });
+            let text =
+                |value: Option<Value<'_>>| value.and_then(Value::string).map(Cow::into_owned);
+            let raw_score = output
+                .and_then(|output| output.raw_score)
+                .filter(|score| score.text != "null");
             let point = Point {
                 n,
                 score: mark.score,
-                score_text: raw_score.filter(|_| mark.score.is_none()).map(|score| score.plain().into_owned()),
+                score_text: raw_score
+                    .filter(|_| mark.score.is_none())
+                    .map(|score| score.plain().into_owned()),
                 action: text(output.and_then(|output| output.word))
                     .unwrap_or_else(|| action_word(mark.action).to_owned()),
                 reason: text(output.and_then(|output| output.reason)),

@@ -11,7 +11,13 @@ use crate::page::scores::plot::{
     Along, Dot, Frame, Level, Request, Spot, Trace, View, WIDTH, bare, ticks_between, with_requests,
 };
 
-pub(crate) const FRAME: Frame = Frame { left: 0.0, right: WIDTH, top: 10.0, bottom: 90.0, range: (0.0, 1.0) };
+pub(crate) const FRAME: Frame = Frame {
+    left: 0.0,
+    right: WIDTH,
+    top: 10.0,
+    bottom: 90.0,
+    range: (0.0, 1.0),
+};
 /// Points of all lanes of a page that lead to their step; each is three nodes of the document.
 const LINKS: usize = 600;
 /// At most so many places where ids start over are marked.
@@ -36,12 +42,20 @@ pub(crate) struct LaneView<'a> {
 impl<'a> LaneView<'a> {
     /// One of `lanes` lanes of a page.
     pub(crate) fn new(lens: &'a Lens<'a>, lane: &'a Lane, query: &Query, lanes: usize) -> Self {
-        let (frame, threshold) = (Frame { range: lane.range(), ..FRAME }, query.threshold_of(&lane.name));
+        let (frame, threshold) = (
+            Frame {
+                range: lane.range(),
+                ..FRAME
+            },
+            query.threshold_of(&lane.name),
+        );
         let view = query.view((lens.index.steps().len().saturating_sub(1)) as f64);
         let spots: Vec<Spot> = spots(lens, lane, view, true).collect();
         let line = frame.trace(&spots);
         let columns = (LINKS / 2 / lanes.max(1)).clamp(20, 100);
-        let kept = with_requests(&spots, columns).into_iter().filter_map(|kept| spots.get(kept));
+        let kept = with_requests(&spots, columns)
+            .into_iter()
+            .filter_map(|kept| spots.get(kept));
         let scored = kept.map(|spot| Dot {
             is_quiet: line.is_dense,
             ..frame.dot(spot, title(lens, lane, &format::score(spot.score), spot))
@@ -49,21 +63,41 @@ impl<'a> LaneView<'a> {
         let mut dots: Vec<Dot> = scored.collect();
         // What was asked for without a score has no height; it stands on the lower edge.
         let unscored = spots_without_score(lens, lane, view).take(columns);
-        dots.extend(
-            unscored.map(|spot| Dot { y: frame.bottom, ..frame.dot(&spot, title(lens, lane, "no score", &spot)) }),
-        );
+        dots.extend(unscored.map(|spot| Dot {
+            y: frame.bottom,
+            ..frame.dot(&spot, title(lens, lane, "no score", &spot))
+        }));
         dots.sort_by_key(|dot| dot.n);
         let is_asked = query.critic.is_empty() || query.critic == lane.name;
-        Self { lens, lane, sums: lane.sums(), points: spots.len(), line, frame, threshold, is_asked, view, dots }
+        Self {
+            lens,
+            lane,
+            sums: lane.sums(),
+            points: spots.len(),
+            line,
+            frame,
+            threshold,
+            is_asked,
+            view,
+            dots,
+        }
     }
 
     /// How it runs, in a sentence.
     pub(crate) fn course(&self) -> String {
         let course = course(self.lane);
-        let Some(threshold) = self.threshold.filter(|_| self.sums.scored > 0) else { return course };
+        let Some(threshold) = self.threshold.filter(|_| self.sums.scored > 0) else {
+            return course;
+        };
         let (below, _) = self.lane.below(threshold);
-        let (below, scored) = (format::count(below as u64), format::count(self.sums.scored as u64));
-        format!("{course}; {below} of {scored} below {}", in_words(threshold))
+        let (below, scored) = (
+            format::count(below as u64),
+            format::count(self.sums.scored as u64),
+        );
+        format!(
+            "{course}; {below} of {scored} below {}",
+            in_words(threshold)
+        )
     }
 
     pub(crate) fn last(&self) -> Option<f64> {
@@ -72,7 +106,8 @@ impl<'a> LaneView<'a> {
 
     /// What the threshold is taken hold of by; `None` where it is for another critic.
     pub(crate) fn hand(&self) -> Option<Hand<'_>> {
-        self.is_asked.then(|| Hand::new(self.frame, &self.lane.name, self.threshold))
+        self.is_asked
+            .then(|| Hand::new(self.frame, &self.lane.name, self.threshold))
     }
 
     pub(crate) fn level(&self) -> Option<Level> {
@@ -83,13 +118,22 @@ impl<'a> LaneView<'a> {
     pub(crate) fn ends(&self) -> (usize, usize) {
         let last = self.lens.index.steps().len().saturating_sub(1);
         let at = |share: f64| share * last as f64;
-        (at(self.view.from).round() as usize, at(self.view.to).round() as usize)
+        (
+            at(self.view.from).round() as usize,
+            at(self.view.to).round() as usize,
+        )
     }
 
     /// What the picture shows.
     pub(crate) fn label(&self) -> Line {
         let (first, last) = self.ends();
-        format!("{}, steps {} to {}", self.lane.name, self.lens.label(first), self.lens.label(last)).into()
+        format!(
+            "{}, steps {} to {}",
+            self.lane.name,
+            self.lens.label(first),
+            self.lens.label(last)
+        )
+        .into()
     }
 
     /// The picture in words.
@@ -98,8 +142,16 @@ impl<'a> LaneView<'a> {
             return "No score.".to_owned();
         };
         let (scores, lowest) = (format::counted(self.sums.scored, "score"), in_words(lowest));
-        let of = if self.view.is_whole() { "" } else { "Of all steps: " };
-        format!("{of}{scores}; the last is {}, the lowest {lowest} at step {}.", in_words(last), self.lens.label(n))
+        let of = if self.view.is_whole() {
+            ""
+        } else {
+            "Of all steps: "
+        };
+        format!(
+            "{of}{scores}; the last is {}, the lowest {lowest} at step {}.",
+            in_words(last),
+            self.lens.label(n)
+        )
     }
 
     pub(crate) fn ticks(&self) -> impl Iterator<Item = (Along, String)> {
@@ -111,7 +163,13 @@ impl<'a> LaneView<'a> {
     /// Where another run begins in the same directory.
     pub(crate) fn starts(&self) -> impl Iterator<Item = Along> {
         let (first, last) = self.ends();
-        let inside = self.lens.index.lap_starts().iter().skip(1).filter(move |n| (first..=last).contains(*n));
+        let inside = self
+            .lens
+            .index
+            .lap_starts()
+            .iter()
+            .skip(1)
+            .filter(move |n| (first..=last).contains(*n));
         inside.take(MAX_STARTS).map(|n| self.x(*n))
     }
 
@@ -124,22 +182,39 @@ impl<'a> LaneView<'a> {
         let mut caption = Vec::new();
         let (low, high) = self.frame.range;
         if !self.lane.fits() {
-            caption.push(format!("scores do not fit 0 to 1; this axis is from {} to {}", bare(low), bare(high)));
+            caption.push(format!(
+                "scores do not fit 0 to 1; this axis is from {} to {}",
+                bare(low),
+                bare(high)
+            ));
         }
         if !self.view.is_whole() {
-            let ((first, last), total) = (self.ends(), format::count(self.lens.index.steps().len() as u64));
+            let ((first, last), total) = (
+                self.ends(),
+                format::count(self.lens.index.steps().len() as u64),
+            );
             let (first, last) = (self.lens.label(first), self.lens.label(last));
-            caption.push(format!("steps {first} to {last} of {total}; the numbers beside it are of all"));
+            caption.push(format!(
+                "steps {first} to {last} of {total}; the numbers beside it are of all"
+            ));
         }
-        let [points, links] = [self.points, self.dots.len()].map(|number| format::count(number as u64));
+        let [points, links] =
+            [self.points, self.dots.len()].map(|number| format::count(number as u64));
         if self.line.is_band {
             let what = "the band lies between the lowest and the highest of each pixel";
-            caption.push(format!("{points} points; {what}; {links} lead to their step"));
+            caption.push(format!(
+                "{points} points; {what}; {links} lead to their step"
+            ));
         } else if self.dots.len() < self.points {
-            caption.push(format!("{links} of {points} points lead to their step, the lowest and highest of each part"));
+            caption.push(format!(
+                "{links} of {points} points lead to their step, the lowest and highest of each part"
+            ));
         }
         if let Some(threshold) = self.threshold.filter(|_| self.level().is_none()) {
-            caption.push(format!("the threshold {} lies outside this axis", in_words(threshold)));
+            caption.push(format!(
+                "the threshold {} lies outside this axis",
+                in_words(threshold)
+            ));
         }
         caption.join("; ")
     }
@@ -148,12 +223,24 @@ impl<'a> LaneView<'a> {
 /// Where step `n` stands: the first at the left edge, the last at the right.
 fn along(lens: &Lens<'_>, n: usize) -> f64 {
     let steps = lens.index.steps().len();
-    if steps > 1 { n as f64 / (steps - 1) as f64 } else { 0.5 }
+    if steps > 1 {
+        n as f64 / (steps - 1) as f64
+    } else {
+        0.5
+    }
 }
 
 /// What was scored, or what was asked for without a score.
-fn spots<'a>(lens: &'a Lens<'_>, lane: &'a Lane, view: View, scored: bool) -> impl Iterator<Item = Spot> + 'a {
-    let points = lane.points.iter().filter(move |point| point.score.is_some() == scored);
+fn spots<'a>(
+    lens: &'a Lens<'_>,
+    lane: &'a Lane,
+    view: View,
+    scored: bool,
+) -> impl Iterator<Item = Spot> + 'a {
+    let points = lane
+        .points
+        .iter()
+        .filter(move |point| point.score.is_some() == scored);
     let spots = points.map(move |point| Spot {
         n: point.n,
         x: view.of(along(lens, point.n)),
@@ -163,7 +250,11 @@ fn spots<'a>(lens: &'a Lens<'_>, lane: &'a Lane, view: View, scored: bool) -> im
     spots.filter(|spot| (0.0..=1.0).contains(&spot.x))
 }
 
-fn spots_without_score<'a>(lens: &'a Lens<'_>, lane: &'a Lane, view: View) -> impl Iterator<Item = Spot> + 'a {
+fn spots_without_score<'a>(
+    lens: &'a Lens<'_>,
+    lane: &'a Lane,
+    view: View,
+) -> impl Iterator<Item = Spot> + 'a {
     spots(lens, lane, view, false).filter(|spot| spot.request != Request::None)
 }
 
@@ -171,7 +262,10 @@ fn spots_without_score<'a>(lens: &'a Lens<'_>, lane: &'a Lane, view: View) -> im
 fn title(lens: &Lens<'_>, lane: &Lane, score: &str, spot: &Spot) -> String {
     let mut title = format!("step {} · {} {score}", lens.label(spot.n), lane.name);
     let reason = reason(lens, spot.n, &lane.name).unwrap_or_default();
-    for part in [spot.request.word(), reason].into_iter().filter(|part| !part.is_empty()) {
+    for part in [spot.request.word(), reason]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+    {
         title.push_str(" · ");
         title.push_str(part);
     }
@@ -181,6 +275,11 @@ fn title(lens: &Lens<'_>, lane: &Lane, score: &str, spot: &Spot) -> String {
 /// The reason of the critic that asked first; the index keeps no other.
 fn reason<'a>(lens: &'a Lens<'_>, n: usize, critic: &str) -> Option<&'a str> {
     let step = lens.index.steps().get(n)?;
-    let asks = step.critics.iter().find(|mark| matches!(mark.action, CriticAction::Retry | CriticAction::Stop))?;
-    step.critic_reason.as_deref().filter(|_| lens.index.name(asks.name) == critic)
+    let asks = step
+        .critics
+        .iter()
+        .find(|mark| matches!(mark.action, CriticAction::Retry | CriticAction::Stop))?;
+    step.critic_reason
+        .as_deref()
+        .filter(|_| lens.index.name(asks.name) == critic)
 }

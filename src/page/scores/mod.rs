@@ -65,7 +65,11 @@ pub(crate) struct Query {
 impl Query {
     /// The threshold, where it is a number.
     pub(crate) fn threshold(&self) -> Option<f64> {
-        self.threshold.trim().parse().ok().filter(|number: &f64| number.is_finite())
+        self.threshold
+            .trim()
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite())
     }
 
     /// Whether something was typed that is no number.
@@ -75,7 +79,8 @@ impl Query {
 
     /// The threshold that holds for a critic.
     pub(crate) fn threshold_of(&self, critic: &str) -> Option<f64> {
-        self.threshold().filter(|_| self.critic.is_empty() || self.critic == critic)
+        self.threshold()
+            .filter(|_| self.critic.is_empty() || self.critic == critic)
     }
 
     /// The part of an axis from 0 to `end` that is shown: what was asked for, else all of it.
@@ -90,8 +95,8 @@ impl Query {
 
     /// `path` with these fields and others behind them.
     pub(crate) fn address(&self, path: &str, others: &[(&str, &str)]) -> String {
-        let [before, from, to, step] =
-            [self.before, self.from, self.to, self.step].map(|at| at.map(|at| at.to_string()).unwrap_or_default());
+        let [before, from, to, step] = [self.before, self.from, self.to, self.step]
+            .map(|at| at.map(|at| at.to_string()).unwrap_or_default());
         let fields = [
             ("threshold", self.threshold.as_str()),
             ("critic", &self.critic),
@@ -118,7 +123,11 @@ impl ScoresPage<'_> {
     /// The page with all steps, where some are shown.
     fn whole(&self) -> Option<String> {
         let query = &self.body.query;
-        let all = Query { from: None, to: None, ..query.clone() };
+        let all = Query {
+            from: None,
+            to: None,
+            ..query.clone()
+        };
         let part = query.from.is_some() || query.to.is_some();
         part.then(|| all.address(&href::scores(self.body.lens.key()), &[]))
     }
@@ -127,9 +136,20 @@ impl ScoresPage<'_> {
     fn rule(&self) -> Option<String> {
         let (lens, query) = (self.body.lens, &self.body.query);
         let score = query.threshold()?;
-        let critics = lens.summary.critics.iter().filter(|name| query.threshold_of(name).is_some()).take(MAX_LANES);
-        let rule =
-            |critic: &String| StopSpec::from(CriticBelow { critic: critic.clone(), score, steps: 1 }).to_string();
+        let critics = lens
+            .summary
+            .critics
+            .iter()
+            .filter(|name| query.threshold_of(name).is_some())
+            .take(MAX_LANES);
+        let rule = |critic: &String| {
+            StopSpec::from(CriticBelow {
+                critic: critic.clone(),
+                score,
+                steps: 1,
+            })
+            .to_string()
+        };
         let rules: Vec<String> = critics.map(rule).collect();
         (!rules.is_empty()).then(|| href::whatif_with(lens.key(), &rules, query.step))
     }
@@ -160,7 +180,11 @@ impl HtmlSafe for ScoresBody<'_> {}
 
 impl<'a> ScoresBody<'a> {
     pub(crate) fn new(lens: &'a Lens<'a>, query: Query) -> Self {
-        Self { lens, query, scores: Scores::of(lens.index) }
+        Self {
+            lens,
+            query,
+            scores: Scores::of(lens.index),
+        }
     }
 
     /// What is said where no critic spoke.
@@ -169,7 +193,10 @@ impl<'a> ScoresBody<'a> {
         let nothing = match steps {
             0 => format!("{}, so no score of one is known.", self.lens.no_step()),
             1 => "No critic spoke in the one step of this run.".to_owned(),
-            _ => format!("No critic spoke in the {} of this run.", format::counted(steps, "step")),
+            _ => format!(
+                "No critic spoke in the {} of this run.",
+                format::counted(steps, "step")
+            ),
         };
         let more = if self.lens.is_alive() {
             "The run goes on."
@@ -193,23 +220,37 @@ impl<'a> ScoresBody<'a> {
                 format!("No critic of this run is called {critic}.")
             }
             0 => String::new(),
-            more => format!("{} have no lane here; the CSV has them all.", format::counted(more, "more critic")),
+            more => format!(
+                "{} have no lane here; the CSV has them all.",
+                format::counted(more, "more critic")
+            ),
         }
     }
 
     /// Whether somebody explained a score of the run.
     fn has_reasons(&self) -> bool {
-        self.scores.of_run.iter().any(|given| given.reason.is_some())
+        self.scores
+            .of_run
+            .iter()
+            .any(|given| given.reason.is_some())
     }
 
     fn critic(&self, lane: usize) -> &str {
-        self.scores.lanes.get(lane).map(|lane| lane.name.as_str()).unwrap_or_default()
+        self.scores
+            .lanes
+            .get(lane)
+            .map(|lane| lane.name.as_str())
+            .unwrap_or_default()
     }
 
     fn requests(&self) -> Requests<'_> {
         let mut rows = self.scores.asked();
         let earlier = rows.len().saturating_sub(MAX_REQUESTS);
-        Requests { body: self, earlier, rows: rows.split_off(earlier) }
+        Requests {
+            body: self,
+            earlier,
+            rows: rows.split_off(earlier),
+        }
     }
 
     /// All critics as one map, where there are many.
@@ -228,7 +269,11 @@ impl<'a> ScoresBody<'a> {
     /// Which critics are compared, where not all are.
     fn agreement_of(&self) -> String {
         let some = self.scores.lanes.len() > MAX_CRITICS;
-        if some { format!(" · pairs of the first {MAX_CRITICS} critics") } else { String::new() }
+        if some {
+            format!(" · pairs of the first {MAX_CRITICS} critics")
+        } else {
+            String::new()
+        }
     }
 }
 
@@ -244,39 +289,81 @@ impl Requests<'_> {
     fn about(&self) -> String {
         match self.earlier {
             0 => "the score that went with it, and the critic's next one".to_owned(),
-            more => format!("the last {MAX_REQUESTS}; {} before them are not listed", format::count(more as u64)),
+            more => format!(
+                "the last {MAX_REQUESTS}; {} before them are not listed",
+                format::count(more as u64)
+            ),
         }
     }
 
     /// The patch, or the reason.
     fn words(&self, asked: &Intervention) -> String {
-        let said = said_at(self.body.lens, asked.point.n).into_iter().nth(asked.point.place).unwrap_or_default();
-        one_line(if said.patch.is_empty() { &said.reason } else { &said.patch }, REASON_CHARS).0
+        let said = said_at(self.body.lens, asked.point.n)
+            .into_iter()
+            .nth(asked.point.place)
+            .unwrap_or_default();
+        one_line(
+            if said.patch.is_empty() {
+                &said.reason
+            } else {
+                &said.patch
+            },
+            REASON_CHARS,
+        )
+        .0
     }
 }
 
 fn sign(asked: &Intervention) -> Sign {
     let point = &asked.point;
     match point.action {
-        CriticAction::Retry => Sign::word("mk retry", "retry", if point.patches { "retry, patch" } else { "retry" }),
-        CriticAction::Stop => Sign::word("mk stop", "critic", if point.patches { "stop, patch" } else { "stop" }),
+        CriticAction::Retry => Sign::word(
+            "mk retry",
+            "retry",
+            if point.patches {
+                "retry, patch"
+            } else {
+                "retry"
+            },
+        ),
+        CriticAction::Stop => Sign::word(
+            "mk stop",
+            "critic",
+            if point.patches { "stop, patch" } else { "stop" },
+        ),
         _ => Sign::plain("mk", "patch"),
     }
 }
 
 /// How far the next score lies from the one of the request: ` (+0.40)`.
 fn change(asked: &Intervention) -> String {
-    let Some(by) = asked.next.zip(asked.point.score).map(|((_, next), score)| next - score) else {
+    let Some(by) = asked
+        .next
+        .zip(asked.point.score)
+        .map(|((_, next), score)| next - score)
+    else {
         return String::new();
     };
     let text = format::score(by);
-    if by > 0.0 && text != "0.00" { format!(" (+{text})") } else { format!(" ({text})") }
+    if by > 0.0 && text != "0.00" {
+        format!(" (+{text})")
+    } else {
+        format!(" ({text})")
+    }
 }
 
 /// What the line of step `n` says of its critics; nothing where it cannot be read.
 fn said_at(lens: &Lens<'_>, n: usize) -> Vec<CriticText> {
-    let span = lens.index.steps().get(n).map(|step| step.span).unwrap_or_default();
-    lens.lines.short_line(TraceFile::Steps, span).map(|line| said(&line)).unwrap_or_default()
+    let span = lens
+        .index
+        .steps()
+        .get(n)
+        .map(|step| step.span)
+        .unwrap_or_default();
+    lens.lines
+        .short_line(TraceFile::Steps, span)
+        .map(|line| said(&line))
+        .unwrap_or_default()
 }
 
 fn or_no_score(score: Option<f64>) -> String {

@@ -14,9 +14,17 @@ use crate::analysis::scores::{Series, bands, range};
 use crate::page::lens::Lens;
 use crate::page::part::{href, text};
 use crate::page::scores::hand::Hand;
-use crate::page::scores::plot::{Along, Dot, Frame, Px, Request, Spot, Trace, View, WIDTH, tick_class, with_requests};
+use crate::page::scores::plot::{
+    Along, Dot, Frame, Px, Request, Spot, Trace, View, WIDTH, tick_class, with_requests,
+};
 
-const FRAME: Frame = Frame { left: 0.0, right: WIDTH, top: 12.0, bottom: 236.0, range: (0.0, 1.0) };
+const FRAME: Frame = Frame {
+    left: 0.0,
+    right: WIDTH,
+    top: 12.0,
+    bottom: 236.0,
+    range: (0.0, 1.0),
+};
 /// Points of all lines that lead to their step.
 const MAX_LINKS: usize = 600;
 /// More runs than this are drawn as a band.
@@ -78,9 +86,17 @@ impl<'a> Source<'a> {
             n if series.retries.binary_search(n).is_ok() => Request::Retry,
             _ => Request::None,
         };
-        let spot = |(n, score): &(usize, f64)| Spot { n: *n, x: place(*n), score: *score, request: request(n) };
+        let spot = |(n, score): &(usize, f64)| Spot {
+            n: *n,
+            x: place(*n),
+            score: *score,
+            request: request(n),
+        };
         let inside = |spot: &Spot| (0.0..=1.0).contains(&spot.x);
-        Self { lens, spots: series.points.iter().map(spot).filter(inside).collect() }
+        Self {
+            lens,
+            spots: series.points.iter().map(spot).filter(inside).collect(),
+        }
     }
 
     fn scores(&self) -> impl Iterator<Item = f64> + Clone {
@@ -91,21 +107,52 @@ impl<'a> Source<'a> {
     fn line(&self, frame: Frame, place: usize, columns: usize) -> Line {
         let trace = frame.trace(&self.spots);
         let title = |spot: &Spot| {
-            let (letter, label, score) = (letter(place), self.lens.label(spot.n), format::score(spot.score));
-            let asked = if spot.request == Request::None { "" } else { " · " };
-            format!("{letter} {} · step {label} · {score}{asked}{}", self.lens.key(), spot.request.word())
+            let (letter, label, score) = (
+                letter(place),
+                self.lens.label(spot.n),
+                format::score(spot.score),
+            );
+            let asked = if spot.request == Request::None {
+                ""
+            } else {
+                " · "
+            };
+            format!(
+                "{letter} {} · step {label} · {score}{asked}{}",
+                self.lens.key(),
+                spot.request.word()
+            )
         };
-        let kept = with_requests(&self.spots, columns).into_iter().filter_map(|kept| self.spots.get(kept));
-        let dots = kept.map(|spot| Dot { is_quiet: trace.is_dense, ..frame.dot(spot, title(spot)) }).collect();
-        let end = self.spots.last().map_or((0.0, 0.0), |spot| (frame.x(spot.x), frame.y(spot.score)));
-        Line { key: self.lens.key().to_owned(), trace, dots, end }
+        let kept = with_requests(&self.spots, columns)
+            .into_iter()
+            .filter_map(|kept| self.spots.get(kept));
+        let dots = kept
+            .map(|spot| Dot {
+                is_quiet: trace.is_dense,
+                ..frame.dot(spot, title(spot))
+            })
+            .collect();
+        let end = self
+            .spots
+            .last()
+            .map_or((0.0, 0.0), |spot| (frame.x(spot.x), frame.y(spot.score)));
+        Line {
+            key: self.lens.key().to_owned(),
+            trace,
+            dots,
+            end,
+        }
     }
 }
 
 /// The letter of the run at `place`.
 pub(crate) fn letter(place: usize) -> String {
-    let letter = u32::try_from(place).ok().and_then(|place| char::from_u32(u32::from(b'A') + place));
-    letter.filter(char::is_ascii_uppercase).map_or_else(|| (place + 1).to_string(), String::from)
+    let letter = u32::try_from(place)
+        .ok()
+        .and_then(|place| char::from_u32(u32::from(b'A') + place));
+    letter
+        .filter(char::is_ascii_uppercase)
+        .map_or_else(|| (place + 1).to_string(), String::from)
 }
 
 impl Overlay {
@@ -115,28 +162,53 @@ impl Overlay {
 
     fn empty(title: String, axis: Axis, range: (f64, f64), threshold: Option<f64>) -> Self {
         let frame = Frame { range, ..FRAME };
-        Self { title, axis, frame, threshold, band: Default::default(), lines: Vec::new(), caption: String::new() }
+        Self {
+            title,
+            axis,
+            frame,
+            threshold,
+            band: Default::default(),
+            lines: Vec::new(),
+            caption: String::new(),
+        }
     }
 
     /// Draws up to six runs as lines.
-    pub(crate) fn lines(title: String, axis: Axis, runs: &[Source<'_>], threshold: Option<f64>) -> Self {
+    pub(crate) fn lines(
+        title: String,
+        axis: Axis,
+        runs: &[Source<'_>],
+        threshold: Option<f64>,
+    ) -> Self {
         let scores = runs.iter().flat_map(Source::scores);
         let fits = |score: f64| (0.0..=1.0).contains(&score);
         // One run that keeps to no scale must not press the others flat.
         let on_scale = |run: &Source<'_>| !run.spots.is_empty() && run.scores().all(fits);
-        let range = if runs.iter().any(on_scale) { (0.0, 1.0) } else { range(scores.clone()) };
-        let off = scores.filter(|score| !(range.0..=range.1).contains(score)).count();
+        let range = if runs.iter().any(on_scale) {
+            (0.0, 1.0)
+        } else {
+            range(scores.clone())
+        };
+        let off = scores
+            .filter(|score| !(range.0..=range.1).contains(score))
+            .count();
         let columns = (MAX_LINKS / 2 / runs.len().clamp(1, MAX_LINES)).max(1);
         let mut overlay = Self::empty(title, axis, range, threshold);
         let drawn = runs.iter().take(MAX_LINES).enumerate();
-        overlay.lines = drawn.map(|(place, run)| run.line(overlay.frame, place, columns)).collect();
+        overlay.lines = drawn
+            .map(|(place, run)| run.line(overlay.frame, place, columns))
+            .collect();
         let mut captions = Vec::new();
         if overlay.lines.iter().any(|line| line.trace.is_band) {
-            captions.push("a long run is a band between the lowest and the highest of each pixel".to_owned());
+            captions.push(
+                "a long run is a band between the lowest and the highest of each pixel".to_owned(),
+            );
         }
         if off > 0 {
             let points = format::counted(off, "score");
-            captions.push(format!("{points} outside 0 to 1 drawn at the edge; pointing at one says the number"));
+            captions.push(format!(
+                "{points} outside 0 to 1 drawn at the edge; pointing at one says the number"
+            ));
         }
         overlay.caption = captions.join(" · ");
         overlay
@@ -153,7 +225,11 @@ impl Overlay {
         (view, threshold): (View, Option<f64>),
     ) -> Self {
         let longest = runs.iter().map(|run| run.steps).max().unwrap_or_default();
-        let columns = if by_share { BAND_COLUMNS } else { longest.clamp(1, BAND_COLUMNS) };
+        let columns = if by_share {
+            BAND_COLUMNS
+        } else {
+            longest.clamp(1, BAND_COLUMNS)
+        };
         // The first column stands at the left edge and the last at the right, as the first and the last step do.
         let gaps = columns.saturating_sub(1).max(1) as f64;
         let column_of = |share: f64| (view.of(share) * gaps + 0.5 + 1e-9) / columns as f64;
@@ -161,15 +237,31 @@ impl Overlay {
             let last = if by_share { run.steps } else { longest }.saturating_sub(1) as f64;
             // Each step reaches half the way to its neighbours; a step that is alone is the whole run.
             let share = |at: f64| if last > 0.0 { at / last } else { at + 0.5 };
-            (column_of(share(n as f64 - 0.5)), column_of(share(n as f64 + 0.5)))
+            (
+                column_of(share(n as f64 - 0.5)),
+                column_of(share(n as f64 + 0.5)),
+            )
         });
-        let scores = bands.iter().flatten().flat_map(|band| [band.low, band.high]);
+        let scores = bands
+            .iter()
+            .flatten()
+            .flat_map(|band| [band.low, band.high]);
         let range = range(scores.chain(first.iter().flat_map(|run| run.scores())));
         let mut overlay = Self::empty(title, axis, range, threshold);
         let frame = overlay.frame;
         let (area, median) = &mut overlay.band;
-        let x = |column: usize| Px(frame.x(if columns > 1 { column as f64 / gaps } else { 0.5 }));
-        let known: Vec<_> = bands.iter().enumerate().filter_map(|(column, band)| Some((column, (*band)?))).collect();
+        let x = |column: usize| {
+            Px(frame.x(if columns > 1 {
+                column as f64 / gaps
+            } else {
+                0.5
+            }))
+        };
+        let known: Vec<_> = bands
+            .iter()
+            .enumerate()
+            .filter_map(|(column, band)| Some((column, (*band)?)))
+            .collect();
         for stretch in known.chunk_by(|a, b| a.0 + 1 == b.0) {
             for (start, (column, band)) in stretch.iter().enumerate() {
                 let pen = if start == 0 { 'M' } else { 'L' };
@@ -182,7 +274,9 @@ impl Overlay {
             }
             area.push('z');
         }
-        overlay.lines.extend(first.map(|run| run.line(frame, 0, MAX_LINKS / 6)));
+        overlay
+            .lines
+            .extend(first.map(|run| run.line(frame, 0, MAX_LINKS / 6)));
         overlay
     }
 }

@@ -101,8 +101,13 @@ impl View {
 
     /// From `from` to `to` of an axis from 0 to `end`; `None` where that is nothing to see.
     pub(crate) fn new(from: Option<usize>, to: Option<usize>, end: f64) -> Option<Self> {
-        let share = |at: Option<usize>, usual: f64| at.map_or(usual, |at| (at as f64 / end.max(1.0)).clamp(0.0, 1.0));
-        let view = Self { from: share(from, 0.0), to: share(to, 1.0) };
+        let share = |at: Option<usize>, usual: f64| {
+            at.map_or(usual, |at| (at as f64 / end.max(1.0)).clamp(0.0, 1.0))
+        };
+        let view = Self {
+            from: share(from, 0.0),
+            to: share(to, 1.0),
+        };
         (view.from < view.to).then_some(view)
     }
 
@@ -174,7 +179,14 @@ impl Frame {
     }
 
     pub(crate) fn dot(&self, spot: &Spot, title: String) -> Dot {
-        Dot { n: spot.n, title, x: self.x(spot.x), y: self.y(spot.score), request: spot.request, is_quiet: false }
+        Dot {
+            n: spot.n,
+            title,
+            x: self.x(spot.x),
+            y: self.y(spot.score),
+            request: spot.request,
+            is_quiet: false,
+        }
     }
 
     /// The lower edge, the middle and the upper edge; quarters between them where there is room.
@@ -192,34 +204,60 @@ impl Frame {
     /// The threshold; `None` where it lies outside.
     pub(crate) fn level(&self, threshold: Option<f64>) -> Option<Level> {
         let (low, high) = self.range;
-        threshold.filter(|threshold| (low..=high).contains(threshold)).map(|threshold| {
-            let y = self.y(threshold);
-            Level { y: Px(y), height: Px(self.bottom - y), text_y: Px(y + 4.0), text: in_words(threshold) }
-        })
+        threshold
+            .filter(|threshold| (low..=high).contains(threshold))
+            .map(|threshold| {
+                let y = self.y(threshold);
+                Level {
+                    y: Px(y),
+                    height: Px(self.bottom - y),
+                    text_y: Px(y + 4.0),
+                    text: in_words(threshold),
+                }
+            })
     }
 
     /// What is drawn for `spots`.
     pub(crate) fn trace(&self, spots: &[Spot]) -> Trace {
         let is_dense = spots.len() > DOTS;
         if spots.len() > BAND_FROM {
-            return Trace { path: self.band(spots, WIDTH as usize), is_band: true, is_dense };
+            return Trace {
+                path: self.band(spots, WIDTH as usize),
+                is_band: true,
+                is_dense,
+            };
         }
-        Trace { path: self.line(spots, WIDTH as usize).0, is_band: false, is_dense }
+        Trace {
+            path: self.line(spots, WIDTH as usize).0,
+            is_band: false,
+            is_dense,
+        }
     }
 
     /// The area between the lowest and the highest score of each of `columns`. A column without a score is a gap.
     fn band(&self, spots: &[Spot], columns: usize) -> String {
-        let ends = spots.chunk_by(|a, b| column(a, columns) == column(b, columns)).filter_map(|group| {
-            let scores = || group.iter().map(|spot| spot.score);
-            let (low, high) = (scores().min_by(f64::total_cmp)?, scores().max_by(f64::total_cmp)?);
-            Some((column(group.first()?, columns), low, high))
-        });
+        let ends = spots
+            .chunk_by(|a, b| column(a, columns) == column(b, columns))
+            .filter_map(|group| {
+                let scores = || group.iter().map(|spot| spot.score);
+                let (low, high) = (
+                    scores().min_by(f64::total_cmp)?,
+                    scores().max_by(f64::total_cmp)?,
+                );
+                Some((column(group.first()?, columns), low, high))
+            });
         let ends: Vec<_> = ends.collect();
         let mut path = String::with_capacity(ends.len() * 22);
         let x = |at: usize| Px(self.x((at as f64 / columns as f64).min(1.0)));
         for stretch in ends.chunk_by(|a, b| a.0 + 1 == b.0) {
             for (start, (at, _, high)) in stretch.iter().enumerate() {
-                let _ = write!(path, "{}{} {}", if start == 0 { 'M' } else { 'L' }, x(*at), Px(self.y(*high)));
+                let _ = write!(
+                    path,
+                    "{}{} {}",
+                    if start == 0 { 'M' } else { 'L' },
+                    x(*at),
+                    Px(self.y(*high))
+                );
             }
             for (at, low, _) in stretch.iter().rev() {
                 let _ = write!(path, "L{} {}", x(*at), Px(self.y(*low)));
@@ -237,11 +275,20 @@ impl Frame {
         let mut before = None;
         for at in &kept {
             let Some(spot) = spots.get(*at) else { continue };
-            let since = before.and_then(|before: usize| spots.get(before..=*at)).unwrap_or_default();
-            let gap = since.iter().zip(since.iter().skip(1)).any(|(one, next)| one.n + 1 < next.n);
+            let since = before
+                .and_then(|before: usize| spots.get(before..=*at))
+                .unwrap_or_default();
+            let gap = since
+                .iter()
+                .zip(since.iter().skip(1))
+                .any(|(one, next)| one.n + 1 < next.n);
             let (x, y) = (Px(self.x(spot.x)), Px(self.y(spot.score)));
             // A point of its own needs a line of no length to be seen.
-            let _ = if before.is_none() || gap { write!(path, "M{x} {y}h0") } else { write!(path, "L{x} {y}") };
+            let _ = if before.is_none() || gap {
+                write!(path, "M{x} {y}h0")
+            } else {
+                write!(path, "L{x} {y}")
+            };
             before = Some(*at);
         }
         (path, kept.len())
@@ -253,7 +300,11 @@ pub(crate) fn bare(number: f64) -> String {
     let text = format::score(number);
     if text.contains('e') {
         // There is room for one digit.
-        let sign = if number < 0.0 { String::from(format::MINUS) } else { String::new() };
+        let sign = if number < 0.0 {
+            String::from(format::MINUS)
+        } else {
+            String::new()
+        };
         format!("{sign}{:.0e}", number.abs())
     } else {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -269,8 +320,12 @@ pub(crate) fn extremes(spots: &[Spot], columns: usize) -> Vec<usize> {
     let mut start = 0;
     for group in spots.chunk_by(|a, b| column(a, columns) == column(b, columns)) {
         let own = || group.iter().zip(start..);
-        let low = own().min_by(|a, b| a.0.score.total_cmp(&b.0.score)).map(|(_, at)| at);
-        let high = own().max_by(|a, b| a.0.score.total_cmp(&b.0.score)).map(|(_, at)| at);
+        let low = own()
+            .min_by(|a, b| a.0.score.total_cmp(&b.0.score))
+            .map(|(_, at)| at);
+        let high = own()
+            .max_by(|a, b| a.0.score.total_cmp(&b.0.score))
+            .map(|(_, at)| at);
         kept.extend(low.min(high));
         kept.extend(low.max(high).filter(|_| low != high));
         start += group.len();
@@ -287,7 +342,12 @@ pub(crate) fn with_requests(spots: &[Spot], columns: usize) -> Vec<usize> {
     let mut start = 0;
     for group in spots.chunk_by(|a, b| column(a, columns) == column(b, columns)) {
         for request in [Request::Patch, Request::Retry, Request::Stop] {
-            kept.extend(group.iter().position(|spot| spot.request == request).map(|at| start + at));
+            kept.extend(
+                group
+                    .iter()
+                    .position(|spot| spot.request == request)
+                    .map(|at| start + at),
+            );
         }
         start += group.len();
     }
@@ -315,7 +375,11 @@ pub(crate) fn ticks_between(first: usize, last: usize, most: usize) -> impl Iter
 
 /// The class of the label at a place among others: a few stay where the screen is narrow.
 pub(crate) fn tick_class(place: usize, labels: usize) -> &'static str {
-    if place.is_multiple_of(labels.div_ceil(6).max(1)) { "tick few" } else { "tick" }
+    if place.is_multiple_of(labels.div_ceil(6).max(1)) {
+        "tick few"
+    } else {
+        "tick"
+    }
 }
 
 /// Ordinals for labels along all of `steps`.

@@ -19,14 +19,25 @@ pub(crate) struct CriticText {
 pub(crate) fn said(line: &[u8]) -> Vec<CriticText> {
     let record = Record::of(line);
     let step = crate::format::step(&record).unwrap_or_default();
-    step.critics.iter().filter(|output| output.value.is_object()).map(read).collect()
+    step.critics
+        .iter()
+        .filter(|output| output.value.is_object())
+        .map(read)
+        .collect()
 }
 
 fn read(output: &CriticOutput<'_>) -> CriticText {
     let text = |value: Option<Value<'_>>| {
-        value.filter(|value| value.text != "null").map(|value| value.plain().into_owned()).unwrap_or_default()
+        value
+            .filter(|value| value.text != "null")
+            .map(|value| value.plain().into_owned())
+            .unwrap_or_default()
     };
-    let patches: Vec<_> = output.patches.iter().map(|(name, value)| format!("{name}: {}", value.plain())).collect();
+    let patches: Vec<_> = output
+        .patches
+        .iter()
+        .map(|(name, value)| format!("{name}: {}", value.plain()))
+        .collect();
     CriticText {
         score: text(output.raw_score),
         action: text(output.word),
@@ -48,6 +59,13 @@ mod tests {
         let scores: Vec<&str> = said.iter().map(|said| said.score.as_str()).collect();
         assert_eq!(scores, ["0.250", "NaN", "high", ""]);
         assert_eq!(said[0].patch, r#"instruction: Read it. · state: {"a": 1}"#);
-        assert_eq!((said[0].action.as_str(), said[0].reason.as_str(), said[2].patch.as_str()), ("retry", "no", ""));
+        assert_eq!(
+            (
+                said[0].action.as_str(),
+                said[0].reason.as_str(),
+                said[2].patch.as_str()
+            ),
+            ("retry", "no", "")
+        );
     }
 }

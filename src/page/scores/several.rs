@@ -59,18 +59,34 @@ impl<'a> SeveralPage<'a> {
     ) -> Self {
         let critic = Some(query.critic.as_str()).filter(|critic| !critic.is_empty());
         let shown = asked.get(..MAX_RUNS).unwrap_or(asked);
-        let runs: Vec<_> = shown.iter().map(|lens| (lens, series(lens.index, critic))).collect();
+        let runs: Vec<_> = shown
+            .iter()
+            .map(|lens| (lens, series(lens.index, critic)))
+            .collect();
         let lengths = || runs.iter().map(|(_, series)| series.steps);
-        let mut along = Along::of(axis).unwrap_or_else(|| Along::usual(lengths().min(), lengths().max()));
-        let what = critic.map_or_else(|| "Lowest score of each step".to_owned(), |name| format!("Score of {name}"));
+        let mut along =
+            Along::of(axis).unwrap_or_else(|| Along::usual(lengths().min(), lengths().max()));
+        let what = critic.map_or_else(
+            || "Lowest score of each step".to_owned(),
+            |name| format!("Score of {name}"),
+        );
         let title = format!("{what}, {}", format::counted(runs.len(), "run"));
         let mut notes = Vec::new();
         if asked.len() > MAX_RUNS {
-            notes.push(format!("The first {MAX_RUNS} of {} runs are shown.", format::count(asked.len() as u64)));
+            notes.push(format!(
+                "The first {MAX_RUNS} of {} runs are shown.",
+                format::count(asked.len() as u64)
+            ));
         }
-        let silent = runs.iter().filter(|(_, series)| series.points.is_empty()).count();
+        let silent = runs
+            .iter()
+            .filter(|(_, series)| series.points.is_empty())
+            .count();
         if silent > 0 {
-            let (count, verb) = (format::counted(silent, "run"), if silent == 1 { "has" } else { "have" });
+            let (count, verb) = (
+                format::counted(silent, "run"),
+                if silent == 1 { "has" } else { "have" },
+            );
             notes.push(match critic {
                 Some(name) => format!("{count} {verb} no score of {name}."),
                 None => format!("{count} {verb} no scores."),
@@ -78,7 +94,9 @@ impl<'a> SeveralPage<'a> {
         }
         if along == Along::Aligned && runs.len() > MAX_LINES {
             along = Along::Step;
-            notes.push(format!("Steps are aligned for up to {MAX_LINES} runs; these stand by their step."));
+            notes.push(format!(
+                "Steps are aligned for up to {MAX_LINES} runs; these stand by their step."
+            ));
         }
         if runs.len() > MAX_LINES {
             notes.push(BAND.to_owned());
@@ -92,35 +110,74 @@ impl<'a> SeveralPage<'a> {
             Some(Ok(overlay)) => Some(overlay),
             None => None,
         };
-        let mut critics: Vec<&str> = asked.iter().flat_map(|lens| &lens.summary.critics).map(String::as_str).collect();
+        let mut critics: Vec<&str> = asked
+            .iter()
+            .flat_map(|lens| &lens.summary.critics)
+            .map(String::as_str)
+            .collect();
         critics.sort_unstable();
         critics.dedup();
         critics.truncate(MAX_CRITICS);
-        let shell = Shell { title: format!("Scores: {title}"), ..shell };
+        let shell = Shell {
+            title: format!("Scores: {title}"),
+            ..shell
+        };
         let find = find.to_owned();
-        Self { shell, title, query, along, runs, missing, find, known, critics, overlay, notes }
+        Self {
+            shell,
+            title,
+            query,
+            along,
+            runs,
+            missing,
+            find,
+            known,
+            critics,
+            overlay,
+            notes,
+        }
     }
 
     /// How many runs have a line of their own.
     fn lines(&self) -> usize {
-        if self.runs.len() > MAX_LINES { 1 } else { self.runs.len() }
+        if self.runs.len() > MAX_LINES {
+            1
+        } else {
+            self.runs.len()
+        }
     }
 
     /// Runs to choose from, and whether each is shown: those first that have a line, then the newest that have scores and
     /// that the filter finds.
     fn offer(&self) -> Vec<(&Summary, bool)> {
-        let is_shown = |run: &Summary| self.runs.iter().any(|(lens, _)| lens.summary.key == run.key);
+        let is_shown = |run: &Summary| {
+            self.runs
+                .iter()
+                .any(|(lens, _)| lens.summary.key == run.key)
+        };
         let query = Filter::parse(&self.find);
-        let has_scores = |run: &&Arc<Summary>| run.last_score.is_some() && !is_shown(run) && query.matches(&***run);
+        let has_scores = |run: &&Arc<Summary>| {
+            run.last_score.is_some() && !is_shown(run) && query.matches(&***run)
+        };
         let rest = self.known.iter().filter(has_scores).take(OFFERED);
-        let shown = self.runs.iter().filter(|(_, series)| !series.points.is_empty());
-        shown.map(|(lens, _)| (lens.summary, true)).chain(rest.map(|run| (&**run, false))).collect()
+        let shown = self
+            .runs
+            .iter()
+            .filter(|(_, series)| !series.points.is_empty());
+        shown
+            .map(|(lens, _)| (lens.summary, true))
+            .chain(rest.map(|run| (&**run, false)))
+            .collect()
     }
 
     /// The whole axis, where a part of it is shown.
     fn whole(&self) -> Option<String> {
         (self.query.from.is_some() || self.query.to.is_some()).then(|| {
-            let query = Query { from: None, to: None, ..self.query.clone() };
+            let query = Query {
+                from: None,
+                to: None,
+                ..self.query.clone()
+            };
             let mut pairs = vec![("x", self.along.word())];
             pairs.extend(self.runs.iter().map(|(lens, _)| ("run", lens.key())));
             query.address("/scores", &pairs)
@@ -150,7 +207,11 @@ impl Along {
     /// The one for runs of these lengths: by steps a long run would press the others into a corner.
     fn usual(shortest: Option<usize>, longest: Option<usize>) -> Self {
         let (shortest, longest) = (shortest.unwrap_or_default(), longest.unwrap_or_default());
-        if 2 * longest > 3 * shortest { Along::Progress } else { Along::Step }
+        if 2 * longest > 3 * shortest {
+            Along::Progress
+        } else {
+            Along::Step
+        }
     }
 
     /// Its word in the address.
@@ -163,25 +224,56 @@ impl Along {
     }
 
     fn name(self) -> &'static str {
-        if self == Along::Aligned { "aligned step" } else { self.word() }
+        if self == Along::Aligned {
+            "aligned step"
+        } else {
+            self.word()
+        }
     }
 }
 
 /// The note in place of a picture whose range holds nothing; the axis goes from 0 to `end`.
 fn nothing_in(query: &Query, along: Along, end: f64) -> String {
     let unit = if along == Along::Progress { " %" } else { "" };
-    let what = if along == Along::Progress { "share of the run" } else { "step" };
-    let at = |at: Option<usize>, usual: f64| at.map_or_else(|| format!("{usual:.0}"), |at| at.to_string());
+    let what = if along == Along::Progress {
+        "share of the run"
+    } else {
+        "step"
+    };
+    let at = |at: Option<usize>, usual: f64| {
+        at.map_or_else(|| format!("{usual:.0}"), |at| at.to_string())
+    };
     let (from, to) = (at(query.from, 0.0), at(query.to, end));
-    format!("The range is empty: {what} {from}{unit} to {to}{unit}. The axis goes from 0{unit} to {end:.0}{unit}.")
+    format!(
+        "The range is empty: {what} {from}{unit} to {to}{unit}. The axis goes from 0{unit} to {end:.0}{unit}."
+    )
 }
 
 /// The picture; the end of the axis where the range that was asked for holds nothing of it.
-fn draw(title: String, runs: &[(&Lens<'_>, Series)], along: Along, query: &Query) -> Result<Overlay, f64> {
-    let longest = runs.iter().map(|(_, series)| series.steps).max().unwrap_or_default();
-    let share = |n: usize, steps: usize| if steps > 1 { n as f64 / (steps - 1) as f64 } else { 0.5 };
+fn draw(
+    title: String,
+    runs: &[(&Lens<'_>, Series)],
+    along: Along,
+    query: &Query,
+) -> Result<Overlay, f64> {
+    let longest = runs
+        .iter()
+        .map(|(_, series)| series.steps)
+        .max()
+        .unwrap_or_default();
+    let share = |n: usize, steps: usize| {
+        if steps > 1 {
+            n as f64 / (steps - 1) as f64
+        } else {
+            0.5
+        }
+    };
     let (by_share, threshold) = (along == Along::Progress, query.threshold());
-    let end = if by_share { 100 } else { longest.saturating_sub(1) };
+    let end = if by_share {
+        100
+    } else {
+        longest.saturating_sub(1)
+    };
     if along != Along::Aligned && query.is_empty_range(end + 1) {
         return Err(end as f64);
     }
@@ -193,30 +285,64 @@ fn draw(title: String, runs: &[(&Lens<'_>, Series)], along: Along, query: &Query
         Along::Progress => {
             let tick = |part: u32| {
                 let here = f64::from(part) / 4.0;
-                (here, format!("{:.0} %", (view.from + here * (view.to - view.from)) * 100.0))
+                (
+                    here,
+                    format!(
+                        "{:.0} %",
+                        (view.from + here * (view.to - view.from)) * 100.0
+                    ),
+                )
             };
-            Axis { name: "share of the run", ticks: (0..=4).map(tick).collect(), ends }
+            Axis {
+                name: "share of the run",
+                ticks: (0..=4).map(tick).collect(),
+                ends,
+            }
         }
         Along::Step => {
             let tick = |n: usize| (view.of(share(n, longest)), n.to_string());
             let ticks = ticks_between(at(view.from), at(view.to), 20).take(longest);
-            Axis { name: "step, counted from 0", ticks: ticks.map(tick).collect(), ends }
+            Axis {
+                name: "step, counted from 0",
+                ticks: ticks.map(tick).collect(),
+                ends,
+            }
         }
     };
     let steps = |series: &Series| if by_share { series.steps } else { longest };
-    let mut sources = runs.iter().map(|(lens, series)| Source::new(lens, series, |n| view.of(share(n, steps(series)))));
+    let mut sources = runs
+        .iter()
+        .map(|(lens, series)| Source::new(lens, series, |n| view.of(share(n, steps(series)))));
     if runs.len() > MAX_LINES {
         let all: Vec<Series> = runs.iter().map(|(_, series)| series.clone()).collect();
-        return Ok(Overlay::band(title, axis, sources.next().as_ref(), &all, by_share, (view, threshold)));
+        return Ok(Overlay::band(
+            title,
+            axis,
+            sources.next().as_ref(),
+            &all,
+            by_share,
+            (view, threshold),
+        ));
     }
-    Ok(Overlay::lines(title, axis, &sources.collect::<Vec<_>>(), threshold))
+    Ok(Overlay::lines(
+        title,
+        axis,
+        &sources.collect::<Vec<_>>(),
+        threshold,
+    ))
 }
 
 /// Steps that ask for the same stand over each other, along the steps of the first run.
-fn draw_aligned(title: String, runs: &[(&Lens<'_>, Series)], query: &Query) -> Result<Overlay, f64> {
+fn draw_aligned(
+    title: String,
+    runs: &[(&Lens<'_>, Series)],
+    query: &Query,
+) -> Result<Overlay, f64> {
     let first = runs.first().map(|(lens, _)| *lens);
-    let places: Vec<Vec<f64>> =
-        runs.iter().map(|(lens, _)| first.map_or_else(Vec::new, |first| aligned(first.index, lens.index))).collect();
+    let places: Vec<Vec<f64>> = runs
+        .iter()
+        .map(|(lens, _)| first.map_or_else(Vec::new, |first| aligned(first.index, lens.index)))
+        .collect();
     let last = places.iter().flatten().copied().fold(0.0_f64, f64::max);
     if query.is_empty_range(last.ceil() as usize + 1) {
         return Err(last);
@@ -224,14 +350,25 @@ fn draw_aligned(title: String, runs: &[(&Lens<'_>, Series)], query: &Query) -> R
     let view = query.view(last);
     let share = |place: f64| view.of(if last > 0.0 { place / last } else { 0.5 });
     let sources = runs.iter().zip(&places).map(|((lens, series), places)| {
-        Source::new(lens, series, |n| share(places.get(n).copied().unwrap_or_default()))
+        Source::new(lens, series, |n| {
+            share(places.get(n).copied().unwrap_or_default())
+        })
     });
     let sources: Vec<Source<'_>> = sources.collect();
     let tick = |lens: &Lens<'_>, n: usize| (share(n as f64), lens.label(n));
     let (from, to) = (view.from * last, view.to * last);
-    let seen = |lens: &Lens<'_>| (to.floor() as usize).min(lens.index.steps().len().saturating_sub(1));
-    let ticks = first.map(|lens| ticks_between(from.ceil() as usize, seen(lens), 20).map(|n| tick(lens, n)).collect());
+    let seen =
+        |lens: &Lens<'_>| (to.floor() as usize).min(lens.index.steps().len().saturating_sub(1));
+    let ticks = first.map(|lens| {
+        ticks_between(from.ceil() as usize, seen(lens), 20)
+            .map(|n| tick(lens, n))
+            .collect()
+    });
     let name = "step of A; steps of the others stand over the one that asks for the same";
-    let axis = Axis { name, ticks: ticks.unwrap_or_default(), ends: Some((from, to)) };
+    let axis = Axis {
+        name,
+        ticks: ticks.unwrap_or_default(),
+        ends: Some((from, to)),
+    };
     Ok(Overlay::lines(title, axis, &sources, query.threshold()))
 }

@@ -36,23 +36,42 @@ impl<'a> Table<'a> {
     /// The table of the steps before `query.before`, or of the last ones.
     pub(crate) fn new(body: &'a ScoresBody<'a>) -> Self {
         let total = body.scores.steps;
-        let end = body.query.before.filter(|before| *before > 0).map_or(total, |before| before.min(total));
+        let end = body
+            .query
+            .before
+            .filter(|before| *before > 0)
+            .map_or(total, |before| before.min(total));
         let steps = end.saturating_sub(WINDOW)..end;
         let heads = body.lens.index.steps();
-        let has_no_number =
-            |n: &usize| heads.get(*n).is_some_and(|step| step.critics.iter().any(|mark| mark.score.is_none()));
-        let read = steps.clone().filter(has_no_number).map(|n| (n, said_at(body.lens, n))).collect();
+        let has_no_number = |n: &usize| {
+            heads
+                .get(*n)
+                .is_some_and(|step| step.critics.iter().any(|mark| mark.score.is_none()))
+        };
+        let read = steps
+            .clone()
+            .filter(has_no_number)
+            .map(|n| (n, said_at(body.lens, n)))
+            .collect();
         Self { body, steps, read }
     }
 
     /// Which steps are shown.
     pub(crate) fn about(&self) -> String {
-        let (shown, total, label) = (self.steps.len(), self.body.scores.steps, |n| self.body.lens.label(n));
+        let (shown, total, label) = (self.steps.len(), self.body.scores.steps, |n| {
+            self.body.lens.label(n)
+        });
         if shown == total {
             return format!("all {}", format::counted(total, "step"));
         }
-        let (first, last) = (label(self.steps.start), label(self.steps.end.saturating_sub(1)));
-        format!("steps {first} to {last}, {shown} of {}", format::count(total as u64))
+        let (first, last) = (
+            label(self.steps.start),
+            label(self.steps.end.saturating_sub(1)),
+        );
+        format!(
+            "steps {first} to {last}, {shown} of {}",
+            format::count(total as u64)
+        )
     }
 
     pub(crate) fn lanes(&self) -> impl Iterator<Item = &Lane> {
@@ -65,40 +84,92 @@ impl<'a> Table<'a> {
 
     fn cell(&self, lane: &Lane, n: usize) -> Cell {
         let from = lane.points.partition_point(|point| point.n < n);
-        let here = || lane.points.iter().skip(from).take_while(|point| point.n == n);
+        let here = || {
+            lane.points
+                .iter()
+                .skip(from)
+                .take_while(|point| point.n == n)
+        };
         let join = |texts: Vec<String>| texts.join(" / ");
-        let text = join(here().map(|point| point.score.map_or_else(|| self.recorded(point), format::score)).collect());
-        let exact = join(here().filter_map(|point| point.score).map(|score| score.to_string()).collect());
+        let text = join(
+            here()
+                .map(|point| {
+                    point
+                        .score
+                        .map_or_else(|| self.recorded(point), format::score)
+                })
+                .collect(),
+        );
+        let exact = join(
+            here()
+                .filter_map(|point| point.score)
+                .map(|score| score.to_string())
+                .collect(),
+        );
         let threshold = self.body.query.threshold_of(&lane.name);
-        let is_low = |point: &Point| point.score.zip(threshold).is_some_and(|(score, threshold)| score < threshold);
+        let is_low = |point: &Point| {
+            point
+                .score
+                .zip(threshold)
+                .is_some_and(|(score, threshold)| score < threshold)
+        };
         Cell {
             is_low: here().any(is_low),
-            request: here().map(Request::of).find(|request| *request != Request::None).unwrap_or_default(),
+            request: here()
+                .map(Request::of)
+                .find(|request| *request != Request::None)
+                .unwrap_or_default(),
             exact: Some(exact).filter(|exact| exact.len() > text.len()),
-            text: if text.is_empty() { format::MISSING.to_owned() } else { text },
+            text: if text.is_empty() {
+                format::MISSING.to_owned()
+            } else {
+                text
+            },
         }
     }
 
     /// A score that is no number, as its line has it.
     fn recorded(&self, point: &Point) -> String {
-        let said = self.read.iter().find(|(n, _)| *n == point.n).and_then(|(_, said)| said.get(point.place));
-        let score = said.map(|said| said.score.clone()).filter(|score| !score.is_empty());
+        let said = self
+            .read
+            .iter()
+            .find(|(n, _)| *n == point.n)
+            .and_then(|(_, said)| said.get(point.place));
+        let score = said
+            .map(|said| said.score.clone())
+            .filter(|score| !score.is_empty());
         score.unwrap_or_else(|| "no score".to_owned())
     }
 
     /// How far the critics are apart at each step; `None` with one critic.
     pub(crate) fn spread(&self) -> Option<Vec<Option<f64>>> {
         let several = self.on_scale() > 1;
-        several.then(|| self.body.scores.spread().get(self.steps.clone()).unwrap_or_default().to_vec())
+        several.then(|| {
+            self.body
+                .scores
+                .spread()
+                .get(self.steps.clone())
+                .unwrap_or_default()
+                .to_vec()
+        })
     }
 
     /// Which critics the spread is taken from, where not from all.
     pub(crate) fn spread_of(&self) -> &'static str {
-        if self.on_scale() < self.body.scores.lanes.len() { " of critics on 0 to 1" } else { "" }
+        if self.on_scale() < self.body.scores.lanes.len() {
+            " of critics on 0 to 1"
+        } else {
+            ""
+        }
     }
 
     fn on_scale(&self) -> usize {
-        self.body.scores.lanes.iter().filter(|lane| lane.fits()).count()
+        self.body
+            .scores
+            .lanes
+            .iter()
+            .filter(|lane| lane.fits())
+            .count()
     }
 
     /// Other steps: first, earlier, later, last; those that exist.
@@ -107,14 +178,25 @@ impl<'a> Table<'a> {
         let windows = [
             ("First", start > WINDOW, Some(WINDOW.min(total))),
             ("← Earlier", start > 0, Some(start.max(WINDOW))),
-            ("Later →", end < total, Some(end + WINDOW).filter(|before| *before < total)),
+            (
+                "Later →",
+                end < total,
+                Some(end + WINDOW).filter(|before| *before < total),
+            ),
             ("Last", end + WINDOW < total, None),
         ];
         let path = href::scores(self.body.lens.key());
         let link = |(words, _, before)| {
-            let query = Query { before, ..self.body.query.clone() };
+            let query = Query {
+                before,
+                ..self.body.query.clone()
+            };
             Link::new(words, format!("{}#numbers", query.address(&path, &[])))
         };
-        windows.into_iter().filter(|(_, exists, _)| *exists).map(link).collect()
+        windows
+            .into_iter()
+            .filter(|(_, exists, _)| *exists)
+            .map(link)
+            .collect()
     }
 }

@@ -36,7 +36,11 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> RunHits<'a> {
-    pub(crate) fn new(key: &'a str, run: Option<&'a Summary>, mut hits: Vec<(&'a LineMatch, &'a Hit)>) -> Self {
+    pub(crate) fn new(
+        key: &'a str,
+        run: Option<&'a Summary>,
+        mut hits: Vec<(&'a LineMatch, &'a Hit)>,
+    ) -> Self {
         // A step's line is where a text belongs; an event repeats it, and the manifest sums up.
         let rank = |found: &LineMatch| match found.file {
             TraceFile::Steps => 0,
@@ -47,12 +51,21 @@ impl<'a> RunHits<'a> {
         let mut texts: Vec<Text<'a>> = Vec::new();
         let mut known: HashMap<(bool, &str, &str, &str), usize> = HashMap::new();
         for (found, hit) in hits {
-            let words = (hit.in_key, hit.before.as_str(), hit.text.as_str(), hit.after.as_str());
+            let words = (
+                hit.in_key,
+                hit.before.as_str(),
+                hit.text.as_str(),
+                hit.after.as_str(),
+            );
             match known.get(&words).and_then(|at| texts.get_mut(*at)) {
                 Some(text) => text.also.push((found, hit)),
                 None => {
                     known.insert(words, texts.len());
-                    texts.push(Text { found, hit, also: Vec::new() });
+                    texts.push(Text {
+                        found,
+                        hit,
+                        also: Vec::new(),
+                    });
                 }
             }
         }
@@ -85,6 +98,8 @@ impl<'a> Group<'a> {
 impl<'a> Text<'a> {
     /// The other places that are named, and those that are folded behind their number.
     pub(crate) fn named(&self) -> (&[HitPlace<'a>], &[HitPlace<'a>]) {
-        self.also.split_at_checked(ALSO).unwrap_or((&self.also, &[]))
+        self.also
+            .split_at_checked(ALSO)
+            .unwrap_or((&self.also, &[]))
     }
 }

@@ -26,9 +26,19 @@ use crate::page::shell::{NavItem, Shell};
 /// `GET /search`
 pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
     let (context, job) = ask(&state, &params).await?;
-    let status = if context.fault.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
-    let shell = Shell { title: context.title(), ..shell(&state, NavItem::Search) };
-    let page = show(&state, context, job, move |body| html(&SearchPage { shell, body })).await?;
+    let status = if context.fault.is_some() {
+        StatusCode::BAD_REQUEST
+    } else {
+        StatusCode::OK
+    };
+    let shell = Shell {
+        title: context.title(),
+        ..shell(&state, NavItem::Search)
+    };
+    let page = show(&state, context, job, move |body| {
+        html(&SearchPage { shell, body })
+    })
+    .await?;
     Ok((status, page).into_response())
 }
 
@@ -44,11 +54,17 @@ pub(crate) async fn json(State(state): State<AppState>, params: Params) -> Answe
     if let Some(why) = &context.fault {
         return Err(WebError::bad_request("This cannot be searched for", why));
     }
-    show(&state, context, job, |body| json::json(&document(body.context, body.standing))).await
+    show(&state, context, job, |body| {
+        json::json(&document(body.context, body.standing))
+    })
+    .await
 }
 
 /// What is asked, and the search that answers it, where there is something to search for.
-async fn ask(state: &AppState, params: &Params) -> Result<(Context, Option<Arc<Job<Search>>>), WebError> {
+async fn ask(
+    state: &AppState,
+    params: &Params,
+) -> Result<(Context, Option<Arc<Job<Search>>>), WebError> {
     let text = params.text("q").to_owned();
     let query = Query::parse(params.text("in"));
     let needle = Needle::new(&text);
@@ -61,7 +77,9 @@ async fn ask(state: &AppState, params: &Params) -> Result<(Context, Option<Arc<J
         zone: state.zone.clone(),
         text,
     };
-    let Ok(needle) = needle else { return Ok((context, None)) };
+    let Ok(needle) = needle else {
+        return Ok((context, None));
+    };
     let id = format!("{query}\n{}", needle.text());
     let library = Arc::clone(&state.library);
     let make = move || Ok::<_, WebError>(Search::new(needle, Over::of(&library, query)));
@@ -81,12 +99,22 @@ async fn show(
         // The status comes first: what has ended holds all its hits.
         let standing = job.map(|job| {
             let status = job.status(&job.task.over, &library);
-            Standing { status, tally: job.task.tally() }
+            Standing {
+                status,
+                tally: job.task.tally(),
+            }
         });
-        let keys = standing.iter().flat_map(|standing| standing.tally.found_in.iter().take(context.limit));
-        let known =
-            keys.filter_map(|found| Some((found.key.to_string(), library.run(&found.key)?.summary()))).collect();
-        make(Body { context: &context, standing: standing.as_ref(), known: &known })
+        let keys = standing
+            .iter()
+            .flat_map(|standing| standing.tally.found_in.iter().take(context.limit));
+        let known = keys
+            .filter_map(|found| Some((found.key.to_string(), library.run(&found.key)?.summary())))
+            .collect();
+        make(Body {
+            context: &context,
+            standing: standing.as_ref(),
+            known: &known,
+        })
     })
     .await?
 }

@@ -60,7 +60,12 @@ pub(crate) fn found<'a>(
         field: (!found.line.as_text).then_some(&*hit.path),
         hit,
     };
-    let hits: Vec<_> = tally.into_iter().flat_map(Tally::hits).take(limit).map(hit).collect();
+    let hits: Vec<_> = tally
+        .into_iter()
+        .flat_map(Tally::hits)
+        .take(limit)
+        .map(hit)
+        .collect();
     Search {
         state,
         number: None,
@@ -77,12 +82,21 @@ pub(crate) fn found<'a>(
 
 /// A search as it stands on the board.
 pub(crate) fn document<'a>(context: &'a Context, standing: Option<&'a Standing>) -> Search<'a> {
-    let (status, tally) = (standing.map(|standing| standing.status), standing.map(|standing| &standing.tally));
+    let (status, tally) = (
+        standing.map(|standing| standing.status),
+        standing.map(|standing| &standing.tally),
+    );
     Search {
         number: status.map(|status| status.number),
         ignored: &context.ignored,
         as_of: status.and_then(|status| time(status.number)),
         changed: status.map_or(0, |status| status.changed),
-        ..found(&context.text, &context.typed, status.map(|status| status.state), tally, context.limit)
+        ..found(
+            &context.text,
+            &context.typed,
+            status.map(|status| status.state),
+            tally,
+            context.limit,
+        )
     }
 }

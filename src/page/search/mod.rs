@@ -92,22 +92,43 @@ impl Context {
     }
 
     fn url(&self, path: &str, more: (&str, &str)) -> String {
-        let limit = if self.limit == SHOWN { String::new() } else { self.limit.to_string() };
-        href::with_query(path, &[("q", &self.text), ("in", &self.typed), ("limit", &limit), more])
+        let limit = if self.limit == SHOWN {
+            String::new()
+        } else {
+            self.limit.to_string()
+        };
+        href::with_query(
+            path,
+            &[
+                ("q", &self.text),
+                ("in", &self.typed),
+                ("limit", &limit),
+                more,
+            ],
+        )
     }
 }
 
 impl<'a> Body<'a> {
     /// The address that fills the page while the search goes on.
     fn poll(&self) -> Option<String> {
-        self.standing?.status.state.is_running().then(|| self.context.url("/live/search", ("", "")))
+        self.standing?
+            .status
+            .state
+            .is_running()
+            .then(|| self.context.url("/live/search", ("", "")))
     }
 
     fn answer(&self) -> String {
         match (self.standing, &self.context.fault) {
-            (Some(Standing { status, tally }), _) => words::answer(status.state, tally, self.shown(tally)),
+            (Some(Standing { status, tally }), _) => {
+                words::answer(status.state, tally, self.shown(tally))
+            }
             (None, Some(why)) => why.clone(),
-            (None, None) => format!("Search the texts, keys and numbers of {}.", counted(self.context.known, "run")),
+            (None, None) => format!(
+                "Search the texts, keys and numbers of {}.",
+                counted(self.context.known, "run")
+            ),
         }
     }
 
@@ -116,16 +137,32 @@ impl<'a> Body<'a> {
     }
 
     fn as_of(&self, standing: &Standing) -> AsOf<'a> {
-        let href = self.context.url("/search", ("again", &standing.status.number.to_string()));
-        AsOf { status: standing.status, zone: &self.context.zone, again: "Search again", href }
+        let href = self
+            .context
+            .url("/search", ("again", &standing.status.number.to_string()));
+        AsOf {
+            status: standing.status,
+            zone: &self.context.zone,
+            again: "Search again",
+            href,
+        }
     }
 
     fn progress(&self, Standing { status, tally }: &Standing) -> Option<Progress> {
         let (runs, runs_done) = (tally.runs as u64, tally.runs_done as u64);
         let (counts, done, total, words) = match tally.bytes {
-            0 => ("Runs searched", runs_done, runs, format!("{} of {}", count(runs_done), counted(tally.runs, "run"))),
+            0 => (
+                "Runs searched",
+                runs_done,
+                runs,
+                format!("{} of {}", count(runs_done), counted(tally.runs, "run")),
+            ),
             all => {
-                let words = format!("{} of {}", bytes(tally.bytes_done), bytes(all.max(tally.bytes_done)));
+                let words = format!(
+                    "{} of {}",
+                    bytes(tally.bytes_done),
+                    bytes(all.max(tally.bytes_done))
+                );
                 ("Bytes searched", tally.bytes_done.min(all), all, words)
             }
         };
@@ -134,7 +171,9 @@ impl<'a> Body<'a> {
             done,
             total: total.max(1),
             words,
-            cancel: self.context.url("/search", ("cancel", &status.number.to_string())),
+            cancel: self
+                .context
+                .url("/search", ("cancel", &status.number.to_string())),
             reload: self.context.url("/search", ("", "")),
         })
     }
@@ -148,12 +187,17 @@ impl<'a> Body<'a> {
                 None => runs.push((key, vec![(found, hit)])),
             }
         }
-        runs.into_iter().map(|(key, hits)| RunHits::new(key, self.known.get(key).map(|run| &**run), hits)).collect()
+        runs.into_iter()
+            .map(|(key, hits)| RunHits::new(key, self.known.get(key).map(|run| &**run), hits))
+            .collect()
     }
 
     /// Shows all hits that are kept: words and address.
     fn more(&self, tally: &Tally) -> Option<(String, String)> {
-        let all = Context { limit: MAX_HITS, ..self.context.clone() };
+        let all = Context {
+            limit: MAX_HITS,
+            ..self.context.clone()
+        };
         let words = format!("Show {}", count(tally.kept as u64));
         (self.shown(tally) < tally.kept).then(|| (words, all.url("/search", ("", ""))))
     }

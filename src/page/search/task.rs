@@ -25,9 +25,17 @@ pub(crate) struct Search {
 impl Search {
     /// A search of `over`, the newest runs first.
     pub(crate) fn new(needle: Needle, mut over: Over) -> Self {
-        over.runs.sort_by_cached_key(|run| std::cmp::Reverse(run.summary().updated));
-        let tally = Tally { runs: over.runs.len(), ..Tally::default() };
-        Self { needle, over, tally: Mutex::new(tally) }
+        over.runs
+            .sort_by_cached_key(|run| std::cmp::Reverse(run.summary().updated));
+        let tally = Tally {
+            runs: over.runs.len(),
+            ..Tally::default()
+        };
+        Self {
+            needle,
+            over,
+            tally: Mutex::new(tally),
+        }
     }
 
     /// Adds up the sizes of the files, unless there are so many that hits would wait for it.
@@ -62,7 +70,13 @@ impl Task for Search {
         let began = Instant::now();
         self.measure(turn);
         for run in &self.over.runs {
-            let mut heard = Heard { search: self, key: run.key().as_str(), turn, began, in_run: 0 };
+            let mut heard = Heard {
+                search: self,
+                key: run.key().as_str(),
+                turn,
+                began,
+                in_run: 0,
+            };
             if run.is_evicted() {
                 let why = "its files were evicted from the cache of the store; opening the run fetches them again";
                 heard.left_out(TraceFile::Events, why.to_owned());
@@ -129,6 +143,13 @@ impl Listener for Heard<'_, '_> {
     }
 
     fn left_out(&mut self, file: TraceFile, why: String) {
-        self.search.lock().leave_out(MAX_LEFT_OUT, LeftOut { key: self.key.to_owned(), file, why });
+        self.search.lock().leave_out(
+            MAX_LEFT_OUT,
+            LeftOut {
+                key: self.key.to_owned(),
+                file,
+                why,
+            },
+        );
     }
 }

@@ -15,11 +15,19 @@ fn found(hits: usize) -> LineMatch {
         text: "needle".to_owned(),
         after: HOSTILE.to_owned(),
     };
-    let place = At { offset: 7, step: Some(3), ..At::default() };
+    let place = At {
+        offset: 7,
+        step: Some(3),
+        ..At::default()
+    };
     LineMatch {
         file: TraceFile::Steps,
         place,
-        line: InLine { hits: (0..hits).map(hit).collect(), found: hits, as_text: false },
+        line: InLine {
+            hits: (0..hits).map(hit).collect(),
+            found: hits,
+            as_text: false,
+        },
     }
 }
 
@@ -34,10 +42,21 @@ fn standing(state: State, found_in: Vec<InRun>, hits: usize, all: usize) -> Stan
         found: all,
         kept: hits,
         found_in,
-        left_out: vec![LeftOut { key: HOSTILE.to_owned(), file: TraceFile::Events, why: "gone".to_owned() }],
+        left_out: vec![LeftOut {
+            key: HOSTILE.to_owned(),
+            file: TraceFile::Events,
+            why: "gone".to_owned(),
+        }],
         left_out_count: 3,
     };
-    Standing { status: Status { state, number: 5, changed: 0 }, tally }
+    Standing {
+        status: Status {
+            state,
+            number: 5,
+            changed: 0,
+        },
+        tally,
+    }
 }
 
 fn context(limit: usize) -> Context {
@@ -53,7 +72,10 @@ fn context(limit: usize) -> Context {
 }
 
 fn in_runs(runs: usize, hits: usize) -> Vec<InRun> {
-    let run = |n| InRun { key: format!("a/{n}").into(), lines: Arc::new(vec![found(hits)]) };
+    let run = |n| InRun {
+        key: format!("a/{n}").into(),
+        lines: Arc::new(vec![found(hits)]),
+    };
     (0..runs).map(run).collect()
 }
 
@@ -61,36 +83,95 @@ fn in_runs(runs: usize, hits: usize) -> Vec<InRun> {
 fn the_answer_says_how_much_of_how_much() {
     let answer = |state, kept, all, limit| {
         let standing = standing(state, in_runs(2, kept / 2), kept, all);
-        Body { context: &context(limit), standing: Some(&standing), known: &HashMap::new() }.answer()
+        Body {
+            context: &context(limit),
+            standing: Some(&standing),
+            known: &HashMap::new(),
+        }
+        .answer()
     };
-    assert_eq!(answer(State::Running, 0, 0, 200), "Nothing yet, after 40 of 110 runs.");
-    assert_eq!(answer(State::Running, 6, 6, 200), "6 of at least 6 fields, after 40 of 110 runs.");
-    assert_eq!(answer(State::Running, 6, 5_000, 4), "4 of at least 5,000 fields, after 40 of 110 runs.");
+    assert_eq!(
+        answer(State::Running, 0, 0, 200),
+        "Nothing yet, after 40 of 110 runs."
+    );
+    assert_eq!(
+        answer(State::Running, 6, 6, 200),
+        "6 of at least 6 fields, after 40 of 110 runs."
+    );
+    assert_eq!(
+        answer(State::Running, 6, 5_000, 4),
+        "4 of at least 5,000 fields, after 40 of 110 runs."
+    );
     assert_eq!(answer(State::Done, 6, 6, 200), "6 fields in 2 of 110 runs.");
-    assert_eq!(answer(State::Done, 6, 5_000, 200), "6 of 5,000 fields in 2 of 110 runs.");
+    assert_eq!(
+        answer(State::Done, 6, 5_000, 200),
+        "6 of 5,000 fields in 2 of 110 runs."
+    );
     assert_eq!(answer(State::Done, 0, 0, 200), "No field in 110 runs.");
-    assert_eq!(answer(State::Cancelled, 6, 6, 200), "Stopped: at least 6 fields, after 40 of 110 runs.");
+    assert_eq!(
+        answer(State::Cancelled, 6, 6, 200),
+        "Stopped: at least 6 fields, after 40 of 110 runs."
+    );
 }
 
 #[test]
 fn a_search_of_runs_whose_bytes_nobody_added_up_counts_runs() {
     let Standing { status, tally } = standing(State::Running, in_runs(1, 1), 1, 1);
-    let standing = Standing { status, tally: Tally { bytes: 0, ..tally } };
-    let html = Body { context: &context(6), standing: Some(&standing), known: &HashMap::new() }.render().unwrap();
-    assert!(html.contains("value=\"40\" max=\"110\"") && html.contains("40 of 110 runs"), "{html}");
+    let standing = Standing {
+        status,
+        tally: Tally { bytes: 0, ..tally },
+    };
+    let html = Body {
+        context: &context(6),
+        standing: Some(&standing),
+        known: &HashMap::new(),
+    }
+    .render()
+    .unwrap();
+    assert!(
+        html.contains("value=\"40\" max=\"110\"") && html.contains("40 of 110 runs"),
+        "{html}"
+    );
 }
 
 #[test]
 fn hits_are_shown_up_to_the_limit_and_lead_to_their_steps() {
     let standing = standing(State::Running, in_runs(3, 4), 12, 12);
-    let html = Body { context: &context(6), standing: Some(&standing), known: &HashMap::new() }.render().unwrap();
-    assert_eq!(html.matches("<a class=\"mono\"").count(), 2, "two runs: {html}");
-    assert_eq!(html.matches("<a href=\"/runs/a%2F0?step=3\">").count(), 5, "its four texts and their step: {html}");
-    assert_eq!(html.matches("<a href=\"/runs/a%2F1?step=3\">").count(), 3, "{html}");
-    assert!(html.contains(">Show 12</a>") && html.contains("href=\"/search?q=needle&#38;in="), "{html}");
-    assert!(html.contains("&#38;limit=1000\"") && html.contains("&#38;cancel=5\""), "{html}");
+    let html = Body {
+        context: &context(6),
+        standing: Some(&standing),
+        known: &HashMap::new(),
+    }
+    .render()
+    .unwrap();
+    assert_eq!(
+        html.matches("<a class=\"mono\"").count(),
+        2,
+        "two runs: {html}"
+    );
+    assert_eq!(
+        html.matches("<a href=\"/runs/a%2F0?step=3\">").count(),
+        5,
+        "its four texts and their step: {html}"
+    );
+    assert_eq!(
+        html.matches("<a href=\"/runs/a%2F1?step=3\">").count(),
+        3,
+        "{html}"
+    );
+    assert!(
+        html.contains(">Show 12</a>") && html.contains("href=\"/search?q=needle&#38;in="),
+        "{html}"
+    );
+    assert!(
+        html.contains("&#38;limit=1000\"") && html.contains("&#38;cancel=5\""),
+        "{html}"
+    );
     assert!(html.contains("value=\"1000000\" max=\"3000000\""), "{html}");
-    assert!(html.contains("events.jsonl: gone</li><li>and 2 files</li>"), "one is named, two are counted: {html}");
+    assert!(
+        html.contains("events.jsonl: gone</li><li>and 2 files</li>"),
+        "one is named, two are counted: {html}"
+    );
 }
 
 #[test]
@@ -103,18 +184,55 @@ fn a_text_that_stands_in_several_files_is_shown_once_below_its_step() {
         after: String::new(),
     };
     let found = |file, step, event, hits: Vec<Hit>| {
-        let place = At { event, step, ..At::default() };
-        LineMatch { file, place, line: InLine { found: hits.len(), hits, as_text: false } }
+        let place = At {
+            event,
+            step,
+            ..At::default()
+        };
+        LineMatch {
+            file,
+            place,
+            line: InLine {
+                found: hits.len(),
+                hits,
+                as_text: false,
+            },
+        }
     };
     let lines = [
-        found(TraceFile::Manifest, None, None, vec![hit("summary", "same"), hit("task", "other")]),
-        found(TraceFile::Events, Some(3), Some(12), vec![hit("payload", "same")]),
-        found(TraceFile::Steps, Some(3), None, vec![hit("thought", "same")]),
+        found(
+            TraceFile::Manifest,
+            None,
+            None,
+            vec![hit("summary", "same"), hit("task", "other")],
+        ),
+        found(
+            TraceFile::Events,
+            Some(3),
+            Some(12),
+            vec![hit("payload", "same")],
+        ),
+        found(
+            TraceFile::Steps,
+            Some(3),
+            None,
+            vec![hit("thought", "same")],
+        ),
     ];
-    let hits = lines.iter().flat_map(|found| found.line.hits.iter().map(move |hit| (found, hit))).collect();
+    let hits = lines
+        .iter()
+        .flat_map(|found| found.line.hits.iter().map(move |hit| (found, hit)))
+        .collect();
     let run = grouped::RunHits::new("r", None, hits);
-    let groups: Vec<_> = run.groups.iter().map(|group| (group.name(), group.texts.len())).collect();
-    assert_eq!(groups, [("Step 3".to_owned(), 1), ("Outside of steps".to_owned(), 1)]);
+    let groups: Vec<_> = run
+        .groups
+        .iter()
+        .map(|group| (group.name(), group.texts.len()))
+        .collect();
+    assert_eq!(
+        groups,
+        [("Step 3".to_owned(), 1), ("Outside of steps".to_owned(), 1)]
+    );
     let text = &run.groups[0].texts[0];
     assert_eq!((text.hit.path.as_str(), text.also.len()), ("thought", 2));
 }
@@ -123,22 +241,43 @@ fn a_text_that_stands_in_several_files_is_shown_once_below_its_step() {
 fn hostile_text_stays_text() {
     let (context, standing) = (context(200), standing(State::Running, in_runs(1, 1), 1, 1));
     let known = HashMap::new();
-    let body = Body { context: &context, standing: Some(&standing), known: &known };
-    let page = SearchPage { shell: Shell::default(), body }.render().unwrap();
+    let body = Body {
+        context: &context,
+        standing: Some(&standing),
+        known: &known,
+    };
+    let page = SearchPage {
+        shell: Shell::default(),
+        body,
+    }
+    .render()
+    .unwrap();
     for html in [page, SearchPart { body }.render().unwrap()] {
-        assert!(html.contains("<mark>needle</mark>") && html.contains("/live/search?q=needle"), "{html}");
-        assert!(!html.contains("<script>alert") && !html.contains('\u{1b}') && !html.contains('\u{202e}'), "{html}");
+        assert!(
+            html.contains("<mark>needle</mark>") && html.contains("/live/search?q=needle"),
+            "{html}"
+        );
+        assert!(
+            !html.contains("<script>alert")
+                && !html.contains('\u{1b}')
+                && !html.contains('\u{202e}'),
+            "{html}"
+        );
     }
 }
 
 #[test]
 fn a_program_is_told_how_many_hits_it_does_not_get() {
     let standing = standing(State::Done, in_runs(3, 4), 12, 40);
-    let told = |limit| serde_json::to_value(json::document(&context(limit), Some(&standing))).unwrap();
+    let told =
+        |limit| serde_json::to_value(json::document(&context(limit), Some(&standing))).unwrap();
     for (limit, hits) in [(5, 5), (100, 12)] {
         let told = told(limit);
         assert_eq!(told["hits"].as_array().map(Vec::len), Some(hits));
-        assert_eq!((&told["found"], &told["hits_left_out"]), (&40.into(), &(40 - hits).into()));
+        assert_eq!(
+            (&told["found"], &told["hits_left_out"]),
+            (&40.into(), &(40 - hits).into())
+        );
     }
     let nothing = serde_json::to_value(json::document(&context(5), None)).unwrap();
     assert_eq!(nothing["hits_left_out"], 0);

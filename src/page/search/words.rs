@@ -21,7 +21,11 @@ pub(crate) fn place(found: &LineMatch) -> String {
 
 /// `12 fields in 3 of 110 runs.` A field that holds the text twice counts once.
 pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
-    let at_least = if state == State::Done { "" } else { "at least " };
+    let at_least = if state == State::Done {
+        ""
+    } else {
+        "at least "
+    };
     let fields = counted(tally.found, "field");
     let found = if shown < tally.found || state == State::Running {
         format!("{} of {at_least}{fields}", count(shown as u64))
@@ -30,24 +34,36 @@ pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
     };
     let of = |done: usize| format!("{} of {}", count(done as u64), counted(tally.runs, "run"));
     match state {
-        State::Running if tally.found == 0 => format!("Nothing yet, after {}.", of(tally.runs_done)),
+        State::Running if tally.found == 0 => {
+            format!("Nothing yet, after {}.", of(tally.runs_done))
+        }
         State::Running => format!("{found}, after {}.", of(tally.runs_done)),
         State::Done if tally.found == 0 => format!("No field in {}.", counted(tally.runs, "run")),
         State::Done => format!("{found} in {}.", of(tally.runs_with)),
         State::Cancelled => format!("Stopped: {found}, after {}.", of(tally.runs_done)),
-        State::Failed => format!("A fault of the board ended it: {found}, after {}.", of(tally.runs_done)),
+        State::Failed => format!(
+            "A fault of the board ended it: {found}, after {}.",
+            of(tally.runs_done)
+        ),
     }
 }
 
 /// `120 MB in 0.2 s`
 pub(crate) fn searched(tally: &Tally) -> String {
-    format!("{} in {:.1} s", bytes(tally.bytes_done), tally.took.as_secs_f64())
+    format!(
+        "{} in {:.1} s",
+        bytes(tally.bytes_done),
+        tally.took.as_secs_f64()
+    )
 }
 
 /// What could not be searched, one sentence each.
 pub(crate) fn left_out(tally: &Tally) -> Vec<String> {
-    let mut sentences: Vec<String> =
-        tally.left_out.iter().map(|left| format!("{}, {}: {}", left.key, left.file.name(), left.why)).collect();
+    let mut sentences: Vec<String> = tally
+        .left_out
+        .iter()
+        .map(|left| format!("{}, {}: {}", left.key, left.file.name(), left.why))
+        .collect();
     let more = tally.left_out_count.saturating_sub(sentences.len());
     if more > 0 {
         sentences.push(format!("and {}", counted(more, "file")));

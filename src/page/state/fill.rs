@@ -3,8 +3,8 @@
 use crate::analysis::diff::{self, KeyChange};
 use crate::analysis::format;
 use crate::analysis::state::{
-    BETWEEN, Base, KeyAt, KeyPath, Outside, StateAt, change_of, changed_by, changes_of, equal, lap, outside, state_at,
-    state_before,
+    BETWEEN, Base, KeyAt, KeyPath, Outside, StateAt, change_of, changed_by, changes_of, equal, lap,
+    outside, state_at, state_before,
 };
 use crate::model::json::Json;
 use crate::model::{Record, TraceFile};
@@ -43,11 +43,18 @@ pub(crate) fn state_tab(lens: &Lens<'_>, n: usize, key: &str) -> Option<StateTab
     let state = state_at(lens.index, lens.lines, n)?;
     let name = lens.key().to_owned();
     let at = move |n: usize, key: &str| {
-        href::with_query(&href::run(&name), &[("tab", "state"), ("step", &n.to_string()), ("key", key)])
+        href::with_query(
+            &href::run(&name),
+            &[("tab", "state"), ("step", &n.to_string()), ("key", key)],
+        )
     };
     let changed = |known: &&KeyAt| known.in_change && known.written == Some(n);
     // What changes seldom tells more than what every step counts up.
-    let seldom = state.keys.iter().filter(changed).min_by_key(|known| known.changes);
+    let seldom = state
+        .keys
+        .iter()
+        .filter(changed)
+        .min_by_key(|known| known.changes);
     let first = seldom.or(state.keys.first()).map_or("", |known| &known.key);
     let key = if key.is_empty() { first } else { key }.to_owned();
     let total = lens.index.steps().len();
@@ -57,18 +64,29 @@ pub(crate) fn state_tab(lens: &Lens<'_>, n: usize, key: &str) -> Option<StateTab
         title: Phrase::new()
             .text("after ")
             .link(format!("step {}", lens.label(n)), lens.at_step(n))
-            .text(format!("{last} · {}", format::counted(state.keys.len(), "key"))),
+            .text(format!(
+                "{last} · {}",
+                format::counted(state.keys.len(), "key")
+            )),
         replay: href::replay_at(lens.key(), n),
         prev: n.checked_sub(1).map(|before| link(before, "previous")),
         next: (n + 1 < total).then(|| link(n + 1, "next")),
-        outside: outside(lens.index, lens.lines, n).iter().map(outside_row).collect(),
+        outside: outside(lens.index, lens.lines, n)
+            .iter()
+            .map(outside_row)
+            .collect(),
         history: Some(history(lens, &key, n, &at)).filter(|_| !key.is_empty()),
         panel: panel(lens, &state, Moment::After(n), &key, &at),
     })
 }
 
 /// The state at a moment, with `key` selected. `None` where there is no such step.
-pub(crate) fn state_panel(lens: &Lens<'_>, moment: Moment, key: &str, at: StateLink<'_>) -> Option<StatePanel> {
+pub(crate) fn state_panel(
+    lens: &Lens<'_>,
+    moment: Moment,
+    key: &str,
+    at: StateLink<'_>,
+) -> Option<StatePanel> {
     let state = match moment {
         Moment::Before(n) => state_before(lens.index, lens.lines, n)?,
         Moment::After(n) | Moment::Since(n) => state_at(lens.index, lens.lines, n)?,
@@ -76,13 +94,21 @@ pub(crate) fn state_panel(lens: &Lens<'_>, moment: Moment, key: &str, at: StateL
     Some(panel(lens, &state, moment, key, at))
 }
 
-fn panel(lens: &Lens<'_>, state: &StateAt, moment: Moment, key: &str, at: StateLink<'_>) -> StatePanel {
+fn panel(
+    lens: &Lens<'_>,
+    state: &StateAt,
+    moment: Moment,
+    key: &str,
+    at: StateLink<'_>,
+) -> StatePanel {
     let (n, after) = match moment {
         Moment::Before(n) | Moment::Since(n) => (n, false),
         Moment::After(n) => (n, true),
     };
     let record = if after { line_of(lens, n) } else { None };
-    let line = record.as_ref().and_then(|record| Some(crate::format::step(record)?.changes?.0.json()));
+    let line = record
+        .as_ref()
+        .and_then(|record| Some(crate::format::step(record)?.changes?.0.json()));
     let changes = line.as_ref().map(diff::changes_of_step);
     let changes = changes.unwrap_or_default();
     let mut fold = Fold::new(ValueLinks::default());
@@ -111,20 +137,30 @@ fn panel(lens: &Lens<'_>, state: &StateAt, moment: Moment, key: &str, at: StateL
     };
     let left_out = state.keys.len().saturating_sub(MAX_KEYS);
     // What the step changed and what was asked for is shown, however many keys there are.
-    let asked =
-        |known: &&KeyAt| left_out == 0 || known.key == key || changes.iter().any(|change| change.key == known.key);
+    let asked = |known: &&KeyAt| {
+        left_out == 0 || known.key == key || changes.iter().any(|change| change.key == known.key)
+    };
     let (first, rest) = state.keys.split_at(state.keys.len().min(MAX_KEYS));
-    let rows = first.iter().chain(rest.iter().filter(asked).take(MAX_KEYS)).map(row).collect();
+    let rows = first
+        .iter()
+        .chain(rest.iter().filter(asked).take(MAX_KEYS))
+        .map(row)
+        .collect();
     let mut note = note(lens, state, n);
     if left_out > 0 {
-        note = note.text(format!(" {} are left out here.", format::counted(left_out, "key")));
+        note = note.text(format!(
+            " {} are left out here.",
+            format::counted(left_out, "key")
+        ));
     }
     StatePanel { rows, note }
 }
 
 /// The line of step `n`; `None` where it cannot be read.
 fn line_of(lens: &Lens<'_>, n: usize) -> Option<Record<'static>> {
-    lens.lines.record(TraceFile::Steps, lens.index.steps().get(n)?.span).ok()
+    lens.lines
+        .record(TraceFile::Steps, lens.index.steps().get(n)?.span)
+        .ok()
 }
 
 /// What the state is put together from.
@@ -150,8 +186,13 @@ fn value(lens: &Lens<'_>, base: Base, known: &KeyAt, fold: &mut Fold) -> Option<
         // The step observed another value than this one.
         _ if known.doubt == BETWEEN => return Some(fold.json(&json, "")),
         (true, Some(step), _) => (href::step(run, step), format!("/state_diff/{key}/after")),
-        (_, _, Base::Observed(step)) => (href::step(run, step), format!("/observation/state/{key}")),
-        (_, _, Base::Found { event, .. }) => (href::event(run, event), format!("/payload/observation/state/{key}")),
+        (_, _, Base::Observed(step)) => {
+            (href::step(run, step), format!("/observation/state/{key}"))
+        }
+        (_, _, Base::Found { event, .. }) => (
+            href::event(run, event),
+            format!("/payload/observation/state/{key}"),
+        ),
         (_, _, Base::Init(event)) => (href::event(run, event), format!("/payload/state/{key}")),
         _ => return Some(fold.json(&json, "")),
     };
@@ -161,8 +202,12 @@ fn value(lens: &Lens<'_>, base: Base, known: &KeyAt, fold: &mut Fold) -> Option<
 
 /// Who wrote the value last; for a change of the step that is shown, who wrote it before that.
 fn writer(lens: &Lens<'_>, known: &KeyAt, n: usize, steps: &[usize], at: StateLink<'_>) -> Phrase {
-    let link =
-        |words: &str, step: usize| Phrase::new().link(format!("{words} {}", lens.label(step)), at(step, &known.key));
+    let link = |words: &str, step: usize| {
+        Phrase::new().link(
+            format!("{words} {}", lens.label(step)),
+            at(step, &known.key),
+        )
+    };
     if let Some(step) = known.outside {
         return link("outside reduce, seen at", step);
     }
@@ -182,7 +227,12 @@ fn walk(lens: &Lens<'_>, known: &KeyAt, n: usize, all: &[usize], at: StateLink<'
     let next = all.iter().find(|step| **step > n).copied();
     let link = |step: usize| Link::new(format!("step {}", lens.label(step)), at(step, &known.key));
     Walk {
-        says: format!("{} of {} up to here", known.changes, format::counted(all.len(), "change")).into(),
+        says: format!(
+            "{} of {} up to here",
+            known.changes,
+            format::counted(all.len(), "change")
+        )
+        .into(),
         prev: prev.map(link),
         next: next.map(link),
     }
@@ -191,9 +241,16 @@ fn walk(lens: &Lens<'_>, known: &KeyAt, n: usize, all: &[usize], at: StateLink<'
 fn history(lens: &Lens<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistory {
     let all = changes_of(lens.index, lens.lines, key, lap(lens.index, n));
     let here = all.partition_point(|step| *step <= n);
-    let start = here.saturating_sub(MAX_CHANGES / 2).min(all.len().saturating_sub(MAX_CHANGES));
-    let shown = all.get(start..all.len().min(start + MAX_CHANGES)).unwrap_or_default();
-    let path = KeyPath { key: key.to_owned(), below: Vec::new() };
+    let start = here
+        .saturating_sub(MAX_CHANGES / 2)
+        .min(all.len().saturating_sub(MAX_CHANGES));
+    let shown = all
+        .get(start..all.len().min(start + MAX_CHANGES))
+        .unwrap_or_default();
+    let path = KeyPath {
+        key: key.to_owned(),
+        below: Vec::new(),
+    };
     let mut left: Option<String> = None;
     let mut rows = Vec::new();
     for step in shown {
@@ -206,22 +263,37 @@ fn history(lens: &Lens<'_>, key: &str, n: usize, at: StateLink<'_>) -> KeyHistor
             current: *step == n,
             change: words.into(),
             pieces,
-            outside: if differs { "changed outside of reduce since the change above".into() } else { "".into() },
+            outside: if differs {
+                "changed outside of reduce since the change above".into()
+            } else {
+                "".into()
+            },
         });
         left = Some(change.after.unwrap_or_else(|| "null".to_owned()));
     }
     let says = match all.len() {
         0 => "is changed by no step".to_owned(),
         total if total > rows.len() => {
-            format!("{} of {} changes, those around this step", rows.len(), format::count(total as u64))
+            format!(
+                "{} of {} changes, those around this step",
+                rows.len(),
+                format::count(total as u64)
+            )
         }
         total => format::counted(total, "change"),
     };
-    KeyHistory { key: key.into(), says: says.into(), rows }
+    KeyHistory {
+        key: key.into(),
+        says: says.into(),
+        rows,
+    }
 }
 
 fn outside_row(found: &Outside) -> (Line, Vec<Piece>) {
-    (found.key.as_str().into(), told(found.before.as_deref(), found.after.as_deref()).1)
+    (
+        found.key.as_str().into(),
+        told(found.before.as_deref(), found.after.as_deref()).1,
+    )
 }
 
 /// The words and the pieces of a change from one JSON text to another.
@@ -230,6 +302,12 @@ fn told(before: Option<&str>, after: Option<&str>) -> (String, Vec<Piece>) {
     let sides = sides.filter_map(|(name, text)| Some(format!("\"{name}\":{}", text?)));
     let text = format!("{{\"k\":{{{}}}}}", sides.collect::<Vec<_>>().join(","));
     let parsed = Json::parse(&text);
-    let changes: Vec<KeyChange<'_>> = parsed.as_ref().map(diff::changes_of_step).unwrap_or_default();
-    changes.first().map(|change| (change.row().1, pieces(change).0)).unwrap_or_default()
+    let changes: Vec<KeyChange<'_>> = parsed
+        .as_ref()
+        .map(diff::changes_of_step)
+        .unwrap_or_default();
+    changes
+        .first()
+        .map(|change| (change.row().1, pieces(change).0))
+        .unwrap_or_default()
 }

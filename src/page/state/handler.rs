@@ -12,21 +12,30 @@ use crate::page::state::json as document;
 
 /// `GET /api/runs/{key}/state/{n}`
 pub(crate) async fn api(State(state): State<AppState>, StepParam(run, n): StepParam) -> Answer {
-    with_lens(&state, &run, move |lens| json(&document::state(lens.index, lens.lines, n))).await
+    with_lens(&state, &run, move |lens| {
+        json(&document::state(lens.index, lens.lines, n))
+    })
+    .await
 }
 
 /// `GET /api/runs/{key}/state/{n}/history`
-pub(crate) async fn history(State(state): State<AppState>, StepParam(run, n): StepParam, params: Params) -> Answer {
+pub(crate) async fn history(
+    State(state): State<AppState>,
+    StepParam(run, n): StepParam,
+    params: Params,
+) -> Answer {
     with_lens(&state, &run, move |lens| {
         let path = params.text("key");
         if path.is_empty() {
-            let detail = "key takes a key of the state, or a way to a value below one: plan[0].status.";
+            let detail =
+                "key takes a key of the state, or a way to a value below one: plan[0].status.";
             return Err(WebError::bad_request("It is not said which value", detail));
         }
-        let history = analysis::state::history(lens.index, lens.lines, n, path).map_err(|keys| {
-            let title = format!("The state after step {n} has no key");
-            WebError::not_found(&title, &visible_line(&document::its_keys(&keys))).named(path)
-        })?;
+        let history =
+            analysis::state::history(lens.index, lens.lines, n, path).map_err(|keys| {
+                let title = format!("The state after step {n} has no key");
+                WebError::not_found(&title, &visible_line(&document::its_keys(&keys))).named(path)
+            })?;
         json(&document::history(history))
     })
     .await

@@ -86,24 +86,33 @@ struct Outside {
 pub(crate) fn state(index: &Index, lines: &dyn Lines, n: usize) -> Option<State> {
     let StateAt { keys, base, .. } = state_at(index, lines, n)?;
     fn by_key<V>(keys: &[KeyAt], value: impl Fn(&KeyAt) -> Option<V>) -> BTreeMap<String, V> {
-        keys.iter().filter_map(|known| Some((known.key.clone(), value(known)?))).collect()
+        keys.iter()
+            .filter_map(|known| Some((known.key.clone(), value(known)?)))
+            .collect()
     }
     let names = |holds: &dyn Fn(&KeyAt) -> bool| {
-        let names = keys.iter().filter(|known| holds(known)).map(|known| known.key.clone());
+        let names = keys
+            .iter()
+            .filter(|known| holds(known))
+            .map(|known| known.key.clone());
         names.collect::<Vec<_>>()
     };
     let outside = outside(index, lines, n).into_iter();
     Some(State {
         n,
         state: Values(
-            keys.iter().filter_map(|known| Some((known.key.clone(), Value(Some(known.value.clone()?))))).collect(),
+            keys.iter()
+                .filter_map(|known| Some((known.key.clone(), Value(Some(known.value.clone()?)))))
+                .collect(),
         ),
         changed: names(&|known| known.written == Some(n)),
         last_changed: by_key(&keys, |known| known.written),
         last_outside: by_key(&keys, |known| known.outside),
         changes: by_key(&keys, |known| known.written.map(|_| known.changes)),
         unknown: names(&|known| !known.doubt.is_empty()),
-        doubts: by_key(&keys, |known| Some(known.doubt).filter(|doubt| !doubt.is_empty())),
+        doubts: by_key(&keys, |known| {
+            Some(known.doubt).filter(|doubt| !doubt.is_empty())
+        }),
         base: match base {
             Base::Nowhere => "none",
             Base::Init(_) => "init",
@@ -111,7 +120,11 @@ pub(crate) fn state(index: &Index, lines: &dyn Lines, n: usize) -> Option<State>
             Base::Found { .. } => "event",
         },
         outside: outside
-            .map(|found| Outside { key: found.key, before: Value(found.before), after: Value(found.after) })
+            .map(|found| Outside {
+                key: found.key,
+                before: Value(found.before),
+                after: Value(found.after),
+            })
             .collect(),
     })
 }
@@ -136,11 +149,29 @@ struct Change {
 
 /// How one value came to be.
 pub(crate) fn history(history: state::History) -> History {
-    let state::History { path, changes, value } = history;
+    let state::History {
+        path,
+        changes,
+        value,
+    } = history;
     let changes = changes.into_iter();
-    let changes =
-        changes.map(|KeyChange { step, before, after }| Change { n: step, before: Value(before), after: Value(after) });
-    History { key: path.key, path: path.below, changes: changes.collect(), value: Value(value) }
+    let changes = changes.map(
+        |KeyChange {
+             step,
+             before,
+             after,
+         }| Change {
+            n: step,
+            before: Value(before),
+            after: Value(after),
+        },
+    );
+    History {
+        key: path.key,
+        path: path.below,
+        changes: changes.collect(),
+        value: Value(value),
+    }
 }
 
 /// The keys that a state has, in words.

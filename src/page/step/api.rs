@@ -19,28 +19,55 @@ const DEFAULT_LIMIT: usize = 200;
 const MAX_STEP_BYTES: u64 = 32 << 20;
 
 /// `GET /api/runs/{key}/steps`
-pub(crate) async fn steps(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+pub(crate) async fn steps(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
     let (limit, after) = (params.limit(DEFAULT_LIMIT)?, params.number("after")?);
-    with_lens(&state, &run, move |lens| json(&document::step_heads(lens.index, after, limit))).await
+    with_lens(&state, &run, move |lens| {
+        json(&document::step_heads(lens.index, after, limit))
+    })
+    .await
 }
 
 /// `GET /api/runs/{key}/steps/{n}`
 pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepParam) -> Answer {
     with_lens(&state, &run, move |lens| {
-        let gone =
-            |why: String| WebError::not_found("This step cannot be read now", &format!("The system says: {why}."));
-        let span = lens.index.steps().get(n).map(|step| step.span).unwrap_or_default();
-        let events = lens.index.events().range(document::events_of(lens.index, n));
+        let gone = |why: String| {
+            WebError::not_found(
+                "This step cannot be read now",
+                &format!("The system says: {why}."),
+            )
+        };
+        let span = lens
+            .index
+            .steps()
+            .get(n)
+            .map(|step| step.span)
+            .unwrap_or_default();
+        let events = lens
+            .index
+            .events()
+            .range(document::events_of(lens.index, n));
         let lengths = || events.clone().map(|event| event.span.len).chain([span.len]);
         let bytes = lengths().sum::<u64>();
         if bytes > MAX_STEP_BYTES || lengths().any(|len| len > MAX_LINE_BYTES) {
-            let detail = format!("Its line and its events have {bytes} bytes. Each can be had as it is, below raw.");
-            let error = WebError::new(StatusCode::PAYLOAD_TOO_LARGE, "This step is too large for one answer", &detail);
+            let detail = format!(
+                "Its line and its events have {bytes} bytes. Each can be had as it is, below raw."
+            );
+            let error = WebError::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "This step is too large for one answer",
+                &detail,
+            );
             return Err(error.link("The line", format!("{}/raw", href::step(lens.key(), n))));
         }
         let line = lens.lines.line(TraceFile::Steps, span).map_err(gone)?;
-        let events: Result<Vec<_>, _> =
-            events.clone().map(|event| lens.lines.line(TraceFile::Events, event.span)).collect();
+        let events: Result<Vec<_>, _> = events
+            .clone()
+            .map(|event| lens.lines.line(TraceFile::Events, event.span))
+            .collect();
         let events = events.map_err(gone)?;
         let step = document::step(lens.index, n, &line, &events);
         json(&step.ok_or_else(|| gone("the files changed".to_owned()))?)

@@ -10,8 +10,8 @@ use crate::model::json::Json;
 use crate::model::names::capped;
 use crate::model::step::{Call, Value as TraceValue};
 use crate::model::{
-    CriticAction, EventHead, EventKind, Fate, Lines, MAX_LINE_BYTES, Record, Span, StateRecord, Step, StepHead,
-    TraceFile,
+    CriticAction, EventHead, EventKind, Fate, Lines, MAX_LINE_BYTES, Record, Span, StateRecord,
+    Step, StepHead, TraceFile,
 };
 use crate::page::lens::{Lens, micros, phase};
 use crate::page::part::fold::{Fold, Folded, Part, ValueLinks};
@@ -22,7 +22,9 @@ use crate::page::part::svg::PhaseStrip;
 use crate::page::part::text::{Line, shell_word};
 use crate::page::run::steps::{COPIED, LEFT};
 use crate::page::step::said::{asked, compaction_in_words, compactions_before, prompt};
-use crate::page::step::{Around, RawLine, StepError, StepEvent, StepEvents, StepLink, StepView, Value};
+use crate::page::step::{
+    Around, RawLine, StepError, StepEvent, StepEvents, StepLink, StepView, Value,
+};
 
 /// Where a step view stands; decides how its links work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +47,10 @@ pub(crate) fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<S
         view.raw_events = raw_events(lens, n, group);
         let file = lens.index.format().file_name(TraceFile::Events);
         view.raw_events_of = match lens.index.steps().get(n).map_or(0, |step| step.parts.len()) {
-            0 => format!("{} lines of {file}", format::count((group.end - group.first) as u64)),
+            0 => format!(
+                "{} lines of {file}",
+                format::count((group.end - group.first) as u64)
+            ),
             parts => format!("{} of the {file}", format::counted(parts, "record")),
         }
         .into();
@@ -71,7 +76,10 @@ pub(crate) fn started(children: &[(Arc<Summary>, Option<usize>)], n: usize) -> V
 
 /// How a run ended, how many steps it has and how long it took.
 pub(crate) fn about(child: &Summary) -> String {
-    let mut facts = vec![child.verdict.sentence.clone(), format::counted(child.steps_now, "step")];
+    let mut facts = vec![
+        child.verdict.sentence.clone(),
+        format::counted(child.steps_now, "step"),
+    ];
     facts.extend(child.duration_ms.map(|ms| micros((ms * 1e3) as i64)));
     facts.join(" · ")
 }
@@ -82,7 +90,11 @@ pub(crate) fn step_line(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<S
 }
 
 /// What the line of a step tells, and the bytes of the line.
-fn read_step(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<(StepView, Option<Vec<u8>>, Fold)> {
+fn read_step(
+    lens: &Lens<'_>,
+    n: usize,
+    place: StepPlace,
+) -> Option<(StepView, Option<Vec<u8>>, Fold)> {
     let step = lens.index.steps().get(n)?;
     let group = lens.index.round_of(n);
     let page = href::step(lens.key(), n);
@@ -94,7 +106,11 @@ fn read_step(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<(StepView, O
         marks: marks(lens, n, group),
         previous: n.checked_sub(1).and_then(|n| neighbour(lens, n, place)),
         next: neighbour(lens, n + 1, place),
-        own: if place == StepPlace::List { page.clone() } else { String::new() },
+        own: if place == StepPlace::List {
+            page.clone()
+        } else {
+            String::new()
+        },
         command: format!("board show {} --step {n}", shell_word(&lens.summary.path)),
         link: lens.at_step(n),
         replay: href::replay_at(lens.key(), n),
@@ -103,7 +119,9 @@ fn read_step(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<(StepView, O
     };
     let bytes = line(lens, step.span);
     match &bytes {
-        Err(why) => view.unreadable = Some(Phrase::from(format!("The line cannot be shown: {why}"))),
+        Err(why) => {
+            view.unreadable = Some(Phrase::from(format!("The line cannot be shown: {why}")))
+        }
         Ok(bytes) => {
             let record = Record::of(bytes);
             match crate::format::step(&record) {
@@ -121,9 +139,10 @@ fn no_step(record: &Record<'_>, len: usize) -> Phrase {
         Some(other) => Phrase::new()
             .text("The line is JSON, but not an object: ")
             .code(capped(&other.to_string(), MAX_FOREIGN_BYTES).into_string()),
-        None => {
-            Phrase::from(format!("The line is not JSON. Its {} are below, as they are.", format::bytes(len as u64)))
-        }
+        None => Phrase::from(format!(
+            "The line is not JSON. Its {} are below, as they are.",
+            format::bytes(len as u64)
+        )),
     }
 }
 
@@ -133,36 +152,82 @@ const MAX_FOREIGN_BYTES: usize = 4_000;
 /// The bytes of a step's line, unless it is longer than the board parses.
 fn line(lens: &Lens<'_>, span: Span) -> Result<Vec<u8>, String> {
     if span.len > MAX_LINE_BYTES {
-        return Err(format!("it has {}, more than the board parses", format::bytes(span.len)));
+        return Err(format!(
+            "it has {}, more than the board parses",
+            format::bytes(span.len)
+        ));
     }
     lens.lines.line(TraceFile::Steps, span)
 }
 
 /// The manifest as text that parses where that is possible; `None` where it cannot be read.
 pub(crate) fn manifest_text(lines: &dyn Lines) -> Option<String> {
-    lines.manifest().ok().map(|bytes| Record::read(bytes).text.into_owned())
+    lines
+        .manifest()
+        .ok()
+        .map(|bytes| Record::read(bytes).text.into_owned())
 }
 
-fn read_line(lens: &Lens<'_>, n: usize, group: Option<&Group>, step: &Step<'_>, view: &mut StepView, fold: &mut Fold) {
+fn read_line(
+    lens: &Lens<'_>,
+    n: usize,
+    group: Option<&Group>,
+    step: &Step<'_>,
+    view: &mut StepView,
+    fold: &mut Fold,
+) {
     let before = |name: &str| {
         let symbol = lens.index.names().find(name)?;
-        let marks = lens.index.steps().range(0..n).rev().flat_map(|step| step.critics.iter());
-        marks.into_iter().find(|mark| mark.name == symbol).and_then(|mark| mark.score)
+        let marks = lens
+            .index
+            .steps()
+            .range(0..n)
+            .rev()
+            .flat_map(|step| step.critics.iter());
+        marks
+            .into_iter()
+            .find(|mark| mark.name == symbol)
+            .and_then(|mark| mark.score)
     };
     let picture = |recorded: &str| {
-        let at = step.pictures.iter().position(|picture| picture.path.as_deref() == Some(recorded));
+        let at = step
+            .pictures
+            .iter()
+            .position(|picture| picture.path.as_deref() == Some(recorded));
         let at = at.ok_or_else(|| "no such picture in the line".to_owned())?;
-        lens.lines.has_asset(recorded).map(|()| format!("{}/assets/{at}", href::step(lens.key(), n)))
+        lens.lines
+            .has_asset(recorded)
+            .map(|()| format!("{}/assets/{at}", href::step(lens.key(), n)))
     };
     // Steps that failed before the action, and waits of QitOS 0.6, have no observation; the event at their start has.
-    let ready = group.filter(|_| step.state.is_none()).and_then(|group| event_of(lens, group, EventKind::StateBefore));
-    let first = if ready.is_none() { first_state(lens) } else { None };
-    let event = ready.as_ref().map(|(_, event)| event).or(first.as_ref()).map(crate::format::event);
+    let ready = group
+        .filter(|_| step.state.is_none())
+        .and_then(|group| event_of(lens, group, EventKind::StateBefore));
+    let first = if ready.is_none() {
+        first_state(lens)
+    } else {
+        None
+    };
+    let event = ready
+        .as_ref()
+        .map(|(_, event)| event)
+        .or(first.as_ref())
+        .map(crate::format::event);
     let state = event.and_then(|event| event.state).map(TraceValue::json);
     let state = state.as_ref();
     view.said = said(lens, step, fold);
-    view.read(step, &Around { previous_score: &before, picture: &picture, state }, fold);
-    view.critics.iter_mut().for_each(|critic| critic.colour(&lens.summary.critics));
+    view.read(
+        step,
+        &Around {
+            previous_score: &before,
+            picture: &picture,
+            state,
+        },
+        fold,
+    );
+    view.critics
+        .iter_mut()
+        .for_each(|critic| critic.colour(&lens.summary.critics));
     if view.error.is_none() {
         view.error = step.error.and_then(|error| own_error(&error.json(), fold));
     }
@@ -170,10 +235,14 @@ fn read_line(lens: &Lens<'_>, n: usize, group: Option<&Group>, step: &Step<'_>, 
 
 /// What the model said beside its calls. QitOS reads its calls out of that very text, which then only says them again.
 fn said(lens: &Lens<'_>, step: &Step<'_>, fold: &mut Fold) -> Option<Folded> {
-    let decision = step.decision.as_ref().filter(|decision| decision.mode.as_deref() == Some("act"))?;
+    let decision = step
+        .decision
+        .as_ref()
+        .filter(|decision| decision.mode.as_deref() == Some("act"))?;
     let text = step.text.filter(|_| lens.index.format().is_one_file())?;
-    let words =
-        text.string().filter(|words| decision.rationale.and_then(TraceValue::string).as_ref() != Some(words))?;
+    let words = text
+        .string()
+        .filter(|words| decision.rationale.and_then(TraceValue::string).as_ref() != Some(words))?;
     let thought = decision.rationale.and_then(TraceValue::string);
     if says_again(&words, thought.as_deref().unwrap_or_default(), &step.calls) {
         return None;
@@ -183,23 +252,40 @@ fn said(lens: &Lens<'_>, step: &Step<'_>, fold: &mut Fold) -> Option<Folded> {
 
 /// Whether a text is the thought and the command of the only call, and no more: both are shown anyway.
 fn says_again(words: &str, thought: &str, calls: &[Call<'_>]) -> bool {
-    let (Some(rest), [call]) = (words.trim().strip_prefix(thought.trim()), calls) else { return false };
+    let (Some(rest), [call]) = (words.trim().strip_prefix(thought.trim()), calls) else {
+        return false;
+    };
     let command = rest.trim().trim_matches('`').trim();
     let args = call.args.map(TraceValue::json);
-    let told = args.as_ref().and_then(|args| args.get("command")).and_then(Json::as_str).unwrap_or_default();
+    let told = args
+        .as_ref()
+        .and_then(|args| args.get("command"))
+        .and_then(Json::as_str)
+        .unwrap_or_default();
     !told.is_empty() && command == told.trim()
 }
 
 /// The event that begins the run, where it holds the whole state, and so the names of its fields.
 fn first_state(lens: &Lens<'_>) -> Option<Record<'static>> {
     let whole = lens.index.format().state == StateRecord::Initial;
-    let (at, _) = lens.index.newest_segments().first().filter(|_| whole)?.init.as_ref()?;
-    lens.lines.record(TraceFile::Events, lens.index.events().get(*at)?.span).ok()
+    let (at, _) = lens
+        .index
+        .newest_segments()
+        .first()
+        .filter(|_| whole)?
+        .init
+        .as_ref()?;
+    lens.lines
+        .record(TraceFile::Events, lens.index.events().get(*at)?.span)
+        .ok()
 }
 
 /// The error on a step's line, where no event tells of it. Failed calls are told with the calls.
 fn own_error(error: &Json<'_>, fold: &mut Fold) -> Option<StepError> {
-    let phase = error.get("phase").and_then(Json::as_str).filter(|phase| *phase != "act")?;
+    let phase = error
+        .get("phase")
+        .and_then(Json::as_str)
+        .filter(|phase| *phase != "act")?;
     let outcome = match error.get("recovered") {
         Some(Json::Bool(true)) => "The engine recovered and went on.",
         Some(Json::Bool(false)) => "The engine stopped the run.",
@@ -207,14 +293,21 @@ fn own_error(error: &Json<'_>, fold: &mut Fold) -> Option<StepError> {
     };
     Some(StepError {
         category: Line::default(),
-        message: fold.text(error.get("message").and_then(Json::as_str)?, "/error/message"),
+        message: fold.text(
+            error.get("message").and_then(Json::as_str)?,
+            "/error/message",
+        ),
         place: format!("in {phase}").into(),
         outcome: Phrase::from(outcome),
     })
 }
 
 /// The first event of a group that is of this kind, and its place.
-pub(super) fn event_of(lens: &Lens<'_>, group: &Group, kind: EventKind) -> Option<(usize, Record<'static>)> {
+pub(super) fn event_of(
+    lens: &Lens<'_>,
+    group: &Group,
+    kind: EventKind,
+) -> Option<(usize, Record<'static>)> {
     let events = lens.index.events().range(group.first..group.end);
     let (offset, event) = events.enumerate().find(|(_, event)| event.kind == kind)?;
     let record = lens.lines.record(TraceFile::Events, event.span).ok()?;
@@ -227,17 +320,38 @@ pub(crate) fn step_facts(lens: &Lens<'_>, n: usize) -> String {
 }
 
 fn facts(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> String {
-    let Some(step) = lens.index.steps().get(n) else { return String::new() };
+    let Some(step) = lens.index.steps().get(n) else {
+        return String::new();
+    };
     // Steps that are counted and not kept have no page, and their numbers are no other's.
-    let (number, total) = (lens.index.step_skips().number(n) as u64 + 1, lens.index.step_count());
-    let mut facts = vec![format!("{} of {}", format::ordinal(number), format::count(total as u64))];
+    let (number, total) = (
+        lens.index.step_skips().number(n) as u64 + 1,
+        lens.index.step_count(),
+    );
+    let mut facts = vec![format!(
+        "{} of {}",
+        format::ordinal(number),
+        format::count(total as u64)
+    )];
     let offset = lens.offset(group.and_then(|group| began(lens.index, group)));
     if !offset.is_empty() {
         facts.push(offset.as_str().to_owned());
     }
-    facts.extend(group.and_then(took).map(|time| format!("took {}", micros(time))));
-    let about = if lens.index.tokens_estimated(n) { "about " } else { "" };
-    facts.extend(lens.index.tokens_of(n).map(|tokens| format!("{about}{} tokens", format::count(tokens))));
+    facts.extend(
+        group
+            .and_then(took)
+            .map(|time| format!("took {}", micros(time))),
+    );
+    let about = if lens.index.tokens_estimated(n) {
+        "about "
+    } else {
+        ""
+    };
+    facts.extend(
+        lens.index
+            .tokens_of(n)
+            .map(|tokens| format!("{about}{} tokens", format::count(tokens))),
+    );
     let agent = lens.index.name(step.agent);
     if !agent.is_empty() {
         facts.push(agent.to_owned());
@@ -246,18 +360,39 @@ fn facts(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> String {
 }
 
 fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
-    let Some(step) = lens.index.steps().get(n) else { return Vec::new() };
+    let Some(step) = lens.index.steps().get(n) else {
+        return Vec::new();
+    };
     let mut marks = Vec::new();
     if group.is_some_and(|group| group.error.is_some()) {
         let recovered = lens.index.steps().len() > n + 1;
-        marks.push(Sign::word("mk err", "error", if recovered { "error, the run went on" } else { "error" }));
+        marks.push(Sign::word(
+            "mk err",
+            "error",
+            if recovered {
+                "error, the run went on"
+            } else {
+                "error"
+            },
+        ));
     }
     if step.error.is_some() {
-        marks.push(Sign::word("mk err", "error", if step.is_cancelled() { "call cancelled" } else { "tool error" }));
+        marks.push(Sign::word(
+            "mk err",
+            "error",
+            if step.is_cancelled() {
+                "call cancelled"
+            } else {
+                "tool error"
+            },
+        ));
     } else if step.fate.is_readable() && step.is_undecided() {
         marks.push(Sign::word("mk err", "error", "no decision is recorded"));
     }
-    marks.extend(step.returncode.map(|code| Sign::plain("mk err", format!("≠0 a command returned {code}"))));
+    marks.extend(
+        step.returncode
+            .map(|code| Sign::plain("mk err", format!("≠0 a command returned {code}"))),
+    );
     if step.asked(CriticAction::Retry) {
         marks.push(Sign::word("mk retry", "retry", "retry asked for"));
     }
@@ -265,12 +400,18 @@ fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
         marks.push(Sign::word("mk stop", "critic", "stop asked for"));
     }
     if let Some(left_out) = lens.index.unassembled(n) {
-        marks.push(Sign::word("mk", "unknown", format!("shows {}", first_of(left_out))));
+        marks.push(Sign::word(
+            "mk",
+            "unknown",
+            format!("shows {}", first_of(left_out)),
+        ));
     }
     if step.is_left {
         marks.push(Sign::word("mk", "split", LEFT));
     }
-    marks.extend(compactions_before(lens, n).map(|one| Sign::word("mk", "split", compaction_in_words(one))));
+    marks.extend(
+        compactions_before(lens, n).map(|one| Sign::word("mk", "split", compaction_in_words(one))),
+    );
     if n < lens.summary.copied_steps() {
         marks.push(Sign::word("mk", "split", COPIED));
     }
@@ -284,26 +425,46 @@ fn marks(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> Vec<Sign> {
 
 fn neighbour(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepLink> {
     let step = lens.index.steps().get(n)?;
-    let (call, _) = crate::page::part::text::one_line(step.call.split('(').next().unwrap_or_default(), 40);
+    let (call, _) =
+        crate::page::part::text::one_line(step.call.split('(').next().unwrap_or_default(), 40);
     let page = href::step(lens.key(), n);
     let (href, fragment) = match place {
         StepPlace::List => (lens.at_step(n), format!("{page}/part")),
         StepPlace::Alone => (page, String::new()),
     };
-    Some(StepLink { href, fragment, label: format!("{} {call}", lens.label(n)).into() })
+    Some(StepLink {
+        href,
+        fragment,
+        label: format!("{} {call}", lens.label(n)).into(),
+    })
 }
 
 fn error(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<StepError> {
     let (symbol, text) = group.error.as_ref()?;
     let step_id = lens.index.steps().get(n).and_then(|step| step.step_id);
-    let failures = lens.index.manifest().get().map_or(&[][..], |manifest| &manifest.failures);
-    let failure = failures.iter().find(|failure| failure.step_id.is_some() && failure.step_id == step_id);
-    let began = lens.index.groups().last().is_some_and(|last| last.first > group.first && last.step_id.is_some());
-    let outcome = match (failure.map(|failure| &*failure.decision), lens.index.steps().len() > n + 1) {
+    let failures = lens
+        .index
+        .manifest()
+        .get()
+        .map_or(&[][..], |manifest| &manifest.failures);
+    let failure = failures
+        .iter()
+        .find(|failure| failure.step_id.is_some() && failure.step_id == step_id);
+    let began = lens
+        .index
+        .groups()
+        .last()
+        .is_some_and(|last| last.first > group.first && last.step_id.is_some());
+    let outcome = match (
+        failure.map(|failure| &*failure.decision),
+        lens.index.steps().len() > n + 1,
+    ) {
         (Some("continue"), _) => Phrase::from("The engine recovered and went on."),
         (Some("stop"), _) => Phrase::from("The engine stopped the run."),
         (_, true) => Phrase::from("The run went on after it."),
-        (_, false) if began => Phrase::from("Another step began after it, which was never written."),
+        (_, false) if began => {
+            Phrase::from("Another step began after it, which was never written.")
+        }
         (_, false) => Phrase::from("No step follows."),
     };
     Some(StepError {
@@ -316,21 +477,36 @@ fn error(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<St
 
 fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
     let stretches = stretches(lens.index, group);
-    let shown: Vec<_> =
-        stretches.iter().take(MAX_STRETCHES).map(|stretch| (phase(lens.index.name(stretch.phase)), stretch)).collect();
+    let shown: Vec<_> = stretches
+        .iter()
+        .take(MAX_STRETCHES)
+        .map(|stretch| (phase(lens.index.name(stretch.phase)), stretch))
+        .collect();
     let times: Vec<_> = shown
         .iter()
-        .filter_map(|((class, name), stretch)| Some((*class, name.as_str(), stretch.micros? as f64 / 1e3)))
+        .filter_map(|((class, name), stretch)| {
+            Some((*class, name.as_str(), stretch.micros? as f64 / 1e3))
+        })
         .collect();
     let rows = shown.iter().map(|((class, name), stretch)| {
         let events = lens.index.events().range(stretch.first..stretch.end);
-        let mut stages: Vec<&str> =
-            events.clone().map(|event| lens.index.name(event.stage)).filter(|stage| !stage.is_empty()).collect();
+        let mut stages: Vec<&str> = events
+            .clone()
+            .map(|event| lens.index.name(event.stage))
+            .filter(|stage| !stage.is_empty())
+            .collect();
         if stages.len() > 3 {
-            stages = [stages.first(), Some(&"…"), stages.last()].into_iter().flatten().copied().collect();
+            stages = [stages.first(), Some(&"…"), stages.last()]
+                .into_iter()
+                .flatten()
+                .copied()
+                .collect();
         }
         let failed = events.clone().filter(|event| !event.ok).count();
-        let mut note = Phrase::new().link(format::counted(events.len(), "event"), lens.at_event(stretch.first));
+        let mut note = Phrase::new().link(
+            format::counted(events.len(), "event"),
+            lens.at_event(stretch.first),
+        );
         if failed > 0 {
             note = note.text(format!(" · {failed} not ok"));
         }
@@ -339,17 +515,31 @@ fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
             phase: name.as_str().into(),
             stage: stages.join(" → ").into(),
             at: lens.offset(stretch.started),
-            lasted: stretch.micros.map_or_else(|| format::MISSING.to_owned(), micros).into(),
+            lasted: stretch
+                .micros
+                .map_or_else(|| format::MISSING.to_owned(), micros)
+                .into(),
             note,
         }
     });
     let mut rows: Vec<StepEvent> = rows.collect();
     if let Some(next) = stretches.get(MAX_STRETCHES) {
-        let label = format!("{} more events", format::count((group.end - next.first) as u64));
+        let label = format!(
+            "{} more events",
+            format::count((group.end - next.first) as u64)
+        );
         let note = Phrase::new().link(label, lens.at_event(next.first));
-        rows.push(StepEvent { phase: "and others".into(), note, ..StepEvent::default() });
+        rows.push(StepEvent {
+            phase: "and others".into(),
+            note,
+            ..StepEvent::default()
+        });
     }
-    StepEvents { count: format::counted(group.end - group.first, "event").into(), strip: PhaseStrip::new(&times), rows }
+    StepEvents {
+        count: format::counted(group.end - group.first, "event").into(),
+        strip: PhaseStrip::new(&times),
+        rows,
+    }
 }
 
 /// At most this many stretches of one phase have a row; a step of a normal run has six.
@@ -358,14 +548,21 @@ const MAX_STRETCHES: usize = 100;
 const MAX_RAW_EVENTS: usize = 100;
 
 fn place(lens: &Lens<'_>, file: TraceFile, line: u64, span: Span) -> Line {
-    let (from, to) = (format::count(span.offset), format::count(span.offset + span.len));
+    let (from, to) = (
+        format::count(span.offset),
+        format::count(span.offset + span.len),
+    );
     let file = lens.index.format().file_name(file);
     format!("{file} line {}, bytes {from} to {to}", format::count(line)).into()
 }
 
 /// How many records are read of a step that has more.
 fn first_of(Unassembled { read, all }: Unassembled) -> String {
-    format!("{} of {}", format::count(read as u64), format::counted(all, "record"))
+    format!(
+        "{} of {}",
+        format::count(read as u64),
+        format::counted(all, "record")
+    )
 }
 
 /// Where the line of a step stands, or what it was put together from.
@@ -378,7 +575,11 @@ fn place_of(lens: &Lens<'_>, n: usize, step: &StepHead) -> Line {
         Some(left_out) => first_of(left_out),
     };
     let file = lens.index.format().file_name(TraceFile::Steps);
-    format!("put together from {from} of the {file}, the first at line {}", format::count(step.line)).into()
+    format!(
+        "put together from {from} of the {file}, the first at line {}",
+        format::count(step.line)
+    )
+    .into()
 }
 
 fn raw(lens: &Lens<'_>, n: usize, bytes: Option<&[u8]>, fold: &mut Fold) -> Option<RawLine> {
@@ -402,10 +603,24 @@ fn raw_events(lens: &Lens<'_>, n: usize, group: &Group) -> Vec<RawLine> {
             href: href::alone(&href::event(lens.key(), at), event.span.len),
         })
     };
-    if lens.index.steps().get(n).is_some_and(|step| !step.parts.is_empty()) {
-        return lens.index.parts_of(n).flatten().take(MAX_RAW_EVENTS).filter_map(line).collect();
+    if lens
+        .index
+        .steps()
+        .get(n)
+        .is_some_and(|step| !step.parts.is_empty())
+    {
+        return lens
+            .index
+            .parts_of(n)
+            .flatten()
+            .take(MAX_RAW_EVENTS)
+            .filter_map(line)
+            .collect();
     }
-    let mut lines: Vec<RawLine> = (group.first..group.end).take(MAX_RAW_EVENTS).filter_map(line).collect();
+    let mut lines: Vec<RawLine> = (group.first..group.end)
+        .take(MAX_RAW_EVENTS)
+        .filter_map(line)
+        .collect();
     let others = events.range(group.first..group.end).skip(MAX_RAW_EVENTS);
     if others.len() > 0 {
         lines.push(RawLine {
@@ -419,7 +634,12 @@ fn raw_events(lens: &Lens<'_>, n: usize, group: &Group) -> Vec<RawLine> {
 }
 
 /// The value at a JSON pointer of a line, one part of it where it is a long text. `None` where there is none.
-pub(crate) fn value_of(bytes: &[u8], pointer: &str, part: usize, links: ValueLinks) -> Option<Value> {
+pub(crate) fn value_of(
+    bytes: &[u8],
+    pointer: &str,
+    part: usize,
+    links: ValueLinks,
+) -> Option<Value> {
     let text = Record::of(bytes).text;
     let json = match Json::parse(&text) {
         Some(json) if !pointer.is_empty() => json,

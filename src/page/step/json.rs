@@ -103,13 +103,21 @@ pub(crate) fn step_heads(index: &Index, after: Option<usize>, limit: usize) -> S
     let start = after.map_or(0, |after| after.saturating_add(1)).min(total);
     let end = start.saturating_add(limit.max(1)).min(total);
     let steps = (start..end).filter_map(|n| step_head(index, n)).collect();
-    Steps { total, steps, next: end.checked_sub(1).filter(|_| end < total) }
+    Steps {
+        total,
+        steps,
+        next: end.checked_sub(1).filter(|_| end < total),
+    }
 }
 
 pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
     let step = index.steps().get(n)?;
     let group = index.round_of(n);
-    let names = |list: &[Symbol]| list.iter().map(|name| index.name(*name).to_owned()).collect();
+    let names = |list: &[Symbol]| {
+        list.iter()
+            .map(|name| index.name(*name).to_owned())
+            .collect()
+    };
     let call = |mark: &model::CallMark| Call {
         name: recorded(index.name(mark.name)),
         ok: mark.is_ok().filter(|_| mark.end != CallEnd::Stopped),
@@ -126,10 +134,15 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         step_id: step.step_id,
         agent_id: recorded(index.name(step.agent)),
         mode: recorded(index.name(step.mode)),
-        actions: step.tools().map(|tool| index.name(tool).to_owned()).collect(),
+        actions: step
+            .tools()
+            .map(|tool| index.name(tool).to_owned())
+            .collect(),
         action_count: step.actions,
         calls: step.calls.iter().map(call).collect(),
-        label: step.step_id.map_or_else(|| n.to_string(), |id| id.to_string()),
+        label: step
+            .step_id
+            .map_or_else(|| n.to_string(), |id| id.to_string()),
         call: recorded(&step.call),
         ok: step.is_ok() && index.error_of(n).is_none(),
         error: index.failure_of(n).map(str::to_owned),
@@ -148,7 +161,9 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
         fate: fate_word(step.fate),
         line: step.line,
         offset: step.span.offset,
-        records_left_out: index.unassembled(n).map(|left_out| left_out.all - left_out.read),
+        records_left_out: index
+            .unassembled(n)
+            .map(|left_out| left_out.all - left_out.read),
     })
 }
 
@@ -191,13 +206,25 @@ pub(crate) struct Event<'a> {
 }
 
 /// Step `n` with its line and the lines of [`events_of`].
-pub(crate) fn step<'a>(index: &Index, n: usize, line: &'a [u8], events: &'a [Vec<u8>]) -> Option<Step<'a>> {
+pub(crate) fn step<'a>(
+    index: &Index,
+    n: usize,
+    line: &'a [u8],
+    events: &'a [Vec<u8>],
+) -> Option<Step<'a>> {
     let head = step_head(index, n)?;
     let step = Line::of(line);
     let events: Vec<_> = events.iter().map(|line| Line::of(line)).collect();
-    let repaired: Vec<_> =
-        events.iter().enumerate().filter(|(_, event)| event.is_changed()).map(|(at, _)| at).collect();
-    let (is_repaired, any) = (step.is_changed() || !repaired.is_empty(), !events.is_empty());
+    let repaired: Vec<_> = events
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| event.is_changed())
+        .map(|(at, _)| at)
+        .collect();
+    let (is_repaired, any) = (
+        step.is_changed() || !repaired.is_empty(),
+        !events.is_empty(),
+    );
     Some(Step {
         head,
         step,
@@ -210,7 +237,15 @@ pub(crate) fn step<'a>(index: &Index, n: usize, line: &'a [u8], events: &'a [Vec
 
 /// Event `n` with its line.
 pub(crate) fn event<'a>(index: &Index, n: usize, line: &'a [u8]) -> Option<Event<'a>> {
-    let EventHead { ok, phase, stage, ts, span, line: number, .. } = *index.events().get(n)?;
+    let EventHead {
+        ok,
+        phase,
+        stage,
+        ts,
+        span,
+        line: number,
+        ..
+    } = *index.events().get(n)?;
     let event = Line::of(line);
     let repaired = event.is_changed();
     Some(Event {

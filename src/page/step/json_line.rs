@@ -22,9 +22,13 @@ pub(crate) enum Line<'a> {
 impl<'a> Line<'a> {
     /// Takes a line without its line end.
     pub(crate) fn of(line: &'a [u8]) -> Self {
-        let written = std::str::from_utf8(line).ok().and_then(|text| serde_json::from_str::<&RawValue>(text).ok());
+        let written = std::str::from_utf8(line)
+            .ok()
+            .and_then(|text| serde_json::from_str::<&RawValue>(text).ok());
         // Half a surrogate pair passes for JSON here, and then costs a strict reader the whole document.
-        if let Some(written) = written.filter(|_| !may_hold_surrogate(line) || repair(line).1.is_empty()) {
+        if let Some(written) =
+            written.filter(|_| !may_hold_surrogate(line) || repair(line).1.is_empty())
+        {
             return Line::Written(written);
         }
         match RawValue::from_string(repair(line).0) {
@@ -54,7 +58,9 @@ impl JsonSchema for Line<'_> {
 }
 
 fn may_hold_surrogate(line: &[u8]) -> bool {
-    [&b"\\ud"[..], b"\\uD"].iter().any(|escape| memchr::memmem::find(line, escape).is_some())
+    [&b"\\ud"[..], b"\\uD"]
+        .iter()
+        .any(|escape| memchr::memmem::find(line, escape).is_some())
 }
 
 impl Serialize for Line<'_> {

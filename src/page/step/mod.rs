@@ -221,7 +221,9 @@ pub(crate) struct Around<'r> {
 
 impl std::fmt::Debug for Around<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Around").field("state", &self.state.is_some()).finish_non_exhaustive()
+        f.debug_struct("Around")
+            .field("state", &self.state.is_some())
+            .finish_non_exhaustive()
     }
 }
 
@@ -235,21 +237,42 @@ impl StepView {
         let state = step.state.map(TraceValue::json);
         let state = state.as_ref().or(around.state);
         let changes = step.changes.map(|changes| changes.0);
-        self.diff = changes.and_then(|changes| StateDiff::new(&changes.json(), state, fold, &changes.at.to_string()));
+        self.diff = changes.and_then(|changes| {
+            StateDiff::new(&changes.json(), state, fold, &changes.at.to_string())
+        });
         self.critics = Critic::read_all(&step.critics, around.previous_score, fold);
-        self.more_critics = not_shown(step.critics.total() - self.critics.len(), "more critic", "more critics");
+        self.more_critics = not_shown(
+            step.critics.total() - self.critics.len(),
+            "more critic",
+            "more critics",
+        );
         let assets = step.pictures.iter().take(MAX_ASSETS);
-        self.assets = assets.map(|asset| Asset::read(&asset.value.json(), around.picture)).collect();
-        self.more_assets = not_shown(step.pictures.total() - self.assets.len(), "more picture", "more pictures");
-        self.observation =
-            step.observation.filter(|seen| !seen.is_empty()).map(|seen| Observation::new(seen, step, fold));
-        let others: Vec<_> = step.rest.iter().filter(|(_, value)| !value.is_empty()).collect();
+        self.assets = assets
+            .map(|asset| Asset::read(&asset.value.json(), around.picture))
+            .collect();
+        self.more_assets = not_shown(
+            step.pictures.total() - self.assets.len(),
+            "more picture",
+            "more pictures",
+        );
+        self.observation = step
+            .observation
+            .filter(|seen| !seen.is_empty())
+            .map(|seen| Observation::new(seen, step, fold));
+        let others: Vec<_> = step
+            .rest
+            .iter()
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
         for (key, value) in &others {
             if !fold.takes(self.rest.len()) {
                 break;
             }
             fold.spend(key);
-            self.rest.push((key.as_ref().into(), fold.json(&value.json(), &format!("/{}", token(key)))));
+            self.rest.push((
+                key.as_ref().into(),
+                fold.json(&value.json(), &format!("/{}", token(key))),
+            ));
         }
         self.rest_count = format::counted(others.len(), "more field").into();
         self.more_rest = not_shown(others.len() - self.rest.len(), "more field", "more fields");
@@ -260,25 +283,46 @@ impl Observation {
     fn new(observation: TraceValue<'_>, step: &Step<'_>, fold: &mut Fold) -> Self {
         let seen = observation.json();
         let mut parts = Vec::new();
-        let results = seen.get("action_results").and_then(Json::as_array).filter(|results| !results.is_empty());
+        let results = seen
+            .get("action_results")
+            .and_then(Json::as_array)
+            .filter(|results| !results.is_empty());
         let is_same = |results: &[Json<'_>]| {
             results.len() == step.results.total()
-                && results.iter().zip(step.results.iter()).all(|(seen, result)| *seen == result.value.json())
+                && results
+                    .iter()
+                    .zip(step.results.iter())
+                    .all(|(seen, result)| *seen == result.value.json())
         };
         if results.is_some_and(is_same) {
             parts.push("the results above again".to_owned());
         }
         if let Some(state) = seen.get("state").and_then(Json::as_object) {
-            parts.push(format!("the state before this step ({})", format::counted(state.len(), "field")));
+            parts.push(format!(
+                "the state before this step ({})",
+                format::counted(state.len(), "field")
+            ));
         }
-        let known = ["step_id", "step", "task", "state", "decision", "action_results", "metadata"];
+        let known = [
+            "step_id",
+            "step",
+            "task",
+            "state",
+            "decision",
+            "action_results",
+            "metadata",
+        ];
         let others = seen.as_object().unwrap_or_default().iter();
         parts.extend(
             others
                 .filter(|(key, value)| !known.contains(&key.as_ref()) && !value.is_empty())
                 .map(|(key, _)| key.to_string()),
         );
-        let says = if parts.is_empty() { String::new() } else { format!("Holds {}.", parts.join(", ")) };
+        let says = if parts.is_empty() {
+            String::new()
+        } else {
+            format!("Holds {}.", parts.join(", "))
+        };
         Self {
             says: says.into(),
             size: format::bytes(seen.to_string().len() as u64).into(),
@@ -297,10 +341,14 @@ impl Asset {
             None => (None, "Not shown: no path is recorded".to_owned()),
         };
         let size = match (asset.get("width"), asset.get("height")) {
-            (Some(Json::Number(width)), Some(Json::Number(height))) => Some(format!("{width} × {height}")),
+            (Some(Json::Number(width)), Some(Json::Number(height))) => {
+                Some(format!("{width} × {height}"))
+            }
             _ => None,
         };
-        let source = asset.get("source_step").map(|step| format!("from step {step}"));
+        let source = asset
+            .get("source_step")
+            .map(|step| format!("from step {step}"));
         let facts = [
             Some(kind.to_owned()),
             word("path").map(str::to_owned),

@@ -32,29 +32,46 @@ pub(crate) fn prompt(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) 
     let before = before(lens, group);
     let first = first_prompt(lens, group).filter(|(first, _)| *first != at);
     let event = crate::format::event(&input);
-    let messages = |record: &'_ Record<'_>| crate::format::event(record).messages.map(|list| list.text.to_owned());
+    let messages = |record: &'_ Record<'_>| {
+        crate::format::event(record)
+            .messages
+            .map(|list| list.text.to_owned())
+    };
     let before = before.and_then(|(record, label)| Some((messages(&record)?, label)));
     let first = match &first {
         Some((_, record)) => messages(record),
         None => event.messages.map(|list| list.text.to_owned()),
     };
     let known = EarlierPrompt {
-        before: before.as_ref().map(|(list, label)| (list.as_str(), label.clone())),
+        before: before
+            .as_ref()
+            .map(|(list, label)| (list.as_str(), label.clone())),
         first: first.as_deref(),
         only_news: lens.index.format().prompts_hold_news,
         setup: href::tab(lens.key(), "prompt"),
     };
     let prompt = Prompt::new(&event, &known, links(at), fold);
-    let Some((at, output)) = event_of(lens, group, EventKind::Output) else { return Some(prompt) };
+    let Some((at, output)) = event_of(lens, group, EventKind::Output) else {
+        return Some(prompt);
+    };
     Some(prompt.with_output(&crate::format::event(&output), links(at), fold))
 }
 
 /// The newest prompt in the rounds before this one, and its step.
 fn before(lens: &Lens<'_>, group: &Group) -> Option<(Record<'static>, String)> {
-    let own = lens.index.groups().partition_point(|other| other.first < group.first);
+    let own = lens
+        .index
+        .groups()
+        .partition_point(|other| other.first < group.first);
     let run = lens.index.run_of(own);
-    for at in (0..own).rev().take(MAX_ROUNDS).take_while(|at| lens.index.run_of(*at) == run) {
-        let Some(group) = lens.index.groups().get(at) else { continue };
+    for at in (0..own)
+        .rev()
+        .take(MAX_ROUNDS)
+        .take_while(|at| lens.index.run_of(*at) == run)
+    {
+        let Some(group) = lens.index.groups().get(at) else {
+            continue;
+        };
         if let Some((_, record)) = event_of(lens, group, EventKind::Prompt) {
             let label = match (lens.index.step_of(at), group.step_id) {
                 (Some(n), _) => lens.label(n),
@@ -69,11 +86,19 @@ fn before(lens: &Lens<'_>, group: &Group) -> Option<(Record<'static>, String)> {
 
 /// The first prompt of the run in the directory that the round belongs to.
 fn first_prompt(lens: &Lens<'_>, group: &Group) -> Option<(usize, Record<'static>)> {
-    let own = lens.index.groups().partition_point(|other| other.first < group.first);
+    let own = lens
+        .index
+        .groups()
+        .partition_point(|other| other.first < group.first);
     let segment = lens.index.segments().get(lens.index.run_of(own)?)?;
     let events = lens.index.events().range(segment.first_event..group.end);
-    let (offset, event) = events.enumerate().find(|(_, event)| event.kind == EventKind::Prompt)?;
-    Some((segment.first_event + offset, lens.lines.record(TraceFile::Events, event.span).ok()?))
+    let (offset, event) = events
+        .enumerate()
+        .find(|(_, event)| event.kind == EventKind::Prompt)?;
+    Some((
+        segment.first_event + offset,
+        lens.lines.record(TraceFile::Events, event.span).ok()?,
+    ))
 }
 
 /// What other tools' records tell: the list of messages in a record of the reply itself.
@@ -81,21 +106,35 @@ fn of_records(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
     let own = parts(lens, n);
     if let Some((at, record)) = own.take(MAX_OWN).find_map(|at| listed(lens, at)) {
         let before = n.checked_sub(1).and_then(|before| {
-            let (_, record) = parts(lens, before).take(MAX_OWN).find_map(|at| listed(lens, at))?;
+            let (_, record) = parts(lens, before)
+                .take(MAX_OWN)
+                .find_map(|at| listed(lens, at))?;
             Some((record, lens.label(before)))
         });
-        let first = parts(lens, 0).take(MAX_OWN).find_map(|at| listed(lens, at)).map(|(_, record)| record);
+        let first = parts(lens, 0)
+            .take(MAX_OWN)
+            .find_map(|at| listed(lens, at))
+            .map(|(_, record)| record);
         let list = |record: &'_ Record<'_>| input(&record.text).map(str::to_owned);
         let before = before.and_then(|(record, label)| Some((list(&record)?, label)));
         let first = first.as_ref().and_then(list);
         let known = EarlierPrompt {
-            before: before.as_ref().map(|(list, label)| (list.as_str(), label.clone())),
+            before: before
+                .as_ref()
+                .map(|(list, label)| (list.as_str(), label.clone())),
             first: first.as_deref(),
             only_news: false,
             setup: href::tab(lens.key(), "prompt"),
         };
         let links = ValueLinks::below(&href::event(lens.key(), at));
-        return Some(Prompt::of_list(input(&record.text)?, "/input", 0, &known, links, fold));
+        return Some(Prompt::of_list(
+            input(&record.text)?,
+            "/input",
+            0,
+            &known,
+            links,
+            fold,
+        ));
     }
     None
 }
@@ -104,7 +143,10 @@ fn of_records(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
 pub(crate) fn asked(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
     lens.index.format().assemble?;
     let messages = between(lens, n, fold);
-    (!messages.is_empty()).then(|| Prompt { messages, ..Prompt::default() })
+    (!messages.is_empty()).then(|| Prompt {
+        messages,
+        ..Prompt::default()
+    })
 }
 
 /// The records that a step is put together from.
@@ -114,15 +156,30 @@ fn parts(lens: &Lens<'_>, n: usize) -> impl Iterator<Item = usize> {
 
 /// A record that holds the list of messages that the model was sent.
 fn listed(lens: &Lens<'_>, at: usize) -> Option<(usize, Record<'static>)> {
-    let record = lens.lines.record(TraceFile::Events, lens.index.events().get(at)?.span).ok()?;
+    let record = lens
+        .lines
+        .record(TraceFile::Events, lens.index.events().get(at)?.span)
+        .ok()?;
     input(&record.text)?;
     Some((at, record))
 }
 
 /// That list: objects that say who speaks.
 pub(crate) fn input(record: &str) -> Option<&str> {
-    let input = Value { text: record, ..Value::default() }.get("input").filter(|input| input.starts_with('['))?;
-    let has_role = |message| Value { text: message, ..Value::default() }.get("role").is_some();
+    let input = Value {
+        text: record,
+        ..Value::default()
+    }
+    .get("input")
+    .filter(|input| input.starts_with('['))?;
+    let has_role = |message| {
+        Value {
+            text: message,
+            ..Value::default()
+        }
+        .get("role")
+        .is_some()
+    };
     let mut items = walk::items(input).peekable();
     items.peek()?;
     items.all(has_role).then_some(input)
@@ -143,7 +200,9 @@ pub(crate) fn prompts_before(lens: &Lens<'_>, n: usize) -> Vec<Prompted> {
     if lens.index.format().assemble.is_none() {
         return Vec::new();
     }
-    let before = n.checked_sub(1).and_then(|before| parts(lens, before).next());
+    let before = n
+        .checked_sub(1)
+        .and_then(|before| parts(lens, before).next());
     let start = before.map_or(0, |first| first + 1);
     let end = parts(lens, n).next().unwrap_or(lens.index.events().len());
     let last = (end + 1).min(lens.index.events().len());
@@ -157,8 +216,12 @@ pub(crate) fn prompts_before(lens: &Lens<'_>, n: usize) -> Vec<Prompted> {
             if matches!(stage, "prompt" | QUEUED) != is_prompt || !is_prompt && stage != USER_TEXT {
                 continue;
             }
-            let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else { continue };
-            let Some(json) = Json::parse(&record.text) else { continue };
+            let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else {
+                continue;
+            };
+            let Some(json) = Json::parse(&record.text) else {
+                continue;
+            };
             let is_reply = start.min(end) + at == end;
             let words = match messages(&json) {
                 Some(list) => listed_before(list, n),
@@ -168,7 +231,13 @@ pub(crate) fn prompts_before(lens: &Lens<'_>, n: usize) -> Vec<Prompted> {
             for words in words.into_iter().filter(|words| !words.is_empty()) {
                 if !known.contains(&words) {
                     known.push(words.clone());
-                    found.push((at, Prompted { ts: event.ts, words }));
+                    found.push((
+                        at,
+                        Prompted {
+                            ts: event.ts,
+                            words,
+                        },
+                    ));
                 }
             }
         }
@@ -187,13 +256,15 @@ fn messages<'v, 'a>(record: &'v Json<'a>) -> Option<&'v [Json<'a>]> {
 
 /// What the user says in a list of messages between the reply before step `n` and that step.
 fn listed_before(messages: &[Json<'_>], n: usize) -> Vec<String> {
-    let is_kind = |message: &Json<'_>, kind: &str| message.get("type").and_then(Json::as_str) == Some(kind);
+    let is_kind =
+        |message: &Json<'_>, kind: &str| message.get("type").and_then(Json::as_str) == Some(kind);
     let mut replies = 0;
     let mut found = Vec::new();
     for message in messages {
         replies += usize::from(is_kind(message, "gemini"));
         let given = |part: &Json<'_>| part.get("functionResponse").is_some();
-        let is_given = matches!(message.get("content"), Some(Json::Array(parts)) if parts.iter().any(given));
+        let is_given =
+            matches!(message.get("content"), Some(Json::Array(parts)) if parts.iter().any(given));
         if replies == n && is_kind(message, "user") && !is_given {
             let words = text_of(message);
             found.extend(Some(words).filter(|words| !words.starts_with("<session_context>")));
@@ -209,10 +280,17 @@ const USER_TEXT: &str = "user_text";
 
 /// The words of a record that is a prompt.
 fn prompted(record: &Json<'_>) -> Option<String> {
-    if let Some(queued) = record.get("attachment").and_then(|attachment| attachment.get("prompt")) {
+    if let Some(queued) = record
+        .get("attachment")
+        .and_then(|attachment| attachment.get("prompt"))
+    {
         return Some(words_in(queued));
     }
-    if let Some(words) = record.get("payload").and_then(|payload| payload.get("message")).and_then(Json::as_str) {
+    if let Some(words) = record
+        .get("payload")
+        .and_then(|payload| payload.get("message"))
+        .and_then(Json::as_str)
+    {
         return Some(words.to_owned());
     }
     PLACES.iter().find_map(|(_, way)| {
@@ -222,19 +300,37 @@ fn prompted(record: &Json<'_>) -> Option<String> {
 }
 
 fn between(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
-    let Some(end) = parts(lens, n).next() else { return Vec::new() };
-    let before: Vec<usize> = n.checked_sub(1).into_iter().flat_map(|before| parts(lens, before)).collect();
+    let Some(end) = parts(lens, n).next() else {
+        return Vec::new();
+    };
+    let before: Vec<usize> = n
+        .checked_sub(1)
+        .into_iter()
+        .flat_map(|before| parts(lens, before))
+        .collect();
     let start = before.first().map_or(0, |first| first + 1);
     // A step may have a million records.
     let before: HashSet<usize> = before.into_iter().collect();
     let mut found: Vec<Message> = Vec::new();
     let mut known: Vec<String> = Vec::new();
-    for at in (start..end).filter(|at| !before.contains(at)).take(MAX_RECORDS) {
-        let Some(event) = lens.index.events().get(at) else { continue };
-        let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else { continue };
-        let Some(json) = Json::parse(&record.text) else { continue };
+    for at in (start..end)
+        .filter(|at| !before.contains(at))
+        .take(MAX_RECORDS)
+    {
+        let Some(event) = lens.index.events().get(at) else {
+            continue;
+        };
+        let Ok(record) = lens.lines.record(TraceFile::Events, event.span) else {
+            continue;
+        };
+        let Some(json) = Json::parse(&record.text) else {
+            continue;
+        };
         let queued = queued(&json);
-        let Some((pointer, message)) = queued.as_ref().map(|(at, message)| (*at, message)).or_else(|| spoken(&json))
+        let Some((pointer, message)) = queued
+            .as_ref()
+            .map(|(at, message)| (*at, message))
+            .or_else(|| spoken(&json))
         else {
             continue;
         };
@@ -259,32 +355,77 @@ fn between(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
 fn queued<'a>(record: &Json<'a>) -> Option<(&'static str, Json<'a>)> {
     let attachment = record.get("attachment")?;
     let is_queued = attachment.get("type").and_then(Json::as_str) == Some(QUEUED);
-    let is_prompt = attachment.get("commandMode").and_then(Json::as_str).is_none_or(|mode| mode == "prompt");
-    let prompt = attachment.get("prompt").filter(|_| is_queued && is_prompt)?;
-    let members = [("role", Json::String("user".into())), ("content", prompt.clone())];
-    Some(("/attachment", Json::Object(members.map(|(key, value)| (key.into(), value)).into())))
+    let is_prompt = attachment
+        .get("commandMode")
+        .and_then(Json::as_str)
+        .is_none_or(|mode| mode == "prompt");
+    let prompt = attachment
+        .get("prompt")
+        .filter(|_| is_queued && is_prompt)?;
+    let members = [
+        ("role", Json::String("user".into())),
+        ("content", prompt.clone()),
+    ];
+    Some((
+        "/attachment",
+        Json::Object(members.map(|(key, value)| (key.into(), value)).into()),
+    ))
 }
 
 /// The compaction that event `at` records, in words.
 fn compaction_at(lens: &Lens<'_>, at: usize) -> Option<String> {
-    let compactions = lens.index.manifest().get().map(|manifest| manifest.compactions.as_slice()).unwrap_or_default();
-    compactions.iter().find(|compaction| compaction.event == at).map(compaction_in_words)
+    let compactions = lens
+        .index
+        .manifest()
+        .get()
+        .map(|manifest| manifest.compactions.as_slice())
+        .unwrap_or_default();
+    compactions
+        .iter()
+        .find(|compaction| compaction.event == at)
+        .map(compaction_in_words)
 }
 
 /// "context compacted (auto): 167,000 tokens before".
 pub(crate) fn compaction_in_words(compaction: &Compaction) -> String {
-    let trigger = if compaction.trigger.is_empty() { String::new() } else { format!(" ({})", compaction.trigger) };
-    let tokens = compaction.tokens.map_or_else(String::new, |tokens| format!(": {} tokens before", count(tokens)));
+    let trigger = if compaction.trigger.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", compaction.trigger)
+    };
+    let tokens = compaction.tokens.map_or_else(String::new, |tokens| {
+        format!(": {} tokens before", count(tokens))
+    });
     format!("context compacted{trigger}{tokens}")
 }
 
 /// The compactions between the step before `n` and step `n`.
-pub(crate) fn compactions_before<'a>(lens: &Lens<'a>, n: usize) -> impl Iterator<Item = &'a Compaction> + use<'a> {
-    let all = lens.index.manifest().get().map(|manifest| manifest.compactions.as_slice()).unwrap_or_default();
-    let first = |n: usize| lens.index.steps().get(n)?.parts.first().and_then(|at| usize::try_from(*at).ok());
+pub(crate) fn compactions_before<'a>(
+    lens: &Lens<'a>,
+    n: usize,
+) -> impl Iterator<Item = &'a Compaction> + use<'a> {
+    let all = lens
+        .index
+        .manifest()
+        .get()
+        .map(|manifest| manifest.compactions.as_slice())
+        .unwrap_or_default();
+    let first = |n: usize| {
+        lens.index
+            .steps()
+            .get(n)?
+            .parts
+            .first()
+            .and_then(|at| usize::try_from(*at).ok())
+    };
     let start = n.checked_sub(1).and_then(first).unwrap_or_default();
-    let end = if all.is_empty() { 0 } else { first(n).unwrap_or(usize::MAX) };
-    all.iter().filter(move |compaction| (start..end).contains(&compaction.event))
+    let end = if all.is_empty() {
+        0
+    } else {
+        first(n).unwrap_or(usize::MAX)
+    };
+    all.iter()
+        .filter(move |compaction| (start..end).contains(&compaction.event))
 }
 
 /// Where a message may stand in a record.
@@ -302,8 +443,14 @@ fn spoken<'v, 'a>(record: &'v Json<'a>) -> Option<(&'static str, &'v Json<'a>)> 
     let source = record.get("source").and_then(Json::as_str);
     PLACES.iter().find_map(|(pointer, way)| {
         let message = way.iter().try_fold(record, |at, key| at.get(key))?;
-        let role = message.get("role").or(message.get("type")).and_then(Json::as_str).or(source)?;
-        let has_words = ["content", "parts"].iter().any(|key| message.get(key).is_some_and(|value| !value.is_empty()));
+        let role = message
+            .get("role")
+            .or(message.get("type"))
+            .and_then(Json::as_str)
+            .or(source)?;
+        let has_words = ["content", "parts"]
+            .iter()
+            .any(|key| message.get(key).is_some_and(|value| !value.is_empty()));
         let speaks = matches!(role, "user" | "system" | "developer" | "UserMessage") && has_words;
         speaks.then_some((*pointer, message))
     })
@@ -311,7 +458,11 @@ fn spoken<'v, 'a>(record: &'v Json<'a>) -> Option<(&'static str, &'v Json<'a>)> 
 
 /// All that a message says.
 fn text_of(message: &Json<'_>) -> String {
-    message.get("content").or(message.get("parts")).map(words_in).unwrap_or_default()
+    message
+        .get("content")
+        .or(message.get("parts"))
+        .map(words_in)
+        .unwrap_or_default()
 }
 
 /// The texts of a content, one under the other: a text, or blocks of which some have one, beside pictures and others.
@@ -319,8 +470,17 @@ fn words_in(content: &Json<'_>) -> String {
     match content {
         Json::String(text) => text.to_string(),
         Json::Array(blocks) => {
-            let text = |block: &Json<'_>| block.as_str().or(block.get("text")?.as_str()).map(str::to_owned);
-            blocks.iter().filter_map(text).collect::<Vec<_>>().join("\n")
+            let text = |block: &Json<'_>| {
+                block
+                    .as_str()
+                    .or(block.get("text")?.as_str())
+                    .map(str::to_owned)
+            };
+            blocks
+                .iter()
+                .filter_map(text)
+                .collect::<Vec<_>>()
+                .join("\n")
         }
         _ => String::new(),
     }

@@ -46,7 +46,11 @@ impl Point {
     /// it stands before its point.
     pub(crate) fn label(&self) -> (f64, f64, &'static str) {
         let at_edge = self.x > WIDTH - 60.0 && self.y < 40.0;
-        if at_edge { (-10.0, self.y + 4.0, "end") } else { (0.0, self.y - 10.0, "middle") }
+        if at_edge {
+            (-10.0, self.y + 4.0, "end")
+        } else {
+            (0.0, self.y - 10.0, "middle")
+        }
     }
 
     /// How far it is along the lower edge, in hundredths.
@@ -67,20 +71,37 @@ impl<'a> Curve<'a> {
         best: Option<usize>,
     ) -> Result<Self, &'static str> {
         let measure = sweep.measure();
-        let sum = sweep.limits().first().map(|effect| *effect.sum(measure)).unwrap_or_default();
+        let sum = sweep
+            .limits()
+            .first()
+            .map(|effect| *effect.sum(measure))
+            .unwrap_or_default();
         if sum.runs == 0 {
-            return Err("There is no curve: of no run can it be told what each of these limits would have spent.");
+            return Err(
+                "There is no curve: of no run can it be told what each of these limits would have spent.",
+            );
         }
         if sum.answers == 0 || sum.recorded() == 0 {
-            return Err("There is no curve: none of these runs has an answer that a limit could lose.");
+            return Err(
+                "There is no curve: none of these runs has an answer that a limit could lose.",
+            );
         }
-        let mut curve = Self { dial, measure, sum, points: Vec::new() };
+        let mut curve = Self {
+            dial,
+            measure,
+            sum,
+            points: Vec::new(),
+        };
         // The two that matter have their label whatever else is near.
         let mut taken = vec![(WIDTH, 0.0)];
-        let best_at = best.and_then(|best| sweep.limits().get(best)).map(|effect| curve.place(effect.sum(measure)));
+        let best_at = best
+            .and_then(|best| sweep.limits().get(best))
+            .map(|effect| curve.place(effect.sum(measure)));
         taken.extend(best_at.filter(|at| is_free(&taken, *at)));
         for places in same_places(sweep, measure) {
-            let Some(effect) = sweep.limits().get(*places.start()) else { continue };
+            let Some(effect) = sweep.limits().get(*places.start()) else {
+                continue;
+            };
             let (sum, (x, y)) = (effect.sum(measure), curve.place(effect.sum(measure)));
             let is_best = best.is_some_and(|best| places.contains(&best));
             let is_named = is_best || is_free(&taken, (x, y));
@@ -98,28 +119,51 @@ impl<'a> Curve<'a> {
                 format::counted(effect.cut as usize, "run"),
             );
             let row = row_id(*places.start());
-            curve.points.push(Point { x, y, row, name, title, is_best, is_named });
+            curve.points.push(Point {
+                x,
+                y,
+                row,
+                name,
+                title,
+                is_best,
+                is_named,
+            });
         }
         Ok(curve)
     }
 
     fn place(&self, sum: &Sum) -> (f64, f64) {
         let x = WIDTH * sum.spent as f64 / self.sum.recorded() as f64;
-        (x, HEIGHT * (1.0 - sum.kept as f64 / self.sum.answers as f64))
+        (
+            x,
+            HEIGHT * (1.0 - sum.kept as f64 / self.sum.answers as f64),
+        )
     }
 
     fn unit(&self) -> &'static str {
-        if self.measure == Measure::Tokens { "tokens" } else { "steps" }
+        if self.measure == Measure::Tokens {
+            "tokens"
+        } else {
+            "steps"
+        }
     }
 
     /// What it shows, in a sentence.
     pub(crate) fn label(&self) -> String {
-        format!("Answers kept against {} spent, one point for each limit of {}", self.unit(), self.dial.name())
+        format!(
+            "Answers kept against {} spent, one point for each limit of {}",
+            self.unit(),
+            self.dial.name()
+        )
     }
 
     /// The words along the lower edge: `tokens spent, over 96 runs`.
     pub(crate) fn across(&self) -> String {
-        format!("{} spent, over {}", self.unit(), format::counted(self.sum.runs as usize, "run"))
+        format!(
+            "{} spent, over {}",
+            self.unit(),
+            format::counted(self.sum.runs as usize, "run")
+        )
     }
 
     /// The words along the left edge: `answers kept, of 52`.
@@ -128,29 +172,53 @@ impl<'a> Curve<'a> {
     }
 
     pub(crate) fn recorded(&self) -> String {
-        format!("as recorded: {} answers, {}", self.sum.answers, amount(self.sum.recorded(), self.measure))
+        format!(
+            "as recorded: {} answers, {}",
+            self.sum.answers,
+            amount(self.sum.recorded(), self.measure)
+        )
     }
 
     /// Marks along the lower edge: place in hundredths and number, all round.
     pub(crate) fn ticks_x(&self) -> Vec<(f64, String)> {
         let recorded = self.sum.recorded();
         let step = round_step(recorded, 5);
-        let text =
-            |number| if self.measure == Measure::Tokens { format::tokens(number) } else { format::count(number) };
+        let text = |number| {
+            if self.measure == Measure::Tokens {
+                format::tokens(number)
+            } else {
+                format::count(number)
+            }
+        };
         let numbers = (0..=recorded / step).map(|part| part * step);
-        numbers.map(|number| (number as f64 / recorded.max(1) as f64 * 100.0, text(number))).collect()
+        numbers
+            .map(|number| (number as f64 / recorded.max(1) as f64 * 100.0, text(number)))
+            .collect()
     }
 
     /// Marks along the left edge. Half an answer is none.
     pub(crate) fn ticks_y(&self) -> Vec<(f64, String)> {
         let answers = self.sum.answers as f64;
-        let whole = [0.0, 0.5, 1.0].into_iter().filter(|share| (answers * share).fract() == 0.0);
-        whole.map(|share| ((1.0 - share) * HEIGHT, format::count((answers * share) as u64))).collect()
+        let whole = [0.0, 0.5, 1.0]
+            .into_iter()
+            .filter(|share| (answers * share).fract() == 0.0);
+        whole
+            .map(|share| {
+                (
+                    (1.0 - share) * HEIGHT,
+                    format::count((answers * share) as u64),
+                )
+            })
+            .collect()
     }
 
     /// The line through the points.
     pub(crate) fn line(&self) -> String {
-        let points: Vec<String> = self.points.iter().map(|point| format!("{:.1},{:.1}", point.x, point.y)).collect();
+        let points: Vec<String> = self
+            .points
+            .iter()
+            .map(|point| format!("{:.1},{:.1}", point.x, point.y))
+            .collect();
         points.join(" ")
     }
 }
@@ -164,7 +232,9 @@ fn round_step(end: u64, most: u64) -> u64 {
 
 /// Whether a label at a point runs into none of those that are there.
 fn is_free(taken: &[(f64, f64)], (x, y): (f64, f64)) -> bool {
-    taken.iter().all(|(a, b)| (a - x).abs() > ROOM.0 || (b - y).abs() > ROOM.1)
+    taken
+        .iter()
+        .all(|(a, b)| (a - x).abs() > ROOM.0 || (b - y).abs() > ROOM.1)
 }
 
 /// Limits that follow each other and come to the same place.
@@ -172,8 +242,9 @@ fn same_places(sweep: &Sweep, measure: Measure) -> Vec<RangeInclusive<usize>> {
     let mut places: Vec<RangeInclusive<usize>> = Vec::new();
     for (place, effect) in sweep.limits().iter().enumerate() {
         let first = places.last().map(|last| *last.start());
-        let same =
-            first.and_then(|first| sweep.limits().get(first)).is_some_and(|it| it.sum(measure) == effect.sum(measure));
+        let same = first
+            .and_then(|first| sweep.limits().get(first))
+            .is_some_and(|it| it.sum(measure) == effect.sum(measure));
         match (first, places.last_mut()) {
             (Some(first), Some(last)) if same => *last = first..=place,
             _ => places.push(place..=place),

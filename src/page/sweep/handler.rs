@@ -38,8 +38,15 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
         Err(Refused::Other(error)) => return Err(error),
     };
     let shell = shell(&state, NavItem::WhatIf);
-    let page =
-        show(&state, form, job, move |view| html(&SweepPage { shell: Shell { title: view.title(), ..shell }, view }));
+    let page = show(&state, form, job, move |view| {
+        html(&SweepPage {
+            shell: Shell {
+                title: view.title(),
+                ..shell
+            },
+            view,
+        })
+    });
     Ok((status, page.await?).into_response())
 }
 
@@ -54,7 +61,13 @@ pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answe
 pub(crate) async fn json(State(state): State<AppState>, params: Params) -> Answer {
     let form = form(&params);
     let job = ask(&state, &form, &params).await?;
-    let document = |view: View<'_>| json::json(&view.standing.map(|standing| document(view.context, &standing)));
+    let document = |view: View<'_>| {
+        json::json(
+            &view
+                .standing
+                .map(|standing| document(view.context, &standing)),
+        )
+    };
     show(&state, form, Ok(job), document).await
 }
 
@@ -88,12 +101,21 @@ fn form(params: &Params) -> Form {
         values: text("values"),
         critic: text("critic"),
         streak: text("streak"),
-        rules: params.all("rule").unwrap_or_default().into_iter().filter(|rule| !rule.trim().is_empty()).collect(),
+        rules: params
+            .all("rule")
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|rule| !rule.trim().is_empty())
+            .collect(),
     }
 }
 
 /// Finds the job that answers the question, or begins it.
-async fn ask(state: &AppState, form: &Form, params: &Params) -> Result<Arc<Job<Question>>, Refused> {
+async fn ask(
+    state: &AppState,
+    form: &Form,
+    params: &Params,
+) -> Result<Arc<Job<Question>>, Refused> {
     let typed = Typed {
         sweep: &form.sweep,
         values: &form.values,
@@ -109,7 +131,9 @@ async fn ask(state: &AppState, form: &Form, params: &Params) -> Result<Arc<Job<Q
         let over = Over::of(&library, query);
         let summaries: Vec<Arc<Summary>> = over.runs.iter().map(|run| run.summary()).collect();
         let inquiry = asking.ready(summaries.iter().map(|summary| &**summary));
-        inquiry.map(|inquiry| Question::new(inquiry, over)).map_err(|wrong| Refused::Rule(wrong.to_string()))
+        inquiry
+            .map(|inquiry| Question::new(inquiry, over))
+            .map_err(|wrong| Refused::Rule(wrong.to_string()))
     };
     state.sweeps.ask(params, id, make).await
 }
@@ -123,9 +147,13 @@ async fn show(
 ) -> Answer {
     let (library, zone) = (Arc::clone(&state.library), state.zone.clone());
     blocking(move || {
-        let summaries: Vec<Arc<Summary>> = library.counted().iter().map(|run| run.summary()).collect();
-        let critics: BTreeSet<&str> =
-            summaries.iter().flat_map(|summary| &summary.critics).map(String::as_str).collect();
+        let summaries: Vec<Arc<Summary>> =
+            library.counted().iter().map(|run| run.summary()).collect();
+        let critics: BTreeSet<&str> = summaries
+            .iter()
+            .flat_map(|summary| &summary.critics)
+            .map(String::as_str)
+            .collect();
         let (job, fault) = match job {
             Ok(job) => (Some(job), None),
             Err(why) => (None, Some(why)),
@@ -133,10 +161,17 @@ async fn show(
         let query = Query::parse(&form.query);
         let selected = match &job {
             Some(job) => job.task.over.runs.len(),
-            None => summaries.iter().filter(|summary| query.matches(&***summary)).count(),
+            None => summaries
+                .iter()
+                .filter(|summary| query.matches(&***summary))
+                .count(),
         };
         let context = Context {
-            critics: critics.into_iter().take(MAX_CRITICS).map(str::to_owned).collect(),
+            critics: critics
+                .into_iter()
+                .take(MAX_CRITICS)
+                .map(str::to_owned)
+                .collect(),
             known: summaries.len(),
             selected,
             zone,
@@ -144,7 +179,12 @@ async fn show(
             form,
             fault,
         };
-        let Some(job) = job else { return make(View { context: &context, standing: None }) };
+        let Some(job) = job else {
+            return make(View {
+                context: &context,
+                standing: None,
+            });
+        };
         // The status comes first: what has ended holds its sums.
         let status = job.status(&job.task.over, &library);
         let progress = job.task.progress();
@@ -155,7 +195,10 @@ async fn show(
             inquiry: &job.task.inquiry,
             sweep: progress.sweep.as_deref(),
         };
-        make(View { context: &context, standing: Some(standing) })
+        make(View {
+            context: &context,
+            standing: Some(standing),
+        })
     })
     .await?
 }

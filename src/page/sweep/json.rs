@@ -57,13 +57,27 @@ pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> Swe
     let values = inquiry.values();
     let limits = |sums: &'a Sums| {
         let limits = inquiry.names().zip(values).zip(sums.limits());
-        limits.map(|((rule, value), effect)| Rule { rule, value: Some(*value), effect }).collect::<Vec<_>>()
+        limits
+            .map(|((rule, value), effect)| Rule {
+                rule,
+                value: Some(*value),
+                effect,
+            })
+            .collect::<Vec<_>>()
     };
     let rules = |sums: &'a Sums| {
         let rules = inquiry.names().skip(values.len()).zip(sums.rules());
-        rules.map(|(rule, effect)| Rule { rule, value: None, effect }).collect::<Vec<_>>()
+        rules
+            .map(|(rule, effect)| Rule {
+                rule,
+                value: None,
+                effect,
+            })
+            .collect::<Vec<_>>()
     };
-    let together = sums.filter(|_| inquiry.asks_together()).and_then(|sums| sums.rules().last());
+    let together = sums
+        .filter(|_| inquiry.asks_together())
+        .and_then(|sums| sums.rules().last());
     Sweep {
         state: standing.status.state,
         number: standing.status.number,
@@ -80,6 +94,10 @@ pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> Swe
         runs: sums,
         limits: sums.map(limits),
         rules: sums.map(rules),
-        together: together.map(|effect| Rule { rule: "all of them".to_owned(), value: None, effect }),
+        together: together.map(|effect| Rule {
+            rule: "all of them".to_owned(),
+            value: None,
+            effect,
+        }),
     }
 }

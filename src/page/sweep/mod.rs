@@ -133,12 +133,19 @@ impl HtmlSafe for Body<'_> {}
 impl<'a> View<'a> {
     fn title(&self) -> String {
         let dial = self.standing.and_then(|standing| standing.inquiry.dial());
-        dial.map_or_else(|| "What if".to_owned(), |dial| format!("What if: {}", dial.name()))
+        dial.map_or_else(
+            || "What if".to_owned(),
+            |dial| format!("What if: {}", dial.name()),
+        )
     }
 
     /// The address that fills the page while the question is under way.
     fn poll(&self) -> Option<String> {
-        self.standing?.status.state.is_running().then(|| self.context.form.url("/live/whatif", ("", "")))
+        self.standing?
+            .status
+            .state
+            .is_running()
+            .then(|| self.context.form.url("/live/whatif", ("", "")))
     }
 
     /// The rules that can be varied: name, what its number counts, whether it is chosen.
@@ -162,8 +169,16 @@ impl<'a> View<'a> {
     }
 
     fn as_of(&self, standing: &Standing<'_>) -> AsOf<'a> {
-        let href = self.context.form.url("/whatif", ("again", &standing.status.number.to_string()));
-        AsOf { status: standing.status, zone: &self.context.zone, again: "Ask again", href }
+        let href = self
+            .context
+            .form
+            .url("/whatif", ("again", &standing.status.number.to_string()));
+        AsOf {
+            status: standing.status,
+            zone: &self.context.zone,
+            again: "Ask again",
+            href,
+        }
     }
 
     fn progress(&self, standing: &Standing<'_>) -> Option<Progress> {
@@ -171,17 +186,34 @@ impl<'a> View<'a> {
             counts: "Runs asked",
             done: standing.done as u64,
             total: standing.total as u64,
-            words: format!("{} of {}", count(standing.done as u64), counted(standing.total, "run")),
-            cancel: self.context.form.url("/whatif", ("cancel", &standing.status.number.to_string())),
+            words: format!(
+                "{} of {}",
+                count(standing.done as u64),
+                counted(standing.total, "run")
+            ),
+            cancel: self
+                .context
+                .form
+                .url("/whatif", ("cancel", &standing.status.number.to_string())),
             reload: self.context.form.url("/whatif", ("", "")),
         })
     }
 
     fn body(&self) -> Body<'a> {
         let progress = self.standing.and_then(|standing| self.progress(&standing));
-        let empty = Body { progress, curve: None, limits: None, rules: None, notes: Vec::new() };
-        let Some(standing) = self.standing else { return empty };
-        let Some(sweep) = standing.sweep.filter(|sweep| sweep.runs > 0) else { return empty };
+        let empty = Body {
+            progress,
+            curve: None,
+            limits: None,
+            rules: None,
+            notes: Vec::new(),
+        };
+        let Some(standing) = self.standing else {
+            return empty;
+        };
+        let Some(sweep) = standing.sweep.filter(|sweep| sweep.runs > 0) else {
+            return empty;
+        };
         let dial = standing.inquiry.dial();
         let best = dial.and_then(|_| sweep.best());
         Body {

@@ -37,7 +37,12 @@ pub(crate) struct Row<'a> {
 
 impl<'a> Row<'a> {
     fn new(id: String, name: String, effect: &'a Effect) -> Self {
-        Self { id, name, is_best: false, effect: Cow::Borrowed(effect) }
+        Self {
+            id,
+            name,
+            is_best: false,
+            effect: Cow::Borrowed(effect),
+        }
     }
 
     pub(crate) fn cut(&self) -> String {
@@ -87,15 +92,31 @@ impl<'a> Row<'a> {
     /// answers stand beside that one.
     pub(crate) fn answers(&self, table: &Table<'_>, measure: &Measure) -> Option<String> {
         let sum = self.effect.sum(*measure);
-        (sum.runs > 0 && sum.runs != table.sweep.runs && *measure == table.sweep.measure())
-            .then(|| format!("{} of {} answers", format::count(sum.kept), format::count(sum.answers)))
+        (sum.runs > 0 && sum.runs != table.sweep.runs && *measure == table.sweep.measure()).then(
+            || {
+                format!(
+                    "{} of {} answers",
+                    format::count(sum.kept),
+                    format::count(sum.answers)
+                )
+            },
+        )
     }
 
     /// The runs whose answer is lost: those that are shown, and those that are folded.
     pub(crate) fn lost_in(&self) -> (Vec<LostIn<'_>>, Vec<LostIn<'_>>) {
-        let mut shown: Vec<_> = self.effect.lost_in.iter().map(|(key, step)| LostIn { key, step: *step }).collect();
+        let mut shown: Vec<_> = self
+            .effect
+            .lost_in
+            .iter()
+            .map(|(key, step)| LostIn { key, step: *step })
+            .collect();
         // One more is shown rather than folded alone.
-        let more = if shown.len() > SHOWN + 1 { shown.split_off(SHOWN) } else { Vec::new() };
+        let more = if shown.len() > SHOWN + 1 {
+            shown.split_off(SHOWN)
+        } else {
+            Vec::new()
+        };
         (shown, more)
     }
 
@@ -125,11 +146,17 @@ impl LostIn<'_> {
     }
 
     pub(crate) fn href(&self) -> String {
-        self.step.map_or_else(|| href::run(self.name()), |step| href::run_at(self.name(), step as usize))
+        self.step.map_or_else(
+            || href::run(self.name()),
+            |step| href::run_at(self.name(), step as usize),
+        )
     }
 
     pub(crate) fn note(&self) -> String {
-        self.step.map_or_else(|| "cut before its first step".to_owned(), |step| format!("cut at {step}"))
+        self.step.map_or_else(
+            || "cut before its first step".to_owned(),
+            |step| format!("cut at {step}"),
+        )
     }
 }
 
@@ -147,9 +174,16 @@ impl<'a> Table<'a> {
             ..Row::new(row_id(place), limit(*value), effect)
         }));
         Some(Table {
-            caption: format!("{} at each limit, over {}", dial.name(), format::counted(sweep.runs as usize, "run")),
+            caption: format!(
+                "{} at each limit, over {}",
+                dial.name(),
+                format::counted(sweep.runs as usize, "run")
+            ),
             what: dial.name(),
-            measures: Measure::ALL.into_iter().filter(|measure| first.sum(*measure).runs > 0).collect(),
+            measures: Measure::ALL
+                .into_iter()
+                .filter(|measure| first.sum(*measure).runs > 0)
+                .collect(),
             rows,
             sweep,
         })
@@ -162,17 +196,26 @@ impl<'a> Table<'a> {
         let names = names.chain(inquiry.asks_together().then(|| "all of them".to_owned()));
         let rows = names.zip(sweep.rules()).enumerate();
         Some(Table {
-            caption: format!("Each rule over {}", format::counted(sweep.runs as usize, "run")),
+            caption: format!(
+                "Each rule over {}",
+                format::counted(sweep.runs as usize, "run")
+            ),
             what: "rule",
             measures: vec![sweep.measure_of(first)],
-            rows: rows.map(|(place, (name, effect))| Row::new(format!("rule-{place}"), name, effect)).collect(),
+            rows: rows
+                .map(|(place, (name, effect))| Row::new(format!("rule-{place}"), name, effect))
+                .collect(),
             sweep,
         })
     }
 
     /// Over how many runs a measure is summed.
     pub(crate) fn over(&self, measure: &Measure) -> String {
-        let runs = self.sweep.limits().first().map_or(0, |effect| effect.sum(*measure).runs);
+        let runs = self
+            .sweep
+            .limits()
+            .first()
+            .map_or(0, |effect| effect.sum(*measure).runs);
         format::counted(runs as usize, "run")
     }
 }
@@ -180,7 +223,11 @@ impl<'a> Table<'a> {
 /// A limit as it reads: `12,000`, `0.35`, `1e300`.
 pub(crate) fn limit(value: f64) -> String {
     let is_count = value.fract() == 0.0 && (0.0..EXACT).contains(&value);
-    if is_count { format::count(value as u64) } else { plain(value) }
+    if is_count {
+        format::count(value as u64)
+    } else {
+        plain(value)
+    }
 }
 
 /// The element id of a limit.

@@ -28,15 +28,25 @@ pub(crate) struct Progress {
 
 impl Question {
     pub(crate) fn new(inquiry: Inquiry, over: Over) -> Self {
-        Self { inquiry, over, progress: Mutex::default() }
+        Self {
+            inquiry,
+            over,
+            progress: Mutex::default(),
+        }
     }
 
     pub(crate) fn progress(&self) -> Progress {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn say(&self, done: usize, sweep: Option<Sweep>) {
-        let progress = Progress { done, sweep: sweep.map(Arc::new) };
+        let progress = Progress {
+            done,
+            sweep: sweep.map(Arc::new),
+        };
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = progress;
     }
 
@@ -53,7 +63,8 @@ impl Question {
                 sweep.unread += 1;
                 return;
             }
-            let record = record(&index, run, self.inquiry.depth()).priced(&index, summary.prices.as_deref());
+            let record =
+                record(&index, run, self.inquiry.depth()).priced(&index, summary.prices.as_deref());
             sweep.add(&self.inquiry.ask(&summary, &record));
         }
     }

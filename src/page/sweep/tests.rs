@@ -27,8 +27,16 @@ fn context(form: Form) -> Context {
 /// The page over `sample_runs`, or while none of them is asked yet.
 fn page_of(form: Form, state: State) -> String {
     let rules = form.rules.iter().map(String::as_str).collect();
-    let typed = Typed { sweep: &form.sweep, values: &form.values, rules, ..Typed::default() };
-    let inquiry = Asking::parse(&typed).unwrap().ready(std::iter::empty()).unwrap();
+    let typed = Typed {
+        sweep: &form.sweep,
+        values: &form.values,
+        rules,
+        ..Typed::default()
+    };
+    let inquiry = Asking::parse(&typed)
+        .unwrap()
+        .ready(std::iter::empty())
+        .unwrap();
     let mut sweep = inquiry.begin();
     let paths = runs_below("sample_runs");
     for path in &paths {
@@ -38,7 +46,11 @@ fn page_of(form: Form, state: State) -> String {
         sweep.add(&inquiry.ask(&summary, &files.record(inquiry.depth())));
     }
     let standing = Standing {
-        status: Status { state, number: 1_700_000_000_000_000, changed: 2 },
+        status: Status {
+            state,
+            number: 1_700_000_000_000_000,
+            changed: 2,
+        },
         done: 7,
         total: paths.len(),
         inquiry: &inquiry,
@@ -48,7 +60,12 @@ fn page_of(form: Form, state: State) -> String {
 }
 
 fn render(context: &Context, standing: Option<Standing<'_>>) -> String {
-    SweepPage { shell: Shell::default(), view: View { context, standing } }.render().unwrap()
+    SweepPage {
+        shell: Shell::default(),
+        view: View { context, standing },
+    }
+    .render()
+    .unwrap()
 }
 
 fn swept(values: &str) -> Form {
@@ -63,15 +80,34 @@ fn swept(values: &str) -> Form {
 #[test]
 fn the_answer_is_a_sentence_and_every_point_has_its_row() {
     let html = page_of(swept("1..9"), State::Done);
-    let answer = html.split("role=\"status\">").nth(1).unwrap().split("</p>").next().unwrap();
-    assert!(answer.contains("max_steps=") && answer.contains(" of ") && answer.contains("saved"), "{answer}");
-    assert!(html.contains("As of <time datetime=\"2023-11-14T22:13:20.000000+00:00\""), "{html}");
+    let answer = html
+        .split("role=\"status\">")
+        .nth(1)
+        .unwrap()
+        .split("</p>")
+        .next()
+        .unwrap();
+    assert!(
+        answer.contains("max_steps=") && answer.contains(" of ") && answer.contains("saved"),
+        "{answer}"
+    );
+    assert!(
+        html.contains("As of <time datetime=\"2023-11-14T22:13:20.000000+00:00\""),
+        "{html}"
+    );
     assert!(html.contains("2 runs changed since") && html.contains("again=1700000000000000"));
     for link in html.split("<a href=\"#").skip(2) {
         let id = link.split('"').next().unwrap();
-        assert!(html.contains(&format!("id=\"{id}\"")), "a point links to {id}");
+        assert!(
+            html.contains(&format!("id=\"{id}\"")),
+            "a point links to {id}"
+        );
     }
-    assert!(html.contains("id=\"limit-8\"") && html.contains("id=\"recorded\"") && !html.contains("id=\"poll\""));
+    assert!(
+        html.contains("id=\"limit-8\"")
+            && html.contains("id=\"recorded\"")
+            && !html.contains("id=\"poll\"")
+    );
     assert!(!html.contains("style=") && html.contains("tests &#60;b&#62;"));
 }
 
@@ -80,15 +116,29 @@ fn while_it_is_under_way_the_page_says_how_far_and_asks_again_by_itself() {
     let html = page_of(swept("1..9"), State::Running);
     assert!(html.contains("about max_steps at 9 limits."), "{html}");
     assert!(html.contains("value=\"7\"") && html.contains("cancel=1700000000000000"));
-    assert!(html.contains("hx-get=\"/live/whatif?q=status%3Alimit&#38;sweep=max_steps&#38;values=1..9\""), "{html}");
+    assert!(
+        html.contains(
+            "hx-get=\"/live/whatif?q=status%3Alimit&#38;sweep=max_steps&#38;values=1..9\""
+        ),
+        "{html}"
+    );
     assert!(!html.contains("<svg class=\"swp-c\"") && html.contains("<noscript>"));
 }
 
 #[test]
 fn rules_have_a_table_with_all_of_them_together() {
     let rules = vec!["max_steps=3".to_owned(), "token_budget=1500".to_owned()];
-    let html = page_of(Form { rules, ..Form::default() }, State::Done);
-    assert!(html.contains("All 2 rules together would have cut"), "{html}");
+    let html = page_of(
+        Form {
+            rules,
+            ..Form::default()
+        },
+        State::Done,
+    );
+    assert!(
+        html.contains("All 2 rules together would have cut"),
+        "{html}"
+    );
     for row in ["rule-0", "rule-1", "rule-2"] {
         assert!(html.contains(&format!("id=\"{row}\"")), "{row}");
     }
@@ -99,23 +149,47 @@ fn rules_have_a_table_with_all_of_them_together() {
 
 #[test]
 fn a_fault_stands_beside_what_was_typed() {
-    let mut context = context(Form { rules: vec!["max_step=<3>".to_owned()], ..Form::default() });
+    let mut context = context(Form {
+        rules: vec!["max_step=<3>".to_owned()],
+        ..Form::default()
+    });
     context.fault = Some("no rule is called \"max_step\"".to_owned());
     let html = render(&context, None);
-    assert!(html.contains("value=\"max_step=&#60;3&#62;\"") && html.contains("role=\"alert\">no rule"), "{html}");
+    assert!(
+        html.contains("value=\"max_step=&#60;3&#62;\"") && html.contains("role=\"alert\">no rule"),
+        "{html}"
+    );
 }
 
 #[test]
 fn what_ended_before_its_turn_says_so() {
-    let asking = Asking::parse(&Typed { sweep: "max_steps", values: "3", ..Typed::default() }).unwrap();
+    let asking = Asking::parse(&Typed {
+        sweep: "max_steps",
+        values: "3",
+        ..Typed::default()
+    })
+    .unwrap();
     let inquiry = asking.ready(std::iter::empty()).unwrap();
-    let status = Status { state: State::Cancelled, number: 5, changed: 0 };
-    let standing = Standing { status, done: 0, total: 12, inquiry: &inquiry, sweep: None };
+    let status = Status {
+        state: State::Cancelled,
+        number: 5,
+        changed: 0,
+    };
+    let standing = Standing {
+        status,
+        done: 0,
+        total: 12,
+        inquiry: &inquiry,
+        sweep: None,
+    };
     assert_eq!(answer(&standing), "Stopped before any of 12 runs was asked");
 }
 
 #[test]
 fn a_limit_reads_as_it_was_given() {
     let read = [0.6, 12_000.0, 0.0, -3.0, 1e300, -1e300, 1e-300].map(limit);
-    assert_eq!(read, ["0.6", "12,000", "0", "-3", "1e300", "-1e300", "1e-300"]);
+    assert_eq!(
+        read,
+        ["0.6", "12,000", "0", "-3", "1e300", "-1e300", "1e-300"]
+    );
 }

@@ -9,7 +9,10 @@ use crate::page::sweep::Standing;
 pub(crate) fn best<'s>(standing: &Standing<'s>) -> Option<(String, &'s Effect)> {
     let sweep = standing.sweep?;
     let place = sweep.best()?;
-    Some((standing.inquiry.names().nth(place)?, sweep.limits().get(place)?))
+    Some((
+        standing.inquiry.names().nth(place)?,
+        sweep.limits().get(place)?,
+    ))
 }
 
 /// The answer, without a full stop.
@@ -32,7 +35,10 @@ pub(crate) fn answer(standing: &Standing<'_>) -> String {
     };
     match standing.status.state {
         State::Cancelled => {
-            format!("Stopped after {} of {runs}. Of these: {text}", format::count(standing.done as u64))
+            format!(
+                "Stopped after {} of {runs}. Of these: {text}",
+                format::count(standing.done as u64)
+            )
         }
         _ => text,
     }
@@ -42,7 +48,10 @@ pub(crate) fn answer(standing: &Standing<'_>) -> String {
 fn what(standing: &Standing<'_>) -> String {
     let limits = standing.inquiry.values().len();
     let rules = standing.inquiry.names().count() - limits;
-    let limits = standing.inquiry.dial().map(|dial| format!("{} at {}", dial.name(), format::counted(limits, "limit")));
+    let limits = standing
+        .inquiry
+        .dial()
+        .map(|dial| format!("{} at {}", dial.name(), format::counted(limits, "limit")));
     let rules = (rules > 0).then(|| format::counted(rules, "rule"));
     let both: Vec<String> = limits.into_iter().chain(rules).collect();
     format!("about {}", both.join(" and "))
@@ -57,35 +66,60 @@ fn no_best(standing: &Standing<'_>, dial: &Dial, sweep: &Sweep) -> String {
     if limits.iter().all(|effect| effect.cut == 0) {
         return format!("{name} would have cut no run at any limit tried");
     }
-    let unit = if sweep.measure() == Measure::Tokens { "tokens" } else { "steps" };
+    let unit = if sweep.measure() == Measure::Tokens {
+        "tokens"
+    } else {
+        "steps"
+    };
     let named = |place: usize| standing.inquiry.names().nth(place).zip(limits.get(place));
-    let effect = |place: usize| named(place).map(|(rule, effect)| effect_of(&rule, effect, sweep, sweep.measure()));
+    let effect = |place: usize| {
+        named(place).map(|(rule, effect)| effect_of(&rule, effect, sweep, sweep.measure()))
+    };
     let measure = sweep.measure();
-    let is_known = limits.iter().all(|effect| effect.sum(measure).runs == sweep.runs - effect.unknown);
+    let is_known = limits
+        .iter()
+        .all(|effect| effect.sum(measure).runs == sweep.runs - effect.unknown);
     match (sweep.choice(), limits.len()) {
         (Choice::Nothing, _) if !is_known => {
-            format!("What {name} would have saved is not recorded of the runs that it would have cut")
+            format!(
+                "What {name} would have saved is not recorded of the runs that it would have cut"
+            )
         }
         (_, 1) => effect(0).unwrap_or_default(),
         (Choice::Nothing, _) => {
-            let cutting = limits.iter().position(|effect| effect.cut > 0).and_then(effect);
-            format!("No limit of {name} saves {unit}. One that cuts: {}", cutting.unwrap_or_default())
+            let cutting = limits
+                .iter()
+                .position(|effect| effect.cut > 0)
+                .and_then(effect);
+            format!(
+                "No limit of {name} saves {unit}. One that cuts: {}",
+                cutting.unwrap_or_default()
+            )
         }
         (Choice::NoAnswers, _) => {
-            format!("None of these runs has an answer to lose, so that no limit of {name} is better than another")
+            format!(
+                "None of these runs has an answer to lose, so that no limit of {name} is better than another"
+            )
         }
         (Choice::Tie(place), _) => {
             let one = effect(place).unwrap_or_default();
-            format!("No limit of {name} stands out, since several lose equally many answers. One of them: {one}")
+            format!(
+                "No limit of {name} stands out, since several lose equally many answers. One of them: {one}"
+            )
         }
         (Choice::One(place), _) => {
-            format!("Each limit that saves {unit} loses answers. Fewest: {}", effect(place).unwrap_or_default())
+            format!(
+                "Each limit that saves {unit} loses answers. Fewest: {}",
+                effect(place).unwrap_or_default()
+            )
         }
     }
 }
 
 fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> String {
-    let Some(last) = sweep.rules().last() else { return String::new() };
+    let Some(last) = sweep.rules().last() else {
+        return String::new();
+    };
     let names: Vec<String> = standing.inquiry.names().collect();
     let name = match names.as_slice() {
         [one] => one.clone(),
@@ -99,7 +133,10 @@ pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Mea
     // What is said holds of the runs that can be told, and of no other.
     let runs = match effect.unknown {
         0 => format::counted(sweep.runs as usize, "run"),
-        some => format!("the {} of which it can be told", format::counted((sweep.runs - some) as usize, "run")),
+        some => format!(
+            "the {} of which it can be told",
+            format::counted((sweep.runs - some) as usize, "run")
+        ),
     };
     if effect.cut == 0 {
         return format!("{name} would have cut none of {runs}");
@@ -108,7 +145,11 @@ pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Mea
     let lost = match (effect.lost, answers) {
         (_, 0) => "which had no answers to lose,".to_owned(),
         (0, _) => "lost no answer".to_owned(),
-        (lost, _) => format!("lost {} of {}", format::count(lost), format::counted(answers as usize, "answer")),
+        (lost, _) => format!(
+            "lost {} of {}",
+            format::count(lost),
+            format::counted(answers as usize, "answer")
+        ),
     };
     let sum = effect.sum(measure);
     let share = format::percent(sum.saved, sum.recorded());
@@ -116,9 +157,16 @@ pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Mea
         all if all == sweep.runs - effect.unknown => String::new(),
         some => format!(" of what {} record", format::counted(some as usize, "run")),
     };
-    let about = if measure == Measure::Tokens && sweep.estimated > 0 && sum.saved > 0 { "about " } else { "" };
+    let about = if measure == Measure::Tokens && sweep.estimated > 0 && sum.saved > 0 {
+        "about "
+    } else {
+        ""
+    };
     let saved = format!("{about}{}", amount(sum.saved, measure));
-    format!("{name} would have cut {} of {runs}, {lost} and saved {saved} ({share}{over})", format::count(effect.cut))
+    format!(
+        "{name} would have cut {} of {runs}, {lost} and saved {saved} ({share}{over})",
+        format::count(effect.cut)
+    )
 }
 
 /// A sum with its unit.
@@ -133,14 +181,26 @@ pub(crate) fn amount(number: u64, measure: Measure) -> String {
 /// Whether the answer can be told of all runs.
 pub(crate) fn untold(standing: &Standing<'_>) -> Option<String> {
     let sweep = standing.sweep?;
-    let place = if let Choice::One(place) = sweep.choice() { place } else { 0 };
-    let chosen = standing.inquiry.dial().and_then(|_| sweep.limits().get(place));
-    let effect = chosen.or(sweep.rules().last()).filter(|effect| effect.unknown > 0)?;
+    let place = if let Choice::One(place) = sweep.choice() {
+        place
+    } else {
+        0
+    };
+    let chosen = standing
+        .inquiry
+        .dial()
+        .and_then(|_| sweep.limits().get(place));
+    let effect = chosen
+        .or(sweep.rules().last())
+        .filter(|effect| effect.unknown > 0)?;
     let runs = format::count(effect.unknown);
     Some(match effect.unknown_answers {
         0 => format!("For {runs} of these runs it cannot be told."),
         answers => {
-            format!("For {runs} of these runs it cannot be told, {} of them with an answer.", format::count(answers))
+            format!(
+                "For {runs} of these runs it cannot be told, {} of them with an answer.",
+                format::count(answers)
+            )
         }
     })
 }
@@ -160,11 +220,15 @@ pub(crate) fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
         })
         .collect();
     let steps_only = standing.inquiry.dial().is_some() && sweep.measure() == Measure::Steps;
-    notes.extend(
-        steps_only
-            .then(|| "Most runs spent no tokens or do not record them, so limits are compared by steps".to_owned()),
-    );
-    notes.extend(count(sweep.estimated, "has tokens that are an estimate", "have tokens that are an estimate"));
+    notes.extend(steps_only.then(|| {
+        "Most runs spent no tokens or do not record them, so limits are compared by steps"
+            .to_owned()
+    }));
+    notes.extend(count(
+        sweep.estimated,
+        "has tokens that are an estimate",
+        "have tokens that are an estimate",
+    ));
     notes.extend(count(
         sweep.inferred,
         "does not record what rules look at; it is worked out from its events",
@@ -175,7 +239,11 @@ pub(crate) fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
         "is still going and counts as far as it is written",
         "are still going and count as far as they are written",
     ));
-    notes.extend(count(sweep.vanished, "vanished before it was asked", "vanished before they were asked"));
+    notes.extend(count(
+        sweep.vanished,
+        "vanished before it was asked",
+        "vanished before they were asked",
+    ));
     notes.extend(count(
         sweep.unread,
         "is not read to its end yet, or evicted from its store's cache, and was not asked",

@@ -40,16 +40,27 @@ type Shown<'a> = (usize, &'a Answer, &'static str);
 impl RulesAnswer<'_> {
     /// Stands apart, above the form.
     pub(crate) fn lead(&self) -> Lead<'_> {
-        Lead { answers: &self.answers }
+        Lead {
+            answers: &self.answers,
+        }
     }
 
     fn total(&self) -> usize {
-        self.answers.steps.map_or(0, |(first, last)| last.saturating_sub(first) as usize + 1)
+        self.answers
+            .steps
+            .map_or(0, |(first, last)| last.saturating_sub(first) as usize + 1)
     }
 
     fn about(&self) -> String {
-        let recorded = if self.answers.live { "recorded so far" } else { "recorded" };
-        let about = format!("each asked by itself · {} {recorded}", counted(self.total(), "step"));
+        let recorded = if self.answers.live {
+            "recorded so far"
+        } else {
+            "recorded"
+        };
+        let about = format!(
+            "each asked by itself · {} {recorded}",
+            counted(self.total(), "step")
+        );
         match steps_per_column(self.total()) {
             1 => about,
             more => format!("{about} · one column stands for {more} steps"),
@@ -69,14 +80,28 @@ impl RulesAnswer<'_> {
     /// The rules in the order of the steps at which they fire, those that are off last. An asked rule that is also the
     /// run's own stands once, and says so.
     pub(crate) fn rows(&self) -> Vec<Shown<'_>> {
-        let of = |own: bool| self.answers.rules.iter().enumerate().filter(move |(_, answer)| answer.own == own);
-        let words = |answer: &Answer| if answer.ended { "ended the run" } else { "as recorded" };
+        let of = |own: bool| {
+            self.answers
+                .rules
+                .iter()
+                .enumerate()
+                .filter(move |(_, answer)| answer.own == own)
+        };
+        let words = |answer: &Answer| {
+            if answer.ended {
+                "ended the run"
+            } else {
+                "as recorded"
+            }
+        };
         let asked = of(false).map(|(place, answer)| {
             let twin = of(true).find(|(_, own)| own.rule == answer.rule);
             (place, answer, twin.map_or("", |(_, own)| words(own)))
         });
         let own = of(true).filter(|(_, own)| !of(false).any(|(_, asked)| asked.rule == own.rule));
-        let mut rows: Vec<_> = asked.chain(own.map(|(place, answer)| (place, answer, words(answer)))).collect();
+        let mut rows: Vec<_> = asked
+            .chain(own.map(|(place, answer)| (place, answer, words(answer))))
+            .collect();
         rows.sort_by_key(|(_, answer, _)| order(&answer.result));
         rows
     }
@@ -88,7 +113,10 @@ impl RulesAnswer<'_> {
 
     /// Whether a cell is unknown, so that the legend names its look.
     fn has_unknown(&self) -> bool {
-        self.answers.rules.iter().any(|answer| answer.result.unknown_from.is_some())
+        self.answers
+            .rules
+            .iter()
+            .any(|answer| answer.result.unknown_from.is_some())
     }
 
     fn typed(&self, answer: &Answer) -> String {
@@ -98,7 +126,10 @@ impl RulesAnswer<'_> {
     /// The step at which a rule fires.
     pub(crate) fn at(&self, result: &RuleResult) -> Phrase {
         match result.step.and_then(|step| usize::try_from(step).ok()) {
-            Some(step) => Phrase::new().link(format!("step {}", self.lens.label(step)), self.lens.at_step(step)),
+            Some(step) => Phrase::new().link(
+                format!("step {}", self.lens.label(step)),
+                self.lens.at_step(step),
+            ),
             None if fires(result) => Phrase::from("before the first"),
             None => Phrase::new().dim(MISSING),
         }
@@ -116,7 +147,11 @@ impl RulesAnswer<'_> {
         let time = number(saved.ms, &|ms| format::millis(ms as f64));
         let mark = |tokens| format::bound(false, self.answers.estimated && tokens > 0);
         let tokens = |tokens| format!("{}{}", mark(tokens), format::tokens(tokens));
-        (number(saved.steps, &count), number(saved.tokens, &tokens), time)
+        (
+            number(saved.steps, &count),
+            number(saved.tokens, &tokens),
+            time,
+        )
     }
 
     /// What becomes of the answer.
@@ -133,12 +168,17 @@ impl RulesAnswer<'_> {
 
     /// The rule's own sentence; where it cannot be told, with the steps between which it would fire.
     pub(crate) fn why(&self, result: &RuleResult) -> String {
-        let latest =
-            result.at_latest.map_or_else(String::new, |at| format!(", at the latest at step {}", self.label(at)));
+        let latest = result.at_latest.map_or_else(String::new, |at| {
+            format!(", at the latest at step {}", self.label(at))
+        });
         match (&result.off, &result.needs, result.unknown_from) {
             (Some(how), ..) => format!("switched off by {how}"),
             (None, Some(needs), Some(from)) => {
-                one_line(&format!("From step {} on{latest}: {needs}", self.label(from)), WHY_CHARS).0
+                one_line(
+                    &format!("From step {} on{latest}: {needs}", self.label(from)),
+                    WHY_CHARS,
+                )
+                .0
             }
             _ => one_line(&result.detail, WHY_CHARS).0,
         }
@@ -163,7 +203,10 @@ impl RulesAnswer<'_> {
         let mut notes = Vec::new();
         let mut add = |applies: bool, words: String| notes.extend(applies.then_some(words));
         let any = |holds: fn(&Answer) -> bool| answers.rules.iter().any(holds);
-        add(answers.live, "The run goes on: all this is about its record so far.".to_owned());
+        add(
+            answers.live,
+            "The run goes on: all this is about its record so far.".to_owned(),
+        );
         add(
             !answers.live && !any(|answer| answer.ended),
             format!(
@@ -180,13 +223,26 @@ impl RulesAnswer<'_> {
             "Time saved counts up to the end of the last step, on the clock of the machine that recorded the run."
                 .to_owned(),
         );
-        add(answers.estimated, "Some tokens are estimates: the provider did not count them.".to_owned());
-        add(!answers.inferred.is_empty(), format!("Worked out, not recorded: {}.", answers.inferred.join("; ")));
+        add(
+            answers.estimated,
+            "Some tokens are estimates: the provider did not count them.".to_owned(),
+        );
+        add(
+            !answers.inferred.is_empty(),
+            format!("Worked out, not recorded: {}.", answers.inferred.join("; ")),
+        );
         add(answers.lost > 0, answers.of_the_lost());
         let died = answers.begun && !answers.live;
-        add(died, "The step in which the run died has no line in steps.jsonl; what it did is not known.".to_owned());
+        add(
+            died,
+            "The step in which the run died has no line in steps.jsonl; what it did is not known."
+                .to_owned(),
+        );
         let unread = counted(answers.unread, "step");
-        add(answers.unread > 0, format!("The facts of {unread} could not be read."));
+        add(
+            answers.unread > 0,
+            format!("The facts of {unread} could not be read."),
+        );
         notes
     }
 }
@@ -232,8 +288,12 @@ pub(crate) fn words(rule: &EndCause) -> (String, String) {
             let (name, limit) = of_spec(spec);
             return (name, one_line(&limit, LIMIT_CHARS).0);
         }
-        EndCause::Budget(row, limit) if row.rule.counts != Counts::Time => (row.label, count(*limit)),
-        EndCause::Budget(row, limit) if limit % 1000 == 0 => (row.label, format!("{} s", count(limit / 1000))),
+        EndCause::Budget(row, limit) if row.rule.counts != Counts::Time => {
+            (row.label, count(*limit))
+        }
+        EndCause::Budget(row, limit) if limit % 1000 == 0 => {
+            (row.label, format!("{} s", count(limit / 1000)))
+        }
         EndCause::Budget(row, limit) => (row.label, format!("{} ms", count(*limit))),
         EndCause::InCode(id) => ("Rule in code", one_line(id, LIMIT_CHARS).0),
         EndCause::Ending(code) => ("Recorded end", one_line(code, LIMIT_CHARS).0),

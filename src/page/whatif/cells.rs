@@ -45,7 +45,10 @@ impl HtmlSafe for Cells {}
 impl Cells {
     /// Draws the cells of all steps.
     pub(crate) fn new(cells: &[Cell]) -> Self {
-        let columns: Vec<Cell> = cells.chunks(steps_per_column(cells.len())).map(column).collect();
+        let columns: Vec<Cell> = cells
+            .chunks(steps_per_column(cells.len()))
+            .map(column)
+            .collect();
         let pitch = (WIDTH / columns.len().max(1) as f64).min(14.0);
         // Gaps tell steps apart while there is room for them.
         let gap = if pitch >= 5.0 { 2.0 } else { 0.0 };
@@ -55,13 +58,16 @@ impl Cells {
             let x = start as f64 * pitch;
             let width = stretch.len() as f64 * pitch - gap;
             start += stretch.len();
-            let block =
-                |x: f64, width: f64, y: f64, height: f64| format!("M{x:.1} {y}h{width:.1}v{height}h-{width:.1}z");
+            let block = |x: f64, width: f64, y: f64, height: f64| {
+                format!("M{x:.1} {y}h{width:.1}v{height}h-{width:.1}z")
+            };
             match stretch.first() {
                 Some(Cell::Asked) => drawn.asked.push_str(&block(x, width, 2.0, 10.0)),
                 Some(Cell::Fires) => {
                     let wide = width.max(MIN_FIRES);
-                    drawn.fires.push_str(&block(x.min(WIDTH - wide), wide, 0.0, 14.0));
+                    drawn
+                        .fires
+                        .push_str(&block(x.min(WIDTH - wide), wide, 0.0, 14.0));
                 }
                 Some(Cell::Beyond) => drawn.beyond.push_str(&block(x, width, 6.0, 2.0)),
                 Some(Cell::Unknown) => {
@@ -83,7 +89,11 @@ fn column(steps: &[Cell]) -> Cell {
         Cell::Asked => 2,
         Cell::Beyond => 3,
     };
-    steps.iter().copied().min_by_key(rank).unwrap_or(Cell::Beyond)
+    steps
+        .iter()
+        .copied()
+        .min_by_key(rank)
+        .unwrap_or(Cell::Beyond)
 }
 
 #[cfg(test)]
@@ -109,7 +119,14 @@ mod tests {
 
     #[test]
     fn a_long_run_is_thinned_and_still_shows_where_it_fires() {
-        assert_eq!((steps_per_column(200), steps_per_column(201), steps_per_column(0)), (1, 2, 1));
+        assert_eq!(
+            (
+                steps_per_column(200),
+                steps_per_column(201),
+                steps_per_column(0)
+            ),
+            (1, 2, 1)
+        );
         for at in [0, 777, 19_999] {
             let cells = Cells::new(&row(at, Cell::Fires, 19_999 - at));
             assert_eq!(cells.fires.matches('M').count(), 1, "{cells:?}");
@@ -119,6 +136,10 @@ mod tests {
         let end = Cells::new(&row(19_999, Cell::Fires, 0)).fires;
         assert!(end.starts_with("M187.0 "), "it stays inside: {end}");
         let unknown = Cells::new(&row(1000, Cell::Unknown, 0));
-        assert_eq!(unknown.unknown.matches('M').count(), 2, "two lines: {unknown:?}");
+        assert_eq!(
+            unknown.unknown.matches('M').count(),
+            2,
+            "two lines: {unknown:?}"
+        );
     }
 }

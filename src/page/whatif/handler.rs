@@ -22,68 +22,128 @@ const TAB: &str = "whatif";
 const TITLE: &str = "What-if";
 
 /// `GET /runs/{key}/whatif`
-pub(crate) async fn page(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+pub(crate) async fn page(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
     let step = params.number("step")?;
     // One address for one question, however it was asked; it is the one to share.
     if let Some(rules) = from_form(&params.pairs()) {
-        return Ok(Redirect::to(&href::whatif_with(run.key().as_str(), &rules, step)).into_response());
+        return Ok(
+            Redirect::to(&href::whatif_with(run.key().as_str(), &rules, step)).into_response(),
+        );
     }
     let shell = shell(&state, &run);
     with_lens(&state, &run, move |lens| {
         html(&WhatIfPage {
             pulse: next(lens, shell.revision),
-            shell: Shell { title: lens.title(TITLE), ..shell },
-            head: RunHead { verdict: true, step, ..RunHead::new(lens) },
-            tabs: Tabs { lens, current: TAB, step },
+            shell: Shell {
+                title: lens.title(TITLE),
+                ..shell
+            },
+            head: RunHead {
+                verdict: true,
+                step,
+                ..RunHead::new(lens)
+            },
+            tabs: Tabs {
+                lens,
+                current: TAB,
+                step,
+            },
             body: body(lens, params.all("rule"), step)?,
         })
     })
     .await
 }
 
-fn body<'a>(lens: &'a Lens<'a>, rules: Option<Vec<String>>, step: Option<usize>) -> Result<WhatIfBody<'a>, WebError> {
+fn body<'a>(
+    lens: &'a Lens<'a>,
+    rules: Option<Vec<String>>,
+    step: Option<usize>,
+) -> Result<WhatIfBody<'a>, WebError> {
     crate::page::whatif::fill::whatif(lens, rules, step).map_err(|why| WebError::fault(&why))
 }
 
 /// The next pulse; the form's fields go with it, so that the answer is to the rules that the reader sees.
 fn next(lens: &Lens<'_>, revision: u64) -> Pulse {
     let base = format!("{}/live", href::whatif(lens.key()));
-    let url = href::with_query(&base, &[("ended", ended(lens)), ("since", &revision.to_string())]);
-    Pulse { url, revision, ..Pulse::default() }
+    let url = href::with_query(
+        &base,
+        &[("ended", ended(lens)), ("since", &revision.to_string())],
+    );
+    Pulse {
+        url,
+        revision,
+        ..Pulse::default()
+    }
 }
 
 /// `GET /runs/{key}/whatif/live`: all but the form, which belongs to the reader.
-pub(crate) async fn pulse(State(state): State<AppState>, run: Result<RunParam, WebError>, params: Params) -> Answer {
+pub(crate) async fn pulse(
+    State(state): State<AppState>,
+    run: Result<RunParam, WebError>,
+    params: Params,
+) -> Answer {
     // The run went away while somebody looked at it; its page says so when it is loaded again.
-    let Ok(RunParam(run)) = run else { return Ok(load_again()) };
+    let Ok(RunParam(run)) = run else {
+        return Ok(load_again());
+    };
     // Taken before the index is read: what comes in between is asked for once more.
     let revision = run.revision_now();
     let step = params.number("step")?;
     with_lens(&state, &run, move |lens| {
         let say = run_ended(lens, params.text("ended"));
         html(&RunPulse {
-            pulse: Pulse { say, ..next(lens, revision) },
+            pulse: Pulse {
+                say,
+                ..next(lens, revision)
+            },
             title: lens.title(TITLE),
-            head: RunHead { verdict: true, step, ..RunHead::new(lens) },
+            head: RunHead {
+                verdict: true,
+                step,
+                ..RunHead::new(lens)
+            },
             verdict: None,
             strip: None,
-            tabs: Tabs { lens, current: TAB, step },
-            fresh: Some(Fresh::WhatIf(body(lens, from_form(&params.pairs()), step)?.answer)),
+            tabs: Tabs {
+                lens,
+                current: TAB,
+                step,
+            },
+            fresh: Some(Fresh::WhatIf(
+                body(lens, from_form(&params.pairs()), step)?.answer,
+            )),
         })
     })
     .await
 }
 
 /// `GET /api/runs/{key}/whatif`
-pub(crate) async fn api(State(state): State<AppState>, RunParam(run): RunParam, params: Params) -> Answer {
+pub(crate) async fn api(
+    State(state): State<AppState>,
+    RunParam(run): RunParam,
+    params: Params,
+) -> Answer {
     with_lens(&state, &run, move |lens| {
         let typed = crate::page::whatif::fill::typed_rules(lens, params.all("rule"));
-        if let Some((text, wrong)) = typed.iter().find_map(|typed| Some((&typed.text, typed.read.as_ref().err()?))) {
-            let error = WebError::bad_request("This rule cannot be asked:", &format!("{}.", wrong.why)).named(text);
+        if let Some((text, wrong)) = typed
+            .iter()
+            .find_map(|typed| Some((&typed.text, typed.read.as_ref().err()?)))
+        {
+            let error =
+                WebError::bad_request("This rule cannot be asked:", &format!("{}.", wrong.why))
+                    .named(text);
             return Err(error.hint(&format!("A right one: {}", wrong.right)));
         }
         let question = question(&typed).map_err(|error| WebError::fault(&error))?;
-        json(&json::whatif(&answers(&question, lens.summary, lens.index, lens.lines), lens.summary, lens.index))
+        json(&json::whatif(
+            &answers(&question, lens.summary, lens.index, lens.lines),
+            lens.summary,
+            lens.index,
+        ))
     })
     .await
 }

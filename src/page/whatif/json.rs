@@ -111,7 +111,15 @@ pub(crate) fn whatif(answers: &Answers, summary: &Summary, index: &Index) -> Wha
     }
 }
 
-fn rule(Answer { rule, ended, result, .. }: &Answer, index: &Index) -> Rule {
+fn rule(
+    Answer {
+        rule,
+        ended,
+        result,
+        ..
+    }: &Answer,
+    index: &Index,
+) -> Rule {
     Rule {
         rule: rule.to_string(),
         result: result.found.word(),
@@ -120,7 +128,11 @@ fn rule(Answer { rule, ended, result, .. }: &Answer, index: &Index) -> Rule {
         gate: result.gate,
         code: result.code.as_ref().map(ToString::to_string),
         detail: result.detail.clone(),
-        saved: Saved { steps: result.saved.steps, tokens: result.saved.tokens, ms: result.saved.ms },
+        saved: Saved {
+            steps: result.saved.steps,
+            tokens: result.saved.tokens,
+            ms: result.saved.ms,
+        },
         cuts: result.cuts,
         answer_lost: result.answer_lost,
         needs: result.needs.clone(),

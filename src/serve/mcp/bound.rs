@@ -29,7 +29,13 @@ pub(super) fn bounded(document: &Json<'_>, max: usize) -> String {
         return whole;
     }
     for (texts, items, fields) in STAGES {
-        let mut cuts = Cuts { texts, items, fields, named: Vec::new(), more: 0 };
+        let mut cuts = Cuts {
+            texts,
+            items,
+            fields,
+            named: Vec::new(),
+            more: 0,
+        };
         let short = cuts.cut(document, &mut String::new());
         let short = cuts.noted(short, whole.len()).to_string();
         if short.len() <= max {
@@ -43,7 +49,8 @@ pub(super) fn bounded(document: &Json<'_>, max: usize) -> String {
         let said = format!("cut to the first {end} of {} bytes, as text", whole.len());
         let text = Json::String(Cow::Borrowed(whole.get(..end).unwrap_or_default()));
         let said = Json::Array(vec![Json::String(said.into())]);
-        let short = Json::Object(vec![("truncated".into(), said), ("text".into(), text)]).to_string();
+        let short =
+            Json::Object(vec![("truncated".into(), said), ("text".into(), text)]).to_string();
         if short.len() <= max || keep == 0 {
             return short;
         }
@@ -63,22 +70,40 @@ struct Cuts {
 impl Cuts {
     fn cut<'a>(&mut self, value: &Json<'a>, at: &mut String) -> Json<'a> {
         match value {
-            Json::String(text) => self.text(text, at).map_or_else(|| value.clone(), |short| Json::String(short.into())),
+            Json::String(text) => self
+                .text(text, at)
+                .map_or_else(|| value.clone(), |short| Json::String(short.into())),
             // Shown as the text that it is where it has to be cut.
-            Json::Deep(text) => self.text(text, at).map_or(Json::Deep(text), |short| Json::String(short.into())),
+            Json::Deep(text) => self
+                .text(text, at)
+                .map_or(Json::Deep(text), |short| Json::String(short.into())),
             Json::Array(items) => {
                 if items.len() > self.items {
-                    self.name(at, &format!("the first {} of {} entries", self.items, items.len()));
+                    self.name(
+                        at,
+                        &format!("the first {} of {} entries", self.items, items.len()),
+                    );
                 }
                 let items = items.iter().take(self.items).enumerate();
-                Json::Array(items.map(|(n, item)| self.below(at, &n.to_string(), item)).collect())
+                Json::Array(
+                    items
+                        .map(|(n, item)| self.below(at, &n.to_string(), item))
+                        .collect(),
+                )
             }
             Json::Object(fields) => {
                 if fields.len() > self.fields {
-                    self.name(at, &format!("the first {} of {} keys", self.fields, fields.len()));
+                    self.name(
+                        at,
+                        &format!("the first {} of {} keys", self.fields, fields.len()),
+                    );
                 }
                 let fields = fields.iter().take(self.fields);
-                Json::Object(fields.map(|(name, value)| (name.clone(), self.below(at, name, value))).collect())
+                Json::Object(
+                    fields
+                        .map(|(name, value)| (name.clone(), self.below(at, name, value)))
+                        .collect(),
+                )
             }
             Json::Null | Json::Bool(_) | Json::Number(_) => value.clone(),
         }
@@ -91,7 +116,11 @@ impl Cuts {
         }
         let end = text.floor_char_boundary(self.texts);
         self.name(at, &format!("the first {end} of {} bytes", text.len()));
-        Some(format!("{}… ({} more bytes)", text.get(..end).unwrap_or_default(), text.len() - end))
+        Some(format!(
+            "{}… ({} more bytes)",
+            text.get(..end).unwrap_or_default(),
+            text.len() - end
+        ))
     }
 
     fn below<'a>(&mut self, at: &mut String, name: &str, value: &Json<'a>) -> Json<'a> {
@@ -118,7 +147,13 @@ impl Cuts {
     fn noted(self, value: Json<'_>, whole: usize) -> Json<'_> {
         let more = (self.more > 0).then(|| format!("and {} more places", self.more));
         let whole = format!("whole it has {whole} bytes");
-        let said = self.named.into_iter().chain(more).chain([whole]).map(|text| Json::String(text.into())).collect();
+        let said = self
+            .named
+            .into_iter()
+            .chain(more)
+            .chain([whole])
+            .map(|text| Json::String(text.into()))
+            .collect();
         let mut fields = vec![(Cow::Borrowed("truncated"), Json::Array(said))];
         match value {
             Json::Object(rest) => fields.extend(rest),

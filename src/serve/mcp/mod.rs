@@ -46,7 +46,8 @@ pub(crate) fn talk(
     input: impl Read + Send + 'static,
     out: &mut dyn Write,
 ) -> std::result::Result<(), Ended> {
-    let cannot = |error| Ended::Told(Error::new(Kind::Unreadable, "the server cannot start").because(error));
+    let cannot =
+        |error| Ended::Told(Error::new(Kind::Unreadable, "the server cannot start").because(error));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(MAX_THREADS)
@@ -58,7 +59,14 @@ pub(crate) fn talk(
     let (_stop, stopping) = watch::channel(false);
     let state = AppState::new(Arc::clone(&library), "localhost", stopping);
     let session = Arc::new(Session::new(state, SETTLE));
-    let done = runtime.block_on(Talk { session, open: JoinSet::new(), ids: HashMap::new() }.run(lines, out));
+    let done = runtime.block_on(
+        Talk {
+            session,
+            open: JoinSet::new(),
+            ids: HashMap::new(),
+        }
+        .run(lines, out),
+    );
     library.close();
     runtime.shutdown_background();
     done.map_err(Ended::Output)
@@ -92,7 +100,9 @@ fn read(mut input: impl Read + Send + 'static) -> io::Result<mpsc::Receiver<Line
         }
         cut.end().into_iter().for_each(send);
     };
-    std::thread::Builder::new().name("board-mcp-read".to_owned()).spawn(work)?;
+    std::thread::Builder::new()
+        .name("board-mcp-read".to_owned())
+        .spawn(work)?;
     Ok(lines)
 }
 
@@ -125,17 +135,27 @@ impl Talk {
     /// Takes a line: a message, or several in a list, as 2025-03-26 has it.
     fn take(&mut self, line: Line, out: &mut dyn Write) -> io::Result<()> {
         let value = match line {
-            Ok(line) => serde_json::from_slice(&line).map_err(|error| format!("this line is no JSON: {error}")),
-            Err(TooLong) => Err(format!("a message has at most {MAX_MESSAGE} bytes, and this line has more")),
+            Ok(line) => serde_json::from_slice(&line)
+                .map_err(|error| format!("this line is no JSON: {error}")),
+            Err(TooLong) => Err(format!(
+                "a message has at most {MAX_MESSAGE} bytes, and this line has more"
+            )),
         };
         match value {
             Err(why) => send(out, &refusal(Value::Null, Fault::new(PARSE_ERROR, why))),
-            Ok(Value::Array(list)) if list.is_empty() => {
-                send(out, &refusal(Value::Null, Fault::new(INVALID_REQUEST, "an empty list asks nothing")))
-            }
+            Ok(Value::Array(list)) if list.is_empty() => send(
+                out,
+                &refusal(
+                    Value::Null,
+                    Fault::new(INVALID_REQUEST, "an empty list asks nothing"),
+                ),
+            ),
             Ok(Value::Array(list)) => {
                 let messages: Vec<_> = list.into_iter().map(Message::read).collect();
-                let ids = messages.iter().filter_map(|message| id(message.as_ref().ok()?)).collect();
+                let ids = messages
+                    .iter()
+                    .filter_map(|message| id(message.as_ref().ok()?))
+                    .collect();
                 let session = Arc::clone(&self.session);
                 self.spawn(ids, async move {
                     let mut answers = Vec::new();
@@ -148,7 +168,9 @@ impl Talk {
             }
             Ok(value) => {
                 match Message::read(value) {
-                    Ok(Message::Notice { method, params }) if method == CANCELLED => self.cancel(&params),
+                    Ok(Message::Notice { method, params }) if method == CANCELLED => {
+                        self.cancel(&params)
+                    }
                     message => {
                         let ids = message.as_ref().ok().and_then(id).into_iter().collect();
                         let session = Arc::clone(&self.session);
@@ -160,14 +182,20 @@ impl Talk {
         }
     }
 
-    fn spawn(&mut self, ids: Vec<Value>, work: impl Future<Output = Option<Value>> + Send + 'static) {
+    fn spawn(
+        &mut self,
+        ids: Vec<Value>,
+        work: impl Future<Output = Option<Value>> + Send + 'static,
+    ) {
         let handle = self.open.spawn(work);
         self.ids.insert(handle.id(), (ids, handle));
     }
 
     /// Ends a request that nobody waits for any more; it is not answered.
     fn cancel(&self, params: &Value) {
-        let Some(wanted) = params.get("requestId") else { return };
+        let Some(wanted) = params.get("requestId") else {
+            return;
+        };
         for (ids, handle) in self.ids.values() {
             // A list is answered as a whole.
             if ids.as_slice() == [wanted.clone()] {
@@ -187,13 +215,23 @@ impl Talk {
                 answer.map_or(Ok(()), |answer| send(out, &answer))
             }
             Err(error) => {
-                let ids = self.ids.remove(&error.id()).map(|(ids, _)| ids).unwrap_or_default();
+                let ids = self
+                    .ids
+                    .remove(&error.id())
+                    .map(|(ids, _)| ids)
+                    .unwrap_or_default();
                 if error.is_cancelled() {
                     return Ok(());
                 }
                 tracing::error!("an answer failed: {error}");
-                let fault = || Fault::new(INTERNAL_ERROR, "the board failed to answer; its log has the details");
-                ids.into_iter().try_for_each(|id| send(out, &refusal(id, fault())))
+                let fault = || {
+                    Fault::new(
+                        INTERNAL_ERROR,
+                        "the board failed to answer; its log has the details",
+                    )
+                };
+                ids.into_iter()
+                    .try_for_each(|id| send(out, &refusal(id, fault())))
             }
         }
     }
@@ -208,7 +246,10 @@ fn id(message: &Message) -> Option<Value> {
 }
 
 /// What is said to a message, if anything is.
-async fn answer(session: &Session, message: std::result::Result<Message, (Value, Fault)>) -> Option<Value> {
+async fn answer(
+    session: &Session,
+    message: std::result::Result<Message, (Value, Fault)>,
+) -> Option<Value> {
     match message {
         Ok(Message::Request { id, method, params }) => {
             let result = session.answer(&method, params).await;
@@ -221,7 +262,11 @@ async fn answer(session: &Session, message: std::result::Result<Message, (Value,
 }
 
 fn refusal(id: Value, fault: Fault) -> Value {
-    Message::Reply { id, result: Err(fault) }.write()
+    Message::Reply {
+        id,
+        result: Err(fault),
+    }
+    .write()
 }
 
 /// Writes one line, at once.

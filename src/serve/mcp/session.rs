@@ -8,8 +8,8 @@ use tokio::time::{Instant, timeout_at};
 use super::tools;
 use crate::page::app::AppState;
 use crate::rpc::mcp::{
-    DISCOVER, HANDSHAKE_VERSION, HANDSHAKE_VERSIONS, INITIALIZE, META_SERVER, META_VERSION, MODERN_VERSION, PING,
-    TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VERSION,
+    DISCOVER, HANDSHAKE_VERSION, HANDSHAKE_VERSIONS, INITIALIZE, META_SERVER, META_VERSION,
+    MODERN_VERSION, PING, TOOLS_CALL, TOOLS_LIST, UNSUPPORTED_VERSION,
 };
 use crate::rpc::{Fault, INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::serve::Inside;
@@ -33,7 +33,11 @@ impl Session {
     /// A session about the runs of `state`; its first questions wait for at most `settle` until they are known.
     pub(super) fn new(state: AppState, settle: Duration) -> Self {
         let now = std::time::Instant::now();
-        Self { inside: Inside::new(state.clone()), state, settled_by: Instant::from_std(now + settle) }
+        Self {
+            inside: Inside::new(state.clone()),
+            state,
+            settled_by: Instant::from_std(now + settle),
+        }
     }
 
     /// Waits until the runs are known, but not for long; says how many are not.
@@ -41,7 +45,11 @@ impl Session {
         let mut news = self.state.library.revision();
         loop {
             let status = self.state.library.status();
-            let unknown = if status.first_look_done { status.indexing } else { status.indexing.max(1) };
+            let unknown = if status.first_look_done {
+                status.indexing
+            } else {
+                status.indexing.max(1)
+            };
             if unknown == 0 && !status.uncompared || Instant::now() >= self.settled_by {
                 return unknown;
             }
@@ -59,7 +67,9 @@ impl Session {
             Some(Some(MODERN_VERSION)) => true,
             Some(other) => {
                 let data = json!({ "supported": [MODERN_VERSION], "requested": other });
-                return Err(Fault::new(UNSUPPORTED_VERSION, "Unsupported protocol version").with(data));
+                return Err(
+                    Fault::new(UNSUPPORTED_VERSION, "Unsupported protocol version").with(data),
+                );
             }
         };
         let result = match method {
@@ -72,19 +82,38 @@ impl Session {
             PING => json!({}),
             TOOLS_LIST => json!({ "tools": tools::list() }),
             TOOLS_CALL => self.call(params).await?,
-            other => return Err(Fault::new(METHOD_NOT_FOUND, format!("there is no method {other}"))),
+            other => {
+                return Err(Fault::new(
+                    METHOD_NOT_FOUND,
+                    format!("there is no method {other}"),
+                ));
+            }
         };
-        Ok(if modern { stamped(result, method) } else { result })
+        Ok(if modern {
+            stamped(result, method)
+        } else {
+            result
+        })
     }
 
     async fn call(&self, params: Value) -> Result<Value, Fault> {
         let Value::Object(mut params) = params else {
-            return Err(Fault::new(INVALID_PARAMS, "tools/call takes an object with name and arguments"));
+            return Err(Fault::new(
+                INVALID_PARAMS,
+                "tools/call takes an object with name and arguments",
+            ));
         };
-        let name = params.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let name = params
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         let Some(tool) = tools::find(&name) else {
             let names = tools::names().join(", ");
-            return Err(Fault::new(INVALID_PARAMS, format!("there is no tool {name:?}; there are {names}")));
+            return Err(Fault::new(
+                INVALID_PARAMS,
+                format!("there is no tool {name:?}; there are {names}"),
+            ));
         };
         let arguments = match params.remove("arguments") {
             Some(Value::Object(arguments)) => arguments,
@@ -109,8 +138,14 @@ fn server() -> Value {
 
 /// The answer to a handshake: the version that was asked for, or the newest one that begins so.
 fn initialize(params: &Value) -> Value {
-    let asked = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
-    let version = HANDSHAKE_VERSIONS.into_iter().find(|known| *known == asked).unwrap_or(HANDSHAKE_VERSION);
+    let asked = params
+        .get("protocolVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let version = HANDSHAKE_VERSIONS
+        .into_iter()
+        .find(|known| *known == asked)
+        .unwrap_or(HANDSHAKE_VERSION);
     json!({
         "protocolVersion": version,
         "capabilities": capabilities(),

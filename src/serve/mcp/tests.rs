@@ -24,26 +24,44 @@ fn ask_lines(text: &str) -> Vec<Value> {
     let mut out = Vec::new();
     talk(samples(), Cursor::new(text.to_owned()), &mut out).unwrap();
     let lines = String::from_utf8(out).unwrap();
-    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 fn ask(requests: &[(&str, Value)]) -> Vec<Value> {
     let lines = requests.iter().enumerate().map(|(id, (method, params))| {
-        format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+        format!(
+            "{}\n",
+            json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+        )
     });
     let mut answers = ask_lines(&lines.collect::<String>());
     answers.sort_by_key(|answer| answer["id"].as_u64());
-    assert!(answers.iter().enumerate().all(|(id, answer)| answer["id"] == id && answer["jsonrpc"] == "2.0"));
+    assert!(
+        answers
+            .iter()
+            .enumerate()
+            .all(|(id, answer)| answer["id"] == id && answer["jsonrpc"] == "2.0")
+    );
     answers
 }
 
 /// What tools answer: the document, or the words of an error.
 fn call(calls: &[(&str, Value)]) -> Vec<Result<Value, String>> {
-    let call = |(name, arguments): &(&str, Value)| ("tools/call", json!({ "name": name, "arguments": arguments }));
+    let call = |(name, arguments): &(&str, Value)| {
+        (
+            "tools/call",
+            json!({ "name": name, "arguments": arguments }),
+        )
+    };
     let answers = ask(&calls.iter().map(call).collect::<Vec<_>>());
     let answer = |answer: Value| {
         let result = &answer["result"];
-        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        let text = result["content"][0]["text"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{answer}"));
         match result["isError"] == true {
             true => Err(text.to_owned()),
             false => Ok(serde_json::from_str(text).unwrap()),
@@ -54,13 +72,37 @@ fn call(calls: &[(&str, Value)]) -> Vec<Result<Value, String>> {
 
 #[test]
 fn a_handshake_takes_the_version_that_is_asked_for_or_offers_the_newest() {
-    let hello = |version: &str| ("initialize", json!({ "protocolVersion": version, "capabilities": {} }));
-    let answers = ask(&[hello("2024-11-05"), hello("2025-06-18"), hello("1999-01-01"), hello(MODERN_VERSION)]);
-    let versions: Vec<_> = answers.iter().map(|answer| answer["result"]["protocolVersion"].as_str().unwrap()).collect();
-    assert_eq!(versions, ["2024-11-05", "2025-06-18", HANDSHAKE_VERSION, HANDSHAKE_VERSION]);
+    let hello = |version: &str| {
+        (
+            "initialize",
+            json!({ "protocolVersion": version, "capabilities": {} }),
+        )
+    };
+    let answers = ask(&[
+        hello("2024-11-05"),
+        hello("2025-06-18"),
+        hello("1999-01-01"),
+        hello(MODERN_VERSION),
+    ]);
+    let versions: Vec<_> = answers
+        .iter()
+        .map(|answer| answer["result"]["protocolVersion"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        versions,
+        [
+            "2024-11-05",
+            "2025-06-18",
+            HANDSHAKE_VERSION,
+            HANDSHAKE_VERSION
+        ]
+    );
     let result = &answers[0]["result"];
     assert_eq!(result["serverInfo"]["name"], "board");
-    assert!(result["capabilities"]["tools"].is_object() && result["instructions"].as_str().unwrap().contains("why"));
+    assert!(
+        result["capabilities"]["tools"].is_object()
+            && result["instructions"].as_str().unwrap().contains("why")
+    );
 }
 
 #[test]
@@ -73,11 +115,23 @@ fn a_request_may_name_its_version_itself() {
         ("tools/list", meta(3.into())),
         ("tools/list", json!({})),
     ]);
-    assert_eq!(answers[0]["result"]["supportedVersions"], json!([MODERN_VERSION]));
-    assert_eq!((&answers[1]["result"]["resultType"], &answers[1]["result"]["ttlMs"]), (&json!("complete"), &json!(0)));
+    assert_eq!(
+        answers[0]["result"]["supportedVersions"],
+        json!([MODERN_VERSION])
+    );
+    assert_eq!(
+        (
+            &answers[1]["result"]["resultType"],
+            &answers[1]["result"]["ttlMs"]
+        ),
+        (&json!("complete"), &json!(0))
+    );
     for answer in &answers[2..4] {
         assert_eq!(
-            (&answer["error"]["code"], &answer["error"]["data"]["supported"][0]),
+            (
+                &answer["error"]["code"],
+                &answer["error"]["data"]["supported"][0]
+            ),
             (&json!(-32022), &json!(MODERN_VERSION))
         );
     }
@@ -90,14 +144,35 @@ fn a_request_may_name_its_version_itself() {
 fn every_tool_has_a_schema_and_says_that_it_only_reads() {
     let tools = ask(&[("tools/list", json!({}))]).remove(0);
     let tools = tools["result"]["tools"].as_array().unwrap().clone();
-    let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["list_runs", "why", "step", "state", "search", "diff", "whatif"]);
+    let names: Vec<_> = tools
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "list_runs",
+            "why",
+            "step",
+            "state",
+            "search",
+            "diff",
+            "whatif"
+        ]
+    );
     for tool in &tools {
         let schema = &tool["inputSchema"];
-        assert_eq!((&schema["type"], &schema["additionalProperties"]), (&json!("object"), &json!(false)), "{tool}");
+        assert_eq!(
+            (&schema["type"], &schema["additionalProperties"]),
+            (&json!("object"), &json!(false)),
+            "{tool}"
+        );
         assert_eq!(tool["annotations"]["readOnlyHint"], true);
         for (name, field) in schema["properties"].as_object().unwrap() {
-            assert!(field["type"].is_string() && field["description"].is_string(), "{name}: {field}");
+            assert!(
+                field["type"].is_string() && field["description"].is_string(),
+                "{name}: {field}"
+            );
         }
     }
     assert_eq!(tools[4]["inputSchema"]["required"], json!(["text"]));
@@ -107,7 +182,10 @@ fn every_tool_has_a_schema_and_says_that_it_only_reads() {
 fn tools_answer_with_the_documents_of_the_api() {
     let path = std::path::absolute("sample_runs/critic_stop").unwrap();
     let answers = call(&[
-        ("list_runs", json!({ "query": "outcome:halted", "after": null })),
+        (
+            "list_runs",
+            json!({ "query": "outcome:halted", "after": null }),
+        ),
         ("why", json!({ "run": "critic_stop" })),
         ("why", json!({ "run": path })),
         ("step", json!({ "run": "fix_bug", "limit": 2 })),
@@ -118,23 +196,54 @@ fn tools_answer_with_the_documents_of_the_api() {
         ("search", json!({ "text": "treasurer", "limit": 1 })),
         ("diff", json!({ "a": "fix_bug", "b": "critic_stop" })),
         ("diff", json!({ "a": "fix_bug", "b": "fix_bug" })),
-        ("whatif", json!({ "run": "fix_bug", "rules": ["max_steps=3", "token_budget=10"] })),
+        (
+            "whatif",
+            json!({ "run": "fix_bug", "rules": ["max_steps=3", "token_budget=10"] }),
+        ),
     ]);
     let answers: Vec<Value> = answers.into_iter().map(Result::unwrap).collect();
-    assert_eq!((&answers[0]["matched"], &answers[0]["runs"][0]["key"]), (&json!(1), &json!("critic_stop/critic_stop")));
-    assert_eq!((&answers[1]["stop_reason"], &answers[1]["step"]), (&json!("critic_stop"), &json!(3)));
+    assert_eq!(
+        (&answers[0]["matched"], &answers[0]["runs"][0]["key"]),
+        (&json!(1), &json!("critic_stop/critic_stop"))
+    );
+    assert_eq!(
+        (&answers[1]["stop_reason"], &answers[1]["step"]),
+        (&json!("critic_stop"), &json!(3))
+    );
     assert_eq!(answers[1], answers[2], "a path names a run as well");
-    assert_eq!((&answers[3]["steps"].as_array().unwrap().len(), &answers[3]["next"]), (&2, &json!(1)));
+    assert_eq!(
+        (
+            &answers[3]["steps"].as_array().unwrap().len(),
+            &answers[3]["next"]
+        ),
+        (&2, &json!(1))
+    );
     assert_eq!(answers[4]["head"]["n"], 2);
-    assert_eq!(answers[4]["events"], answers[5]["events"].as_array().unwrap().len());
+    assert_eq!(
+        answers[4]["events"],
+        answers[5]["events"].as_array().unwrap().len()
+    );
     assert_eq!(
         (&answers[6]["run"], &answers[6]["n"]),
         (&json!("fix_bug/fix_bug"), &json!(2)),
         "an id names a run as well"
     );
-    assert!(answers[7]["changes"].as_array().unwrap().len() > 1, "{}", answers[7]);
-    assert_eq!((&answers[8]["state"], answers[8]["hits"].as_array().unwrap().len()), (&json!("done"), 1));
-    assert_eq!((&answers[9]["differs"], &answers[9]["aligned"]["from"]), (&json!(true), &json!(0)));
+    assert!(
+        answers[7]["changes"].as_array().unwrap().len() > 1,
+        "{}",
+        answers[7]
+    );
+    assert_eq!(
+        (
+            &answers[8]["state"],
+            answers[8]["hits"].as_array().unwrap().len()
+        ),
+        (&json!("done"), 1)
+    );
+    assert_eq!(
+        (&answers[9]["differs"], &answers[9]["aligned"]["from"]),
+        (&json!(true), &json!(0))
+    );
     assert_eq!(answers[10]["differs"], false);
     assert_eq!(answers[11]["rules"].as_array().unwrap().len(), 2);
 }
@@ -143,19 +252,40 @@ fn tools_answer_with_the_documents_of_the_api() {
 fn the_state_without_a_step_is_that_after_the_last_one_also_where_steps_are_skipped() {
     let root = tempfile::tempdir().unwrap();
     let last = r#"{"step_id": 7, "actions": [{"name": "ls"}], "state_diff": {"a": {"before": 1, "after": 2}}}"#;
-    std::fs::write(root.path().join("steps.jsonl"), format!("{}{last}\n", "{}\n".repeat(100))).unwrap();
+    std::fs::write(
+        root.path().join("steps.jsonl"),
+        format!("{}{last}\n", "{}\n".repeat(100)),
+    )
+    .unwrap();
     let line = |id, arguments| {
         let params = json!({ "name": "state", "arguments": arguments });
-        format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
+        format!(
+            "{}\n",
+            json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+        )
     };
     let (mut out, path) = (Vec::new(), root.path().to_owned());
     let text = line(1, json!({ "run": path })) + &line(2, json!({ "run": path, "n": 50 }));
-    talk(Library::load(vec![path.clone()]), Cursor::new(text), &mut out).unwrap();
-    let answers: Vec<Value> =
-        String::from_utf8(out).unwrap().lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    talk(
+        Library::load(vec![path.clone()]),
+        Cursor::new(text),
+        &mut out,
+    )
+    .unwrap();
+    let answers: Vec<Value> = String::from_utf8(out)
+        .unwrap()
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
     let text_of = |id: u64| {
-        let answer = answers.iter().find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("{answers:?}"));
-        answer["result"]["content"][0]["text"].as_str().unwrap().to_owned()
+        let answer = answers
+            .iter()
+            .find(|answer| answer["id"] == id)
+            .unwrap_or_else(|| panic!("{answers:?}"));
+        answer["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     let state: Value = serde_json::from_str(&text_of(1)).unwrap();
     assert_eq!(state["n"], 17, "{state}");
@@ -177,7 +307,10 @@ fn what_cannot_be_answered_says_what_why_and_what_to_do() {
         ("state", json!({ "run": "fix_bug", "key": "tset" })),
         ("search", json!({ "text": "" })),
         ("whatif", json!({ "run": "fix_bug", "rules": [] })),
-        ("whatif", json!({ "run": "fix_bug", "rules": ["max_stps=3"] })),
+        (
+            "whatif",
+            json!({ "run": "fix_bug", "rules": ["max_stps=3"] }),
+        ),
         ("list_runs", json!({ "sort": "height" })),
     ]);
     let words = [
@@ -197,8 +330,16 @@ fn what_cannot_be_answered_says_what_why_and_what_to_do() {
     ];
     for (answer, words) in answers.into_iter().zip(words) {
         let told = answer.unwrap_err();
-        assert!(told.starts_with("error: ") && told.contains(words), "{words}: {told}");
-        assert!(told.lines().skip(1).all(|line| line.starts_with("because: ") || line.starts_with("hint: ")), "{told}");
+        assert!(
+            told.starts_with("error: ") && told.contains(words),
+            "{words}: {told}"
+        );
+        assert!(
+            told.lines()
+                .skip(1)
+                .all(|line| line.starts_with("because: ") || line.starts_with("hint: ")),
+            "{told}"
+        );
     }
     let answers = ask(&[
         ("tools/call", json!({ "name": "delete_runs" })),
@@ -206,23 +347,51 @@ fn what_cannot_be_answered_says_what_why_and_what_to_do() {
         ("resources/list", json!({})),
         ("ping", json!({})),
     ]);
-    let codes: Vec<_> = answers.iter().map(|answer| answer["error"]["code"].as_i64()).collect();
+    let codes: Vec<_> = answers
+        .iter()
+        .map(|answer| answer["error"]["code"].as_i64())
+        .collect();
     assert_eq!(codes, [Some(-32602), Some(-32602), Some(-32601), None]);
     assert_eq!(answers[3]["result"], json!({}));
 }
 
 #[test]
 fn garbage_is_answered_and_the_talk_goes_on() {
-    let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}", "x".repeat(MAX_MESSAGE));
+    let long = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}",
+        "x".repeat(MAX_MESSAGE)
+    );
     let ping = |id: u32| json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
     let notice = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let batch = json!([ping(4), notice, ping(5), 3]);
-    let text = format!("garbage\n{long}\n\n[]\n{notice}\n{batch}\n[{notice}]\n{}", ping(6));
+    let text = format!(
+        "garbage\n{long}\n\n[]\n{notice}\n{batch}\n[{notice}]\n{}",
+        ping(6)
+    );
     let mut answers = ask_lines(&text);
-    let list = answers.iter().position(Value::is_array).map(|at| answers.remove(at)).unwrap();
-    let codes = |answers: &[Value]| answers.iter().map(|answer| answer["error"]["code"].as_i64()).collect::<Vec<_>>();
-    assert_eq!(codes(&answers), [Some(-32700), Some(-32700), Some(-32600), None]);
-    assert!(answers[1]["error"]["message"].as_str().unwrap().contains("4194304"), "{}", answers[1]);
+    let list = answers
+        .iter()
+        .position(Value::is_array)
+        .map(|at| answers.remove(at))
+        .unwrap();
+    let codes = |answers: &[Value]| {
+        answers
+            .iter()
+            .map(|answer| answer["error"]["code"].as_i64())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        codes(&answers),
+        [Some(-32700), Some(-32700), Some(-32600), None]
+    );
+    assert!(
+        answers[1]["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("4194304"),
+        "{}",
+        answers[1]
+    );
     assert_eq!(answers[3]["id"], 6, "a last line needs no end");
     assert_eq!(codes(list.as_array().unwrap()), [None, None, Some(-32600)]);
 }
@@ -265,22 +434,45 @@ fn a_run_that_goes_on_has_new_answers() {
     let root = tempfile::tempdir().unwrap();
     let run = root.path().join("live");
     std::fs::create_dir(&run).unwrap();
-    let step = |n: usize| format!("{}\n", json!({ "step_id": n, "decision": { "mode": "act" }, "actions": [] }));
+    let step = |n: usize| {
+        format!(
+            "{}\n",
+            json!({ "step_id": n, "decision": { "mode": "act" }, "actions": [] })
+        )
+    };
     std::fs::write(run.join("steps.jsonl"), step(0)).unwrap();
     let (requests, piped) = mpsc::channel();
     let (told, answers) = mpsc::channel();
-    let library = Library::open(vec![root.path().to_owned()], crate::live::Options::default());
-    let talk = std::thread::spawn(move || talk(library, Piped(piped, Vec::new()), &mut Told(told, Vec::new())));
+    let library = Library::open(
+        vec![root.path().to_owned()],
+        crate::live::Options::default(),
+    );
+    let talk = std::thread::spawn(move || {
+        talk(
+            library,
+            Piped(piped, Vec::new()),
+            &mut Told(told, Vec::new()),
+        )
+    });
     let steps = || {
         let params = json!({ "name": "step", "arguments": { "run": "live" } });
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let request =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
         requests.send(format!("{request}\n")).unwrap();
         let answer: Value = answers.recv().unwrap();
-        let document: Value = serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+        let document: Value =
+            serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
         document["total"].as_u64().unwrap()
     };
-    assert_eq!(steps(), 1, "the first question waits for the runs to be known");
-    let mut file = std::fs::OpenOptions::new().append(true).open(run.join("steps.jsonl")).unwrap();
+    assert_eq!(
+        steps(),
+        1,
+        "the first question waits for the runs to be known"
+    );
+    let mut file = std::fs::OpenOptions::new()
+        .append(true)
+        .open(run.join("steps.jsonl"))
+        .unwrap();
     file.write_all(step(1).as_bytes()).unwrap();
     while steps() < 2 {
         std::thread::yield_now();
@@ -291,27 +483,42 @@ fn a_run_that_goes_on_has_new_answers() {
 
 #[test]
 fn a_request_that_was_cancelled_is_not_answered() {
-    let request =
-        |id: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "list_runs" } });
+    let request = |id: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "list_runs" } });
     let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "a" } });
     let state = AppState::new(Arc::new(samples()), "localhost", watch::channel(false).1);
     let session = Session::new(state, Duration::ZERO);
     // On one thread lines that are there are taken before any of them is answered.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let (sender, lines) = mpsc_of([request("a"), request("b"), cancel]);
     drop(sender);
     let mut out = Vec::new();
-    let talk = Talk { session: Arc::new(session), open: JoinSet::new(), ids: HashMap::new() };
+    let talk = Talk {
+        session: Arc::new(session),
+        open: JoinSet::new(),
+        ids: HashMap::new(),
+    };
     runtime.block_on(talk.run(lines, &mut out)).unwrap();
     let answers = String::from_utf8(out).unwrap();
-    let ids: Vec<Value> =
-        answers.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone()).collect();
+    let ids: Vec<Value> = answers
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone())
+        .collect();
     assert_eq!(ids, ["b"]);
 }
 
-fn mpsc_of<const N: usize>(lines: [Value; N]) -> (tokio::sync::mpsc::Sender<Line>, tokio::sync::mpsc::Receiver<Line>) {
+fn mpsc_of<const N: usize>(
+    lines: [Value; N],
+) -> (
+    tokio::sync::mpsc::Sender<Line>,
+    tokio::sync::mpsc::Receiver<Line>,
+) {
     let (sender, receiver) = tokio::sync::mpsc::channel(N);
-    lines.into_iter().for_each(|line| sender.try_send(Ok(line.to_string().into_bytes())).unwrap());
+    lines
+        .into_iter()
+        .for_each(|line| sender.try_send(Ok(line.to_string().into_bytes())).unwrap());
     (sender, receiver)
 }
 
@@ -353,11 +560,25 @@ proptest! {
 fn a_cut_is_named_by_its_place() {
     let document = json!({ "steps": [{ "observation": "é".repeat(30_000) }], "rows": (0..3_000).collect::<Vec<_>>() });
     let text = document.to_string();
-    let short: Value = serde_json::from_str(&bound::bounded(&Json::parse(&text).unwrap(), 32_000)).unwrap();
-    let cuts: Vec<_> = short["truncated"].as_array().unwrap().iter().map(|cut| cut.as_str().unwrap()).collect();
+    let short: Value =
+        serde_json::from_str(&bound::bounded(&Json::parse(&text).unwrap(), 32_000)).unwrap();
+    let cuts: Vec<_> = short["truncated"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cut| cut.as_str().unwrap())
+        .collect();
     assert_eq!(cuts[0], "/rows: the first 2000 of 3000 entries");
-    assert_eq!(cuts[1], "/steps/0/observation: the first 20000 of 60000 bytes");
+    assert_eq!(
+        cuts[1],
+        "/steps/0/observation: the first 20000 of 60000 bytes"
+    );
     assert!(cuts[2].starts_with("whole it has "), "{cuts:?}");
-    assert!(short["steps"][0]["observation"].as_str().unwrap().ends_with("… (40000 more bytes)"));
+    assert!(
+        short["steps"][0]["observation"]
+            .as_str()
+            .unwrap()
+            .ends_with("… (40000 more bytes)")
+    );
     assert_eq!(short["rows"].as_array().unwrap().len(), 2_000);
 }

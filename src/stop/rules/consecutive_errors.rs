@@ -20,8 +20,15 @@ impl ConsecutiveErrors {
         off: Some("consecutive_errors=0"),
         unit: "failed steps",
         field: Some(Field::new(FieldGroup::Progress, Input::Number)),
-        scale: Some(Scale::whole("failed steps in a row", |value, _| ConsecutiveErrors { max: value as u64 }.into())),
-        parse: |args| Ok(ConsecutiveErrors { max: args.number()? }.into()),
+        scale: Some(Scale::whole("failed steps in a row", |value, _| {
+            ConsecutiveErrors { max: value as u64 }.into()
+        })),
+        parse: |args| {
+            Ok(ConsecutiveErrors {
+                max: args.number()?,
+            }
+            .into())
+        },
         ..Row::BASE
     };
 }
@@ -58,7 +65,12 @@ impl Condition for ConsecutiveErrors {
             return Check::Pass(reading);
         }
         let detail = format!("{count} failed steps in a row >= {limit}");
-        let reading = reading.detail(detail).evidence(stats.failures.iter().cloned());
-        Check::Stop { code: Self::ROW.code(), reading }
+        let reading = reading
+            .detail(detail)
+            .evidence(stats.failures.iter().cloned());
+        Check::Stop {
+            code: Self::ROW.code(),
+            reading,
+        }
     }
 }

@@ -24,12 +24,19 @@ impl ContentMatch {
         off: Some("content_match="),
         reads: Reads::Texts,
         field: Some(Field::new(FieldGroup::Answer, Input::Text)),
-        parse: |args| Ok(ContentMatch { pattern: args.text()? }.into()),
+        parse: |args| {
+            Ok(ContentMatch {
+                pattern: args.text()?,
+            }
+            .into())
+        },
         ..Row::BASE
     };
 
     fn regex(&self) -> Result<Regex, regex::Error> {
-        RegexBuilder::new(&self.pattern).size_limit(MAX_REGEX_BYTES).build()
+        RegexBuilder::new(&self.pattern)
+            .size_limit(MAX_REGEX_BYTES)
+            .build()
     }
 }
 
@@ -46,15 +53,25 @@ impl Rule for ContentMatch {
         let pattern = self.pattern.clone();
         Ok(match self.regex() {
             Ok(regex) => Box::new(Matcher { pattern, regex }),
-            Err(error) => Box::new(Invalid { pattern, error: error.to_string() }),
+            Err(error) => Box::new(Invalid {
+                pattern,
+                error: error.to_string(),
+            }),
         })
     }
 
     fn lint(&self) -> Option<String> {
         let error = self.regex().err()?.to_string();
         // Of a syntax error the last line says what is wrong; those before draw where.
-        let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        Some(format!("the pattern {:?} does not compile: {why}", self.pattern))
+        let why = error
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .trim_start_matches("error: ");
+        Some(format!(
+            "the pattern {:?} does not compile: {why}",
+            self.pattern
+        ))
     }
 }
 
@@ -82,11 +99,8 @@ impl Condition for Matcher {
         match self.regex.find(text) {
             Some(found) => Check::Stop {
                 code: ContentMatch::ROW.code(),
-                reading: Reading::text(format!("the text matches {:?}", self.pattern)).evidence([span(
-                    facts,
-                    found.start(),
-                    found.end(),
-                )]),
+                reading: Reading::text(format!("the text matches {:?}", self.pattern))
+                    .evidence([span(facts, found.start(), found.end())]),
             },
             None => Check::pass(),
         }
@@ -105,8 +119,14 @@ impl Condition for Invalid {
     }
 
     fn check(&self, _: GateSet, _: &Stats, _: &StepFacts) -> Check {
-        let detail = format!("the pattern {:?} does not compile: {}", self.pattern, self.error);
-        Check::Stop { code: Code::InvalidRegex, reading: Reading::text(detail) }
+        let detail = format!(
+            "the pattern {:?} does not compile: {}",
+            self.pattern, self.error
+        );
+        Check::Stop {
+            code: Code::InvalidRegex,
+            reading: Reading::text(detail),
+        }
     }
 
     fn fails_closed(&self) -> bool {

@@ -41,7 +41,12 @@ impl CriticBelow {
             usual: (0.05, 0.95, 19),
             example: "0.1..0.9",
             ..Scale::whole("a critic's score", |score, critic| {
-                CriticBelow { critic: critic.name.clone(), score, steps: critic.steps }.into()
+                CriticBelow {
+                    critic: critic.name.clone(),
+                    score,
+                    steps: critic.steps,
+                }
+                .into()
             })
         }),
         parse: |args| CriticBelow::parse(&args.text()?).map(StopSpec::from),
@@ -50,45 +55,80 @@ impl CriticBelow {
 
     /// `NAME:SCORE` or `NAME:SCORE:STEPS`; a name may hold colons itself.
     fn parse(text: &str) -> Result<Self, SpecError> {
-        let wrong = || SpecError::new(format!("critic_below is written NAME:SCORE or NAME:SCORE:STEPS, not {text:?}"));
+        let wrong = || {
+            SpecError::new(format!(
+                "critic_below is written NAME:SCORE or NAME:SCORE:STEPS, not {text:?}"
+            ))
+        };
         let make = |critic: &str, score: &str, steps: u64| {
             let score: f64 = score.trim().parse().ok().filter(|_| !critic.is_empty())?;
             // Else NaN would be read as the end of a critic's name, and the steps as the score.
-            Some(finite(score).map(|score| Self { critic: critic.to_owned(), score, steps }))
+            Some(finite(score).map(|score| Self {
+                critic: critic.to_owned(),
+                score,
+                steps,
+            }))
         };
         let (rest, last) = text.rsplit_once(':').ok_or_else(wrong)?;
-        let with_steps =
-            rest.rsplit_once(':').and_then(|(critic, score)| make(critic, score, last.trim().parse().ok()?));
-        with_steps.or_else(|| make(rest, last, 1)).ok_or_else(wrong)?
+        let with_steps = rest
+            .rsplit_once(':')
+            .and_then(|(critic, score)| make(critic, score, last.trim().parse().ok()?));
+        with_steps
+            .or_else(|| make(rest, last, 1))
+            .ok_or_else(wrong)?
     }
 }
 
 impl Rule for CriticBelow {
     fn value(&self) -> Option<String> {
-        let Self { critic, score, steps } = self;
+        let Self {
+            critic,
+            score,
+            steps,
+        } = self;
         let score = plain(*score);
-        Some(if *steps == 1 { format!("{critic}:{score}") } else { format!("{critic}:{score}:{steps}") })
+        Some(if *steps == 1 {
+            format!("{critic}:{score}")
+        } else {
+            format!("{critic}:{score}:{steps}")
+        })
     }
 
     fn limit(&self) -> Amount<'_> {
-        let Self { critic, score, steps } = self;
-        let row = if *steps == 1 { String::new() } else { format!(", {steps} in a row") };
+        let Self {
+            critic,
+            score,
+            steps,
+        } = self;
+        let row = if *steps == 1 {
+            String::new()
+        } else {
+            format!(", {steps} in a row")
+        };
         Amount::Text(format!("{critic} < {}{row}", plain(*score)).into())
     }
 
     fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
         let Self { critic, score, .. } = self;
         finite(*score)?;
-        Ok(Box::new(Compiled { key: format!("{critic} < {score}"), rule: self.clone() }))
+        Ok(Box::new(Compiled {
+            key: format!("{critic} < {score}"),
+            rule: self.clone(),
+        }))
     }
 }
 
 /// No score is below NaN, and each or none is below an infinite one.
 fn finite(score: f64) -> Result<f64, SpecError> {
     let wrong = || {
-        SpecError::new(format!("critic_below needs a finite score, as in {}, not {score}", CriticBelow::ROW.example))
+        SpecError::new(format!(
+            "critic_below needs a finite score, as in {}, not {score}",
+            CriticBelow::ROW.example
+        ))
     };
-    Some(score).filter(|score| score.is_finite()).ok_or_else(wrong)
+    Some(score)
+        .filter(|score| score.is_finite())
+        .ok_or_else(wrong)
 }
 
 /// The rule with the name under which its row of low scores is counted.
@@ -99,7 +139,12 @@ struct Compiled {
 
 impl Compiled {
     fn score(&self, facts: &StepFacts) -> Option<f64> {
-        facts.critics.iter().find(|fact| fact.name == self.rule.critic)?.score.filter(|score| !score.is_nan())
+        facts
+            .critics
+            .iter()
+            .find(|fact| fact.name == self.rule.critic)?
+            .score
+            .filter(|score| !score.is_nan())
     }
 }
 
@@ -117,14 +162,24 @@ impl Condition for Compiled {
             stats.below.insert(self.key.clone(), Below::default());
         }
         let Some(score) = score else {
-            if let Some(row) = stats.below.get_mut(&self.key).filter(|row| row.unread < steps) {
+            if let Some(row) = stats
+                .below
+                .get_mut(&self.key)
+                .filter(|row| row.unread < steps)
+            {
                 row.unread = steps;
                 row.untold = row.untold.saturating_add(row.len).saturating_add(1);
                 row.len = 0;
             }
             return;
         };
-        let Some(row) = stats.below.get_mut(&self.key).filter(|row| row.counted < steps) else { return };
+        let Some(row) = stats
+            .below
+            .get_mut(&self.key)
+            .filter(|row| row.counted < steps)
+        else {
+            return;
+        };
         row.counted = steps;
         if score < self.rule.score {
             row.from = if row.len == 0 { facts.step } else { row.from };
@@ -142,13 +197,18 @@ impl Condition for Compiled {
     }
 
     fn check(&self, _: GateSet, stats: &Stats, facts: &StepFacts) -> Check {
-        let CriticBelow { critic, score: limit, steps } = &self.rule;
+        let CriticBelow {
+            critic,
+            score: limit,
+            steps,
+        } = &self.rule;
         if *steps == 0 {
             return off_at_zero();
         }
         let untold = || Check::Unknown(Cow::Owned(format!("each score of the critic {critic}")));
         let row = stats.below.get(&self.key);
-        let may_be_low = row.is_some_and(|row| row.len < *steps && row.len.saturating_add(row.untold) >= *steps);
+        let may_be_low =
+            row.is_some_and(|row| row.len < *steps && row.len.saturating_add(row.untold) >= *steps);
         let Some(score) = self.score(facts) else {
             if facts.is_unread && may_be_low {
                 return untold();
@@ -172,17 +232,34 @@ impl Condition for Compiled {
         if may_be_low {
             return untold();
         }
-        let Some(row) = row.filter(|row| row.len >= *steps) else { return Check::Pass(reading) };
-        let at = facts.critics.iter().position(|fact| fact.name == *critic).unwrap_or_default() as u64;
-        let reason = facts.critics.iter().find(|fact| fact.name == *critic).and_then(|fact| fact.reason.clone());
-        let given = if score == f64::NEG_INFINITY { "-Infinity".to_owned() } else { plain(score) };
+        let Some(row) = row.filter(|row| row.len >= *steps) else {
+            return Check::Pass(reading);
+        };
+        let at = facts
+            .critics
+            .iter()
+            .position(|fact| fact.name == *critic)
+            .unwrap_or_default() as u64;
+        let reason = facts
+            .critics
+            .iter()
+            .find(|fact| fact.name == *critic)
+            .and_then(|fact| fact.reason.clone());
+        let given = if score == f64::NEG_INFINITY {
+            "-Infinity".to_owned()
+        } else {
+            plain(score)
+        };
         let limit = plain(*limit);
         let detail = match row.len {
             1 => format!("{critic} gave {given} < {limit}"),
             len => format!("{critic} gave {given} < {limit}, {len} scores in a row"),
         };
         let evidence = [
-            Evidence::Steps { from_step: row.from, to_step: facts.step },
+            Evidence::Steps {
+                from_step: row.from,
+                to_step: facts.step,
+            },
             Evidence::Critic {
                 step: facts.step,
                 critic: at,
@@ -190,6 +267,9 @@ impl Condition for Compiled {
                 score: Some(score).filter(|score| score.is_finite()),
             },
         ];
-        Check::Stop { code: CriticBelow::ROW.code(), reading: reading.detail(detail).evidence(evidence) }
+        Check::Stop {
+            code: CriticBelow::ROW.code(),
+            reading: reading.detail(detail).evidence(evidence),
+        }
     }
 }

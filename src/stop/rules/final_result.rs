@@ -45,7 +45,11 @@ impl Condition for FinalResult {
         match facts.final_answer.as_deref() {
             Some(answer) if !answer.trim().is_empty() => Check::Stop {
                 code: Self::ROW.code(),
-                reading: Reading::text("there is a final result").evidence([span(facts, 0, answer.len())]),
+                reading: Reading::text("there is a final result").evidence([span(
+                    facts,
+                    0,
+                    answer.len(),
+                )]),
             },
             Some(_) => Check::Pass(Reading::text("the final result is empty")),
             None => Check::Pass(Reading::text("there is no final result")),

@@ -53,7 +53,9 @@ impl Rule for AnyOf {
     }
 
     fn compile(&self, compiler: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
-        compile(Self::ROW, &self.of, compiler, |members| Box::new(Any(members)))
+        compile(Self::ROW, &self.of, compiler, |members| {
+            Box::new(Any(members))
+        })
     }
 
     fn members(&self) -> Option<&[StopSpec]> {
@@ -71,7 +73,9 @@ impl Rule for AllOf {
     }
 
     fn compile(&self, compiler: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
-        compile(Self::ROW, &self.of, compiler, |members| Box::new(All(members)))
+        compile(Self::ROW, &self.of, compiler, |members| {
+            Box::new(All(members))
+        })
     }
 
     fn members(&self) -> Option<&[StopSpec]> {
@@ -93,10 +97,18 @@ fn compile(
         return Err(SpecError::new(format!("{name} needs at least one member")));
     }
     if compiler.depth >= MAX_NESTING {
-        return Err(SpecError::new(format!("{name} is nested deeper than {MAX_NESTING} groups")));
+        return Err(SpecError::new(format!(
+            "{name} is nested deeper than {MAX_NESTING} groups"
+        )));
     }
-    let inner = Compiler { depth: compiler.depth + 1, ..compiler };
-    let mut members = of.iter().map(|spec| spec.rule().compile(inner)).collect::<Result<Members, SpecError>>()?;
+    let inner = Compiler {
+        depth: compiler.depth + 1,
+        ..compiler
+    };
+    let mut members = of
+        .iter()
+        .map(|spec| spec.rule().compile(inner))
+        .collect::<Result<Members, SpecError>>()?;
     match members.iter().position(|member| member.fails_closed()) {
         Some(broken) => Ok(members.swap_remove(broken)),
         None => Ok(group(members)),
@@ -107,7 +119,9 @@ struct Any(Members);
 
 impl Condition for Any {
     fn gates(&self) -> GateSet {
-        self.0.iter().fold(GateSet::NONE, |set, member| set.and(member.gates()))
+        self.0
+            .iter()
+            .fold(GateSet::NONE, |set, member| set.and(member.gates()))
     }
 
     fn fold(&self, stats: &mut Stats, facts: &StepFacts) {
@@ -143,7 +157,10 @@ impl Condition for Any {
         match unknown {
             _ if !on => Check::Off("every member is off".into()),
             Some(needs) => Check::Unknown(needs),
-            None => Check::Pass(Reading { detail: misses.join("; ").into(), ..Reading::default() }),
+            None => Check::Pass(Reading {
+                detail: misses.join("; ").into(),
+                ..Reading::default()
+            }),
         }
     }
 }
@@ -153,7 +170,11 @@ struct All(Members);
 impl Condition for All {
     /// Only at the last of its gates can every member be true.
     fn gates(&self) -> GateSet {
-        let last = self.0.iter().filter_map(|member| member.gates().iter().last()).max();
+        let last = self
+            .0
+            .iter()
+            .filter_map(|member| member.gates().iter().last())
+            .max();
         last.map_or(GateSet::NONE, GateSet::only)
     }
 

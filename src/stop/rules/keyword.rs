@@ -21,7 +21,12 @@ impl Keyword {
         accepts: true,
         reads: Reads::Texts,
         field: Some(Field::new(FieldGroup::Answer, Input::Text)),
-        parse: |args| Ok(Keyword { keyword: args.text()? }.into()),
+        parse: |args| {
+            Ok(Keyword {
+                keyword: args.text()?,
+            }
+            .into())
+        },
         ..Row::BASE
     };
 }
@@ -50,11 +55,16 @@ impl Condition for Keyword {
         if word.is_empty() {
             return Check::Off("empty keyword".into());
         }
-        let Some(answer) = facts.answer() else { return Check::Unknown("the answer's text".into()) };
+        let Some(answer) = facts.answer() else {
+            return Check::Unknown("the answer's text".into());
+        };
         match answer.find(word) {
             Some(at) => {
                 let reading = Reading::text(format!("the answer holds {word:?}"));
-                Check::Stop { code: Self::ROW.code(), reading: reading.evidence([span(facts, at, at + word.len())]) }
+                Check::Stop {
+                    code: Self::ROW.code(),
+                    reading: reading.evidence([span(facts, at, at + word.len())]),
+                }
             }
             None if facts.is_answer_cut => Check::Unknown("the whole answer".into()),
             None => Check::Pass(Reading::text(format!("the answer does not hold {word:?}"))),

@@ -25,9 +25,19 @@ impl LoopDetection {
         scale: Some(Scale {
             least: Some(2.0),
             usual: (2.0, 10.0, 9),
-            ..Scale::whole("equal texts in a row", |value, _| LoopDetection { window: value as u64 }.into())
+            ..Scale::whole("equal texts in a row", |value, _| {
+                LoopDetection {
+                    window: value as u64,
+                }
+                .into()
+            })
         }),
-        parse: |args| Ok(LoopDetection { window: args.number()? }.into()),
+        parse: |args| {
+            Ok(LoopDetection {
+                window: args.number()?,
+            }
+            .into())
+        },
         ..Row::BASE
     };
 }
@@ -58,11 +68,25 @@ impl Condition for LoopDetection {
         let (row, window) = (&stats.text, self.window);
         let reading = Self::ROW.compare(row.len, Op::AtLeast, window);
         if row.len >= window {
-            let evidence = [Evidence::Steps { from_step: row.from, to_step: facts.step }];
-            let what = if row.value.is_some_and(|(_, len)| len == 0) { "calls" } else { "text" };
+            let evidence = [Evidence::Steps {
+                from_step: row.from,
+                to_step: facts.step,
+            }];
+            let what = if row.value.is_some_and(|(_, len)| len == 0) {
+                "calls"
+            } else {
+                "text"
+            };
             let detail = format!("the same {what} {} times in a row >= {window}", row.len);
-            return Check::Stop { code: Self::ROW.code(), reading: reading.detail(detail).evidence(evidence) };
+            return Check::Stop {
+                code: Self::ROW.code(),
+                reading: reading.detail(detail).evidence(evidence),
+            };
         }
-        if row.gap { Check::Unknown("the model's text of every step".into()) } else { Check::Pass(reading) }
+        if row.gap {
+            Check::Unknown("the model's text of every step".into())
+        } else {
+            Check::Pass(reading)
+        }
     }
 }

@@ -23,7 +23,10 @@ impl MaxCost {
         counts: Counts::Cost,
         ending: Some((Outcome::Truncated, "budget_tokens")),
         headline: Some("Cost limit reached"),
-        field: Some(Field { unit: "$", ..Field::new(FieldGroup::Limits, Input::Number) }),
+        field: Some(Field {
+            unit: "$",
+            ..Field::new(FieldGroup::Limits, Input::Number)
+        }),
         scale: Some(Scale {
             least: Some(0.0001),
             grain: 0.01,
@@ -36,8 +39,16 @@ impl MaxCost {
     };
 
     fn parse(text: &str) -> Result<Self, SpecError> {
-        let usd = text.trim().parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0);
-        let wrong = || SpecError::new(format!("max_cost needs dollars, as in max_cost=0.5, not {text:?}"));
+        let usd = text
+            .trim()
+            .parse()
+            .ok()
+            .filter(|usd: &f64| usd.is_finite() && *usd >= 0.0);
+        let wrong = || {
+            SpecError::new(format!(
+                "max_cost needs dollars, as in max_cost=0.5, not {text:?}"
+            ))
+        };
         usd.map(|usd| Self { usd }).ok_or_else(wrong)
     }
 }
@@ -53,7 +64,10 @@ impl Rule for MaxCost {
 
     fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
         if !self.usd.is_finite() || self.usd < 0.0 {
-            return Err(SpecError::new(format!("max_cost needs dollars from 0 on, not {}", self.usd)));
+            return Err(SpecError::new(format!(
+                "max_cost needs dollars from 0 on, not {}",
+                self.usd
+            )));
         }
         Ok(Box::new(self.clone()))
     }

@@ -22,8 +22,18 @@ impl MaxRounds {
         counts: Counts::Steps,
         headline: Some("Round limit reached"),
         field: Some(Field::new(FieldGroup::Limits, Input::Number)),
-        scale: Some(Scale::whole("decisions", |value, _| MaxRounds { rounds: value as u64 }.into())),
-        parse: |args| Ok(MaxRounds { rounds: args.number()? }.into()),
+        scale: Some(Scale::whole("decisions", |value, _| {
+            MaxRounds {
+                rounds: value as u64,
+            }
+            .into()
+        })),
+        parse: |args| {
+            Ok(MaxRounds {
+                rounds: args.number()?,
+            }
+            .into())
+        },
         ..Row::BASE
     };
 }

@@ -22,15 +22,28 @@ impl MaxRuntime {
         unit: "ms",
         counts: Counts::Time,
         headline: Some("Time limit reached"),
-        field: Some(Field { unit: "s", ..Field::new(FieldGroup::Limits, Input::Number) }),
-        scale: Some(Scale::whole("seconds at a step's end", |value, _| MaxRuntime { seconds: value }.into())),
+        field: Some(Field {
+            unit: "s",
+            ..Field::new(FieldGroup::Limits, Input::Number)
+        }),
+        scale: Some(Scale::whole("seconds at a step's end", |value, _| {
+            MaxRuntime { seconds: value }.into()
+        })),
         parse: |args| MaxRuntime::parse(&args.text()?).map(StopSpec::from),
         ..Row::BASE
     };
 
     fn parse(text: &str) -> Result<Self, SpecError> {
-        let seconds = text.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
-        let wrong = || SpecError::new(format!("max_runtime needs seconds, as in max_runtime=60, not {text:?}"));
+        let seconds = text
+            .trim()
+            .parse()
+            .ok()
+            .filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
+        let wrong = || {
+            SpecError::new(format!(
+                "max_runtime needs seconds, as in max_runtime=60, not {text:?}"
+            ))
+        };
         seconds.map(|seconds| Self { seconds }).ok_or_else(wrong)
     }
 
@@ -42,9 +55,16 @@ impl MaxRuntime {
 }
 
 /// 60 seconds are written as `60`, as other writers of the rule do.
-fn whole_where_it_is<S: serde::Serializer>(seconds: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+fn whole_where_it_is<S: serde::Serializer>(
+    seconds: &f64,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let whole = *seconds as u64;
-    if whole as f64 == *seconds { serializer.serialize_u64(whole) } else { serializer.serialize_f64(*seconds) }
+    if whole as f64 == *seconds {
+        serializer.serialize_u64(whole)
+    } else {
+        serializer.serialize_f64(*seconds)
+    }
 }
 
 impl Rule for MaxRuntime {
@@ -61,7 +81,10 @@ impl Rule for MaxRuntime {
 
     fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
         if !self.seconds.is_finite() || self.seconds < 0.0 {
-            return Err(SpecError::new(format!("max_runtime needs seconds from 0 on, not {}", self.seconds)));
+            return Err(SpecError::new(format!(
+                "max_runtime needs seconds from 0 on, not {}",
+                self.seconds
+            )));
         }
         Ok(Box::new(self.clone()))
     }

@@ -24,8 +24,18 @@ impl MaxSteps {
         counts: Counts::Steps,
         headline: Some("Step limit reached"),
         field: Some(Field::new(FieldGroup::Limits, Input::Number)),
-        scale: Some(Scale::whole("completed steps", |value, _| MaxSteps { steps: value as u64 }.into())),
-        parse: |args| Ok(MaxSteps { steps: args.number()? }.into()),
+        scale: Some(Scale::whole("completed steps", |value, _| {
+            MaxSteps {
+                steps: value as u64,
+            }
+            .into()
+        })),
+        parse: |args| {
+            Ok(MaxSteps {
+                steps: args.number()?,
+            }
+            .into())
+        },
         ..Row::BASE
     };
 }

@@ -112,13 +112,24 @@ impl<'de> Deserialize<'de> for StopSpec {
         use serde::de::Error as _;
 
         let mut fields = serde_json::Map::deserialize(deserializer)?;
-        let Some(name) = fields.remove("type") else { return Err(D::Error::missing_field("type")) };
-        let Value::String(name) = name else { return Err(D::Error::custom("the type of a rule is its name, a text")) };
-        match RULES.iter().zip(READERS).find(|(row, _)| row.is_called(&name)) {
+        let Some(name) = fields.remove("type") else {
+            return Err(D::Error::missing_field("type"));
+        };
+        let Value::String(name) = name else {
+            return Err(D::Error::custom("the type of a rule is its name, a text"));
+        };
+        match RULES
+            .iter()
+            .zip(READERS)
+            .find(|(row, _)| row.is_called(&name))
+        {
             Some((_, read)) => read(Value::Object(fields)).map_err(D::Error::custom),
             None => {
                 let known: Vec<_> = RULES.iter().map(|row| format!("`{}`", row.name)).collect();
-                Err(D::Error::custom(format!("unknown variant `{name}`, expected one of {}", known.join(", "))))
+                Err(D::Error::custom(format!(
+                    "unknown variant `{name}`, expected one of {}",
+                    known.join(", ")
+                )))
             }
         }
     }
@@ -291,7 +302,11 @@ impl Row {
 
 impl Field {
     const fn new(group: FieldGroup, input: Input) -> Self {
-        Self { group, input, unit: "" }
+        Self {
+            group,
+            input,
+            unit: "",
+        }
     }
 }
 
@@ -390,13 +405,19 @@ fn off_at_zero() -> Check {
 }
 
 fn span(facts: &StepFacts, start: usize, end: usize) -> Evidence {
-    Evidence::Text { step: facts.step, start: start as u64, end: end as u64 }
+    Evidence::Text {
+        step: facts.step,
+        start: start as u64,
+        end: end as u64,
+    }
 }
 
 /// A number in JSON, which has no others; those of other formats that are not finite come as `null`.
 fn finite_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let number = Option::<f64>::deserialize(deserializer)?.filter(|number| number.is_finite());
-    number.ok_or_else(|| serde::de::Error::custom("a finite number is needed, not NaN or an infinite one"))
+    number.ok_or_else(|| {
+        serde::de::Error::custom("a finite number is needed, not NaN or an infinite one")
+    })
 }
 
 /// From here on, 2^53, a number in memory need not be the one that was written.
@@ -405,5 +426,9 @@ pub(crate) const EXACT: f64 = 9_007_199_254_740_992.0;
 /// A number as it is written, and a very large or small one without its hundreds of digits.
 pub(crate) fn plain(number: f64) -> String {
     let is_usual = number == 0.0 || !number.is_finite() || (1e-16..1e16).contains(&number.abs());
-    if is_usual { number.to_string() } else { format!("{number:e}") }
+    if is_usual {
+        number.to_string()
+    } else {
+        format!("{number:e}")
+    }
 }

@@ -23,8 +23,18 @@ impl Stagnation {
         off: Some("stagnation=0"),
         unit: "steps without change",
         field: Some(Field::new(FieldGroup::Progress, Input::Number)),
-        scale: Some(Scale::whole("steps without a change", |value, _| Stagnation { steps: value as u64 }.into())),
-        parse: |args| Ok(Stagnation { steps: args.number()? }.into()),
+        scale: Some(Scale::whole("steps without a change", |value, _| {
+            Stagnation {
+                steps: value as u64,
+            }
+            .into()
+        })),
+        parse: |args| {
+            Ok(Stagnation {
+                steps: args.number()?,
+            }
+            .into())
+        },
         ..Row::BASE
     };
 }
@@ -56,10 +66,20 @@ impl Condition for Stagnation {
         let idle = row.len.saturating_sub(1);
         let reading = Self::ROW.compare(idle, Op::AtLeast, limit);
         if idle >= limit {
-            let evidence = [Evidence::Steps { from_step: row.from, to_step: facts.step }];
+            let evidence = [Evidence::Steps {
+                from_step: row.from,
+                to_step: facts.step,
+            }];
             let detail = format!("the state did not change in {idle} steps >= {limit}");
-            return Check::Stop { code: Self::ROW.code(), reading: reading.detail(detail).evidence(evidence) };
+            return Check::Stop {
+                code: Self::ROW.code(),
+                reading: reading.detail(detail).evidence(evidence),
+            };
         }
-        if row.gap { Check::Unknown("the state's signature of every step".into()) } else { Check::Pass(reading) }
+        if row.gap {
+            Check::Unknown("the state's signature of every step".into())
+        } else {
+            Check::Pass(reading)
+        }
     }
 }

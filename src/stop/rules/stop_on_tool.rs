@@ -19,7 +19,12 @@ impl StopOnTool {
         when: "an action has exactly this name",
         off: Some("stop_on_tool="),
         field: Some(Field::new(FieldGroup::Answer, Input::Tool)),
-        parse: |args| Ok(StopOnTool { tool_name: args.text()? }.into()),
+        parse: |args| {
+            Ok(StopOnTool {
+                tool_name: args.text()?,
+            }
+            .into())
+        },
         ..Row::BASE
     };
 }
@@ -48,12 +53,18 @@ impl Condition for StopOnTool {
         if name.is_empty() {
             return Check::Off("empty name".into());
         }
-        let Some(actions) = &facts.actions else { return Check::Unknown("the requested actions".into()) };
+        let Some(actions) = &facts.actions else {
+            return Check::Unknown("the requested actions".into());
+        };
         match actions.iter().position(|action| action == name) {
             Some(at) => Check::Stop {
                 code: Self::ROW.code(),
-                reading: Reading::text(format!("the tool {name} was asked for"))
-                    .evidence([Evidence::Action { step: facts.step, action: at as u64 }]),
+                reading: Reading::text(format!("the tool {name} was asked for")).evidence([
+                    Evidence::Action {
+                        step: facts.step,
+                        action: at as u64,
+                    },
+                ]),
             },
             None => Check::pass(),
         }

@@ -32,7 +32,13 @@ impl StructuredOutput {
         accepts: true,
         reads: Reads::Texts,
         field: Some(Field::new(FieldGroup::Answer, Input::Check)),
-        parse: |args| Ok(StructuredOutput { schema: args.file()?, fenced: false }.into()),
+        parse: |args| {
+            Ok(StructuredOutput {
+                schema: args.file()?,
+                fenced: false,
+            }
+            .into())
+        },
         ..Row::BASE
     };
 }
@@ -43,16 +49,32 @@ impl Rule for StructuredOutput {
     }
 
     fn limit(&self) -> Amount<'_> {
-        Amount::Text(if self.schema.is_some() { "fits a schema" } else { "any" }.into())
+        Amount::Text(
+            if self.schema.is_some() {
+                "fits a schema"
+            } else {
+                "any"
+            }
+            .into(),
+        )
     }
 
     fn compile(&self, compiler: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
         let compile = compiler.schemas.unwrap_or(&built_in);
-        let schema =
-            self.schema.as_ref().map(compile).transpose().map_err(|wrong| {
-                SpecError::new(format!("the schema of structured_output does not compile: {wrong}"))
+        let schema = self
+            .schema
+            .as_ref()
+            .map(compile)
+            .transpose()
+            .map_err(|wrong| {
+                SpecError::new(format!(
+                    "the schema of structured_output does not compile: {wrong}"
+                ))
             })?;
-        Ok(Box::new(Compiled { schema, fenced: self.fenced }))
+        Ok(Box::new(Compiled {
+            schema,
+            fenced: self.fenced,
+        }))
     }
 }
 
@@ -78,24 +100,38 @@ impl Condition for Compiled {
 
     /// JSON as the whole answer or, where allowed, as a fenced block of it. Equal keys are accepted, the last counts.
     fn check(&self, _: GateSet, _: &Stats, facts: &StepFacts) -> Check {
-        let Some(answer) = facts.answer() else { return Check::Unknown("the answer's text".into()) };
+        let Some(answer) = facts.answer() else {
+            return Check::Unknown("the answer's text".into());
+        };
         if facts.is_answer_cut {
             return Check::Unknown("the whole answer".into());
         }
         let mut miss = None;
-        let blocks = if self.fenced { fenced(answer) } else { Vec::new() };
+        let blocks = if self.fenced {
+            fenced(answer)
+        } else {
+            Vec::new()
+        };
         for part in std::iter::once(answer).chain(blocks) {
             let value: Value = match serde_json::from_str(part) {
                 Ok(value) => value,
                 Err(error) => {
-                    miss.get_or_insert_with(|| Reading::text(format!("the answer is not JSON: {error}")));
+                    miss.get_or_insert_with(|| {
+                        Reading::text(format!("the answer is not JSON: {error}"))
+                    });
                     continue;
                 }
             };
             if let Some(Err(wrong)) = self.schema.as_ref().map(|schema| schema.check(&value)) {
                 let path = wrong.instance_path;
-                let detail = format!("the answer does not fit its schema at {path:?}: {}", wrong.message);
-                let evidence = Evidence::Schema { step: facts.step, instance_path: path };
+                let detail = format!(
+                    "the answer does not fit its schema at {path:?}: {}",
+                    wrong.message
+                );
+                let evidence = Evidence::Schema {
+                    step: facts.step,
+                    instance_path: path,
+                };
                 // Of several reasons, a schema's is the more useful one to send back to the model.
                 miss = Some(Reading::text(detail).evidence([evidence]));
                 continue;
@@ -103,7 +139,10 @@ impl Condition for Compiled {
             let start = (part.as_ptr() as usize).saturating_sub(answer.as_ptr() as usize);
             let reading = Reading::text("the answer is the JSON that was asked for");
             let reading = reading.evidence([span(facts, start, start + part.len())]);
-            return Check::Stop { code: StructuredOutput::ROW.code(), reading };
+            return Check::Stop {
+                code: StructuredOutput::ROW.code(),
+                reading,
+            };
         }
         Check::Pass(miss.unwrap_or_default())
     }

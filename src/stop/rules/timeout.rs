@@ -21,9 +21,22 @@ impl Timeout {
         unit: "ms",
         counts: Counts::Time,
         headline: Some("Timeout"),
-        field: Some(Field { unit: "s", ..Field::new(FieldGroup::Limits, Input::Number) }),
-        scale: Some(Scale::whole("seconds at a decision", |value, _| Timeout { seconds: value as u64 }.into())),
-        parse: |args| Ok(Timeout { seconds: args.number()? }.into()),
+        field: Some(Field {
+            unit: "s",
+            ..Field::new(FieldGroup::Limits, Input::Number)
+        }),
+        scale: Some(Scale::whole("seconds at a decision", |value, _| {
+            Timeout {
+                seconds: value as u64,
+            }
+            .into()
+        })),
+        parse: |args| {
+            Ok(Timeout {
+                seconds: args.number()?,
+            }
+            .into())
+        },
         ..Row::BASE
     };
 }
@@ -51,7 +64,12 @@ impl Condition for Timeout {
         if self.seconds == 0 {
             return off_at_zero();
         }
-        measure::time(Self::ROW.name, stats, Op::Above, self.seconds.saturating_mul(1000))
+        measure::time(
+            Self::ROW.name,
+            stats,
+            Op::Above,
+            self.seconds.saturating_mul(1000),
+        )
     }
 
     fn ends_at_ms(&self) -> Option<u64> {

@@ -24,9 +24,19 @@ impl TokenBudget {
         field: Some(Field::new(FieldGroup::Limits, Input::Number)),
         scale: Some(Scale {
             example: "1000..20000/20",
-            ..Scale::whole("tokens", |value, _| TokenBudget { max_total: value as u64 }.into())
+            ..Scale::whole("tokens", |value, _| {
+                TokenBudget {
+                    max_total: value as u64,
+                }
+                .into()
+            })
         }),
-        parse: |args| Ok(TokenBudget { max_total: args.number()? }.into()),
+        parse: |args| {
+            Ok(TokenBudget {
+                max_total: args.number()?,
+            }
+            .into())
+        },
         ..Row::BASE
     };
 }

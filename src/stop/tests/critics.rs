@@ -7,33 +7,79 @@ fn case_15_failed_steps_in_a_row() {
     let act = |n| failed(n, Phase::Act);
     let decide = |n| failed(n, Phase::Decide);
     let mixed = run(&["consecutive_errors=3"], &[act(0), decide(1), act(2)]);
-    assert_eq!((mixed.code(), mixed.place()), ("consecutive_errors", (Some(2), Some(Gate::AfterStep))));
+    assert_eq!(
+        (mixed.code(), mixed.place()),
+        ("consecutive_errors", (Some(2), Some(Gate::AfterStep)))
+    );
     let phases: Vec<_> = mixed.verdict().reading.evidence.iter().collect();
     assert!(matches!(
         phases[..],
         [
-            Evidence::Failure { step: 0, phase: Phase::Act, .. },
-            Evidence::Failure { step: 1, phase: Phase::Decide, .. },
+            Evidence::Failure {
+                step: 0,
+                phase: Phase::Act,
+                ..
+            },
+            Evidence::Failure {
+                step: 1,
+                phase: Phase::Decide,
+                ..
+            },
             Evidence::Failure { step: 2, .. },
         ]
     ));
-    let reset = run(&["consecutive_errors=2"], &[act(0), step(1), act(2), step(3)]);
-    assert_eq!((reset.code(), reset.stats.errors, reset.stats.consecutive_errors), ("none", 2, 0));
+    let reset = run(
+        &["consecutive_errors=2"],
+        &[act(0), step(1), act(2), step(3)],
+    );
+    assert_eq!(
+        (
+            reset.code(),
+            reset.stats.errors,
+            reset.stats.consecutive_errors
+        ),
+        ("none", 2, 0)
+    );
 
     let last = run(&["consecutive_errors=2", "max_steps=2"], &[act(0), act(1)]);
-    assert_eq!((last.code(), &last.verdict().also[..]), ("consecutive_errors", &["stop[1]".to_owned()][..]));
-    assert_eq!(run(&["max_steps=2"], &[act(0), act(1)]).code(), "max_steps", "a recovered step still asks limits");
-    assert_eq!(run(&["max_rounds=2"], &[decide(0), decide(1)]).code(), "max_rounds", "and a failed decision is one");
-    assert_eq!(run(&["token_budget=20"], &[decide(0), decide(1)]).code(), "token_budget", "whose tokens count");
+    assert_eq!(
+        (last.code(), &last.verdict().also[..]),
+        ("consecutive_errors", &["stop[1]".to_owned()][..])
+    );
+    assert_eq!(
+        run(&["max_steps=2"], &[act(0), act(1)]).code(),
+        "max_steps",
+        "a recovered step still asks limits"
+    );
+    assert_eq!(
+        run(&["max_rounds=2"], &[decide(0), decide(1)]).code(),
+        "max_rounds",
+        "and a failed decision is one"
+    );
+    assert_eq!(
+        run(&["token_budget=20"], &[decide(0), decide(1)]).code(),
+        "token_budget",
+        "whose tokens count"
+    );
 }
 
 #[test]
 fn case_15_a_step_that_is_not_recovered_ends_the_run_and_its_answer_is_not_accepted() {
-    let mut lost = StepFacts { error: failed(0, Phase::Reduce).error, ..answer(0, "42") };
-    assert_eq!(run(&[], std::slice::from_ref(&lost)).code(), "none", "recovered, but no answer");
+    let mut lost = StepFacts {
+        error: failed(0, Phase::Reduce).error,
+        ..answer(0, "42")
+    };
+    assert_eq!(
+        run(&[], std::slice::from_ref(&lost)).code(),
+        "none",
+        "recovered, but no answer"
+    );
     lost.error.as_mut().expect("there is one").recovered = false;
     let run = run(&[], &[lost]);
-    assert_eq!((run.code(), run.verdict().source.as_str()), ("recovery_exhausted", "recovery"));
+    assert_eq!(
+        (run.code(), run.verdict().source.as_str()),
+        ("recovery_exhausted", "recovery")
+    );
     assert_eq!(run.verdict().stop_reason, "unrecoverable_error");
 }
 
@@ -48,8 +94,15 @@ fn case_15_evidence_stays_bounded() {
 #[test]
 fn case_16_critics_are_read_in_order_and_a_retry_vetoes_only_the_answer() {
     let judged = |wishes: &[CriticWish]| {
-        let critics = wishes.iter().zip(["a", "b"]).map(|(wish, name)| critic(name, *wish)).collect();
-        StepFacts { critics, ..answer(0, "42") }
+        let critics = wishes
+            .iter()
+            .zip(["a", "b"])
+            .map(|(wish, name)| critic(name, *wish))
+            .collect();
+        StepFacts {
+            critics,
+            ..answer(0, "42")
+        }
     };
     use CriticWish::{Continue, Failed, Retry, Stop};
     for (wishes, code) in [
@@ -63,52 +116,115 @@ fn case_16_critics_are_read_in_order_and_a_retry_vetoes_only_the_answer() {
         assert_eq!(run(&[], &[judged(wishes)]).code(), code, "{wishes:?}");
     }
     let vetoed = run(&["max_steps=1", "token_budget=1"], &[judged(&[Retry])]);
-    assert_eq!((vetoed.code(), &vetoed.verdict().also[..]), ("max_steps", &["stop[1]".to_owned()][..]));
+    assert_eq!(
+        (vetoed.code(), &vetoed.verdict().also[..]),
+        ("max_steps", &["stop[1]".to_owned()][..])
+    );
     let stopped = run(&[], &[judged(&[Continue, Stop])]);
     assert_eq!(
-        (stopped.verdict().criterion.as_str(), &stopped.verdict().also[..]),
+        (
+            stopped.verdict().criterion.as_str(),
+            &stopped.verdict().also[..]
+        ),
         ("critic[1]", &["decision".to_owned()][..])
     );
-    assert_eq!(stopped.verdict().reading.detail, "the critic b said stop: b says so");
-    assert_eq!(run(&[], &[judged(&[Failed])]).verdict().outcome, Outcome::Failed);
+    assert_eq!(
+        stopped.verdict().reading.detail,
+        "the critic b said stop: b says so"
+    );
+    assert_eq!(
+        run(&[], &[judged(&[Failed])]).verdict().outcome,
+        Outcome::Failed
+    );
 }
 
 #[test]
 fn case_16_a_score_that_stays_low() {
     let scored = |n, score: Option<f64>| StepFacts {
-        critics: vec![CriticFact { score, ..critic("tests", CriticWish::Continue) }],
+        critics: vec![CriticFact {
+            score,
+            ..critic("tests", CriticWish::Continue)
+        }],
         ..step(n)
     };
-    let scores = |list: &[Option<f64>]| list.iter().zip(0..).map(|(score, n)| scored(n, *score)).collect::<Vec<_>>();
-    let low = run(&["critic_below=tests:0.5:2"], &scores(&[Some(0.4), Some(0.5), Some(0.1), Some(0.2)]));
+    let scores = |list: &[Option<f64>]| {
+        list.iter()
+            .zip(0..)
+            .map(|(score, n)| scored(n, *score))
+            .collect::<Vec<_>>()
+    };
+    let low = run(
+        &["critic_below=tests:0.5:2"],
+        &scores(&[Some(0.4), Some(0.5), Some(0.1), Some(0.2)]),
+    );
     assert_eq!((low.code(), low.place().0), ("critic_below", Some(3)));
     assert_eq!(low.verdict().stop_reason, "critic_stop");
-    assert_eq!(low.verdict().reading.detail, "tests gave 0.2 < 0.5, 2 scores in a row");
-    let gap = run(&["critic_below=tests:0.5:2"], &scores(&[Some(0.4), None, Some(f64::NAN), Some(0.4)]));
-    assert_eq!((gap.place().0, gap.unknown.len()), (Some(3), 0), "between scores a missing one breaks nothing");
-    let least = run(&["critic_below=tests:0.5"], &scores(&[Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(0.6)]));
+    assert_eq!(
+        low.verdict().reading.detail,
+        "tests gave 0.2 < 0.5, 2 scores in a row"
+    );
+    let gap = run(
+        &["critic_below=tests:0.5:2"],
+        &scores(&[Some(0.4), None, Some(f64::NAN), Some(0.4)]),
+    );
+    assert_eq!(
+        (gap.place().0, gap.unknown.len()),
+        (Some(3), 0),
+        "between scores a missing one breaks nothing"
+    );
+    let least = run(
+        &["critic_below=tests:0.5"],
+        &scores(&[Some(f64::INFINITY), Some(f64::NEG_INFINITY), Some(0.6)]),
+    );
     assert_eq!(least.place().0, Some(1));
     assert_eq!(least.verdict().reading.detail, "tests gave -Infinity < 0.5");
     let late = run(&["critic_below=tests:0.5"], &scores(&[None, Some(0.6)]));
-    assert_eq!(late.unknown.len(), 1, "before the first one nobody knows whether the name is right");
-    let twice = run(&["critic_below=tests:0.5:2", "critic_below=tests:0.5:2"], &scores(&[Some(0.4); 2]));
-    assert_eq!(twice.place().0, Some(1), "two equal rules do not count twice");
+    assert_eq!(
+        late.unknown.len(),
+        1,
+        "before the first one nobody knows whether the name is right"
+    );
+    let twice = run(
+        &["critic_below=tests:0.5:2", "critic_below=tests:0.5:2"],
+        &scores(&[Some(0.4); 2]),
+    );
+    assert_eq!(
+        twice.place().0,
+        Some(1),
+        "two equal rules do not count twice"
+    );
 }
 
 #[test]
 fn case_17_stagnation_starts_afresh_with_each_run_and_needs_signatures() {
-    let still: Vec<_> = (0..9).map(|n| StepFacts { signature: Some(5), ..step(n) }).collect();
+    let still: Vec<_> = (0..9)
+        .map(|n| StepFacts {
+            signature: Some(5),
+            ..step(n)
+        })
+        .collect();
     let set = set(&["stagnation=3"]);
     for _ in 0..2 {
         let run = live(&set, &(), Stats::default(), &still);
         assert_eq!(run.place().0, Some(3), "the fourth equal state");
-        assert_eq!(run.verdict().reading.evidence, [Evidence::Steps { from_step: 0, to_step: 3 }]);
+        assert_eq!(
+            run.verdict().reading.evidence,
+            [Evidence::Steps {
+                from_step: 0,
+                to_step: 3
+            }]
+        );
     }
     let blind: Vec<_> = (0..9).map(StepFacts::unknown).collect();
     let run = live(&set, &(), Stats::default(), &blind);
     assert_eq!((run.code(), run.unknown.len()), ("none", 9));
     assert_eq!(run.unknown[0].needs, "the state's signature of every step");
-    let changed: Vec<_> = (0..9).map(|n| StepFacts { signature: Some(n / 2), ..step(n) }).collect();
+    let changed: Vec<_> = (0..9)
+        .map(|n| StepFacts {
+            signature: Some(n / 2),
+            ..step(n)
+        })
+        .collect();
     assert_eq!(
         live(&set, &(), Stats::default(), &changed).code(),
         "none",
@@ -120,17 +236,37 @@ fn case_17_stagnation_starts_afresh_with_each_run_and_needs_signatures() {
 fn case_18_groups() {
     let all = r#"{"type":"all_of","of":[{"type":"max_steps","steps":2},{"type":"stop_on_tool","tool_name":"look"}]}"#;
     let both = run(&[all], &steps(5));
-    assert_eq!((both.code(), both.place()), ("max_steps", (Some(1), Some(Gate::AfterStep))));
-    assert!(both.verdict().reading.detail.ends_with("and the tool look was asked for"));
+    assert_eq!(
+        (both.code(), both.place()),
+        ("max_steps", (Some(1), Some(Gate::AfterStep)))
+    );
+    assert!(
+        both.verdict()
+            .reading
+            .detail
+            .ends_with("and the tool look was asked for")
+    );
     let any = r#"{"type":"any_of","of":[{"type":"max_steps","steps":2},{"type":"stop_on_tool","tool_name":"look"}]}"#;
-    assert_eq!(run(&[any], &steps(5)).place(), (Some(0), Some(Gate::AfterDecide)), "each member at its own gate");
+    assert_eq!(
+        run(&[any], &steps(5)).place(),
+        (Some(0), Some(Gate::AfterDecide)),
+        "each member at its own gate"
+    );
 
     let nested = format!(r#"{{"type":"any_of","of":[{all},{{"type":"max_steps","steps":4}}]}}"#);
     assert_eq!(run(&[&nested], &steps(5)).place().0, Some(1));
-    let off = r#"{"type":"all_of","of":[{"type":"max_steps","steps":2},{"type":"timeout","seconds":0}]}"#;
-    assert_eq!(run(&[off], &steps(5)).code(), "max_steps", "a member that is off is left out");
+    let off =
+        r#"{"type":"all_of","of":[{"type":"max_steps","steps":2},{"type":"timeout","seconds":0}]}"#;
+    assert_eq!(
+        run(&[off], &steps(5)).code(),
+        "max_steps",
+        "a member that is off is left out"
+    );
     let all_off = set(&[r#"{"type":"any_of","of":[{"type":"timeout","seconds":0}]}"#]);
-    assert!(matches!(all_off.survey(&Stats::default(), &step(0))[0].check, Check::Off(_)));
+    assert!(matches!(
+        all_off.survey(&Stats::default(), &step(0))[0].check,
+        Check::Off(_)
+    ));
 
     let unsure = |kind, steps| {
         format!(
@@ -138,16 +274,31 @@ fn case_18_groups() {
         )
     };
     let blind = [StepFacts::unknown(0)];
-    for (kind, limit, code, unknown) in
-        [("any_of", 1, "max_steps", 0), ("any_of", 9, "none", 1), ("all_of", 1, "none", 1), ("all_of", 9, "none", 0)]
-    {
+    for (kind, limit, code, unknown) in [
+        ("any_of", 1, "max_steps", 0),
+        ("any_of", 9, "none", 1),
+        ("all_of", 1, "none", 1),
+        ("all_of", 9, "none", 0),
+    ] {
         let run = run(&[&unsure(kind, limit)], &blind);
-        assert_eq!((run.code(), run.unknown.len()), (code, unknown), "{kind} with {limit}");
+        assert_eq!(
+            (run.code(), run.unknown.len()),
+            (code, unknown),
+            "{kind} with {limit}"
+        );
     }
     for kind in ["any_of", "all_of"] {
-        let empty: StopSpec = format!(r#"{{"type":"{kind}","of":[]}}"#).parse().expect("it is well written");
-        let wrong = StopSet::<()>::builder().rule(empty).build().expect_err("an empty group");
-        assert_eq!(wrong.to_string(), format!("stop[0]: {kind} needs at least one member"));
+        let empty: StopSpec = format!(r#"{{"type":"{kind}","of":[]}}"#)
+            .parse()
+            .expect("it is well written");
+        let wrong = StopSet::<()>::builder()
+            .rule(empty)
+            .build()
+            .expect_err("an empty group");
+        assert_eq!(
+            wrong.to_string(),
+            format!("stop[0]: {kind} needs at least one member")
+        );
     }
 }
 
@@ -156,8 +307,13 @@ fn case_18_groups_of_completion_rules_accept() {
     let both = r#"{"type":"all_of","of":[{"type":"keyword","keyword":"DONE"},{"type":"structured_output"}]}"#;
     assert_eq!(run(&[both], &[answer(0, "DONE")]).code(), "none");
     let accepted = run(&[both], &[answer(0, "\"DONE\"")]);
-    assert_eq!((accepted.code(), accepted.verdict().source.as_str()), ("keyword", "completion"));
-    let misplaced = StopSet::<()>::builder().accept(MaxSteps { steps: 1 }).build();
+    assert_eq!(
+        (accepted.code(), accepted.verdict().source.as_str()),
+        ("keyword", "completion")
+    );
+    let misplaced = StopSet::<()>::builder()
+        .accept(MaxSteps { steps: 1 })
+        .build();
     assert_eq!(
         misplaced.expect_err("a limit accepts nothing").to_string(),
         "accept[0] never accepts an answer; it belongs to the policies"
@@ -168,7 +324,10 @@ fn case_18_groups_of_completion_rules_accept() {
 fn first(rule: &str, steps: &[StepFacts]) -> (Option<u64>, Option<u64>) {
     let firsts = set(&[rule]).firsts(Stats::default(), steps);
     let first = &firsts.rules[0];
-    (first.stop.as_ref().and_then(|stop| stop.step), first.unknown.as_ref().map(|unknown| unknown.step))
+    (
+        first.stop.as_ref().and_then(|stop| stop.step),
+        first.unknown.as_ref().map(|unknown| unknown.step),
+    )
 }
 
 #[test]
@@ -190,15 +349,27 @@ fn a_line_that_cannot_be_read_is_neither_a_success_nor_a_step_without_calls_crit
     ] {
         assert_eq!(first(rule, &steps), told, "{rule}");
     }
-    let again = [failed(0, Phase::Act), StepFacts::unread(1), failed(2, Phase::Act), failed(3, Phase::Act)];
-    assert_eq!(first("consecutive_errors=2", &again), (Some(3), Some(1)), "at step 3 at the latest");
+    let again = [
+        failed(0, Phase::Act),
+        StepFacts::unread(1),
+        failed(2, Phase::Act),
+        failed(3, Phase::Act),
+    ];
+    assert_eq!(
+        first("consecutive_errors=2", &again),
+        (Some(3), Some(1)),
+        "at step 3 at the latest"
+    );
     assert_eq!(first("consecutive_errors=4", &again), (None, Some(3)));
     assert_eq!(first("consecutive_errors=5", &again), (None, None));
 }
 
 #[test]
 fn a_critic_may_have_scored_a_step_whose_line_cannot_be_read() {
-    let scored = |n: u64| StepFacts { critics: vec![critic("judge", CriticWish::Continue)], ..step(n) };
+    let scored = |n: u64| StepFacts {
+        critics: vec![critic("judge", CriticWish::Continue)],
+        ..step(n)
+    };
     let steps = [scored(0), StepFacts::unread(1), scored(2)];
     for (rule, told) in [
         ("critic_below=judge:0.4", (None, Some(1))),

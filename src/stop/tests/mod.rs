@@ -31,28 +31,51 @@ fn steps(count: u64) -> Vec<StepFacts> {
 
 /// A step that ends in a final decision.
 fn answer(n: u64, text: &str) -> StepFacts {
-    StepFacts { candidate: true, final_answer: Some(text.to_owned()), actions: Some(Vec::new()), ..step(n) }
+    StepFacts {
+        candidate: true,
+        final_answer: Some(text.to_owned()),
+        actions: Some(Vec::new()),
+        ..step(n)
+    }
 }
 
 /// A step whose model said something beside its action.
 fn said(n: u64, text: &str) -> StepFacts {
-    StepFacts { text: Text::Known(text.to_owned()), ..step(n) }
+    StepFacts {
+        text: Text::Known(text.to_owned()),
+        ..step(n)
+    }
 }
 
 fn failed(n: u64, phase: Phase) -> StepFacts {
-    let error = StepError { phase, message: format!("no luck in step {n}"), recovered: true };
-    StepFacts { error: Some(error), ..step(n) }
+    let error = StepError {
+        phase,
+        message: format!("no luck in step {n}"),
+        recovered: true,
+    };
+    StepFacts {
+        error: Some(error),
+        ..step(n)
+    }
 }
 
 fn critic(name: &str, wish: CriticWish) -> CriticFact {
-    CriticFact { name: name.to_owned(), wish, reason: Some(format!("{name} says so")), score: Some(0.5) }
+    CriticFact {
+        name: name.to_owned(),
+        wish,
+        reason: Some(format!("{name} says so")),
+        score: Some(0.5),
+    }
 }
 
 /// What an engine knows of a step when it stands at `gate`.
 fn seen_at(gate: Gate, whole: &StepFacts, opaque: &[OpaqueAnswer]) -> StepFacts {
     let mut facts = match gate {
         Gate::AfterStep => whole.clone(),
-        _ => StepFacts { t_start_ms: whole.t_start_ms, ..StepFacts::begin(whole.step, 0) },
+        _ => StepFacts {
+            t_start_ms: whole.t_start_ms,
+            ..StepFacts::begin(whole.step, 0)
+        },
     };
     if gate == Gate::AfterDecide {
         facts.t_decided_ms = whole.t_decided_ms;
@@ -78,7 +101,9 @@ struct Run {
 
 impl Run {
     fn code(&self) -> &str {
-        self.verdict.as_ref().map_or("none", |verdict| verdict.code.as_str())
+        self.verdict
+            .as_ref()
+            .map_or("none", |verdict| verdict.code.as_str())
     }
 
     fn verdict(&self) -> &StopVerdict {
@@ -92,7 +117,13 @@ impl Run {
 }
 
 fn live<S>(set: &StopSet<S>, state: &S, stats: Stats, steps: &[StepFacts]) -> Run {
-    let mut run = Run { verdict: None, recorded: Vec::new(), stats, refused: Vec::new(), unknown: Vec::new() };
+    let mut run = Run {
+        verdict: None,
+        recorded: Vec::new(),
+        stats,
+        refused: Vec::new(),
+        unknown: Vec::new(),
+    };
     for whole in steps {
         let mut opaque = Vec::new();
         for gate in Gate::ALL {
@@ -123,11 +154,17 @@ fn run(rules: &[&str], steps: &[StepFacts]) -> Run {
 
 fn set(rules: &[&str]) -> StopSet {
     let parse = |rule: &&str| rule.parse::<StopSpec>().expect("the rule is well written");
-    let builder = rules.iter().map(parse).fold(StopSet::<()>::builder(), StopSetBuilder::rule);
+    let builder = rules
+        .iter()
+        .map(parse)
+        .fold(StopSet::<()>::builder(), StopSetBuilder::rule);
     builder.build().expect("the set is sound")
 }
 
 fn budget(budget: Budget, steps: &[StepFacts]) -> Run {
-    let set = StopSet::builder().budget(budget).build().expect("a budget is sound");
+    let set = StopSet::builder()
+        .budget(budget)
+        .build()
+        .expect("a budget is sound");
     live(&set, &(), Stats::default(), steps)
 }

@@ -7,20 +7,34 @@ use super::*;
 fn rule() -> impl Strategy<Value = StopSpec> {
     let n = 0_u64..6;
     let leaf = prop_oneof![
-        n.clone().prop_map(|rounds| StopSpec::from(MaxRounds { rounds })),
-        n.clone().prop_map(|steps| StopSpec::from(MaxSteps { steps })),
-        n.clone().prop_map(|seconds| StopSpec::from(Timeout { seconds })),
-        n.clone().prop_map(|seconds| StopSpec::from(MaxRuntime { seconds: seconds as f64 / 2.0 })),
+        n.clone()
+            .prop_map(|rounds| StopSpec::from(MaxRounds { rounds })),
+        n.clone()
+            .prop_map(|steps| StopSpec::from(MaxSteps { steps })),
+        n.clone()
+            .prop_map(|seconds| StopSpec::from(Timeout { seconds })),
+        n.clone().prop_map(|seconds| StopSpec::from(MaxRuntime {
+            seconds: seconds as f64 / 2.0
+        })),
         (0_u64..60).prop_map(|max_total| StopSpec::from(TokenBudget { max_total })),
-        n.clone().prop_map(|max| StopSpec::from(ConsecutiveErrors { max })),
-        n.clone().prop_map(|window| StopSpec::from(LoopDetection { window })),
+        n.clone()
+            .prop_map(|max| StopSpec::from(ConsecutiveErrors { max })),
+        n.clone()
+            .prop_map(|window| StopSpec::from(LoopDetection { window })),
         n.prop_map(|steps| StopSpec::from(Stagnation { steps })),
         "[ab]?".prop_map(|tool_name| StopSpec::from(StopOnTool { tool_name })),
         "[ab(]?".prop_map(|pattern| StopSpec::from(ContentMatch { pattern })),
-        (0_u64..4).prop_map(|steps| StopSpec::from(CriticBelow { critic: "a".into(), score: 0.5, steps })),
+        (0_u64..4).prop_map(|steps| StopSpec::from(CriticBelow {
+            critic: "a".into(),
+            score: 0.5,
+            steps
+        })),
         Just(StopSpec::from(FinalResult {})),
         "[ab]?".prop_map(|keyword| StopSpec::from(Keyword { keyword })),
-        any::<bool>().prop_map(|fenced| StopSpec::from(StructuredOutput { schema: None, fenced })),
+        any::<bool>().prop_map(|fenced| StopSpec::from(StructuredOutput {
+            schema: None,
+            fenced
+        })),
     ];
     leaf.prop_recursive(2, 6, 3, |inner| {
         let of = prop::collection::vec(inner, 1..4);
@@ -40,7 +54,12 @@ fn critics() -> impl Strategy<Value = Vec<CriticFact>> {
     ];
     // Eighths, since serde_json may read other fractions one unit in the last place off.
     let score = prop::option::of((0_u8..8).prop_map(|eighths| f64::from(eighths) / 8.0));
-    let one = ("[ab]", wish, score).prop_map(|(name, wish, score)| CriticFact { name, wish, reason: None, score });
+    let one = ("[ab]", wish, score).prop_map(|(name, wish, score)| CriticFact {
+        name,
+        wish,
+        reason: None,
+        score,
+    });
     prop::collection::vec(one, 0..3)
 }
 
@@ -56,9 +75,16 @@ fn error() -> impl Strategy<Value = Option<StepError>> {
 
 fn forced() -> impl Strategy<Value = Option<Forced>> {
     let gate = prop::sample::select(Gate::ALL.to_vec());
-    let end =
-        prop_oneof![Just((Source::Cancel, Code::CancelledImmediate)), Just((Source::Error, Code::ContextOverflow)),];
-    let one = (gate, end).prop_map(|(gate, (source, code))| Forced { gate, source, code, detail: "so".into() });
+    let end = prop_oneof![
+        Just((Source::Cancel, Code::CancelledImmediate)),
+        Just((Source::Error, Code::ContextOverflow)),
+    ];
+    let one = (gate, end).prop_map(|(gate, (source, code))| Forced {
+        gate,
+        source,
+        code,
+        detail: "so".into(),
+    });
     prop::option::weighted(0.03, one)
 }
 
@@ -95,7 +121,14 @@ prop_compose! {
 fn in_order(mut steps: Vec<StepFacts>) -> Vec<StepFacts> {
     for (facts, n) in steps.iter_mut().zip(0_u64..) {
         facts.step = n;
-        for time in [&mut facts.t_start_ms, &mut facts.t_decided_ms, &mut facts.t_end_ms].into_iter().flatten() {
+        for time in [
+            &mut facts.t_start_ms,
+            &mut facts.t_decided_ms,
+            &mut facts.t_end_ms,
+        ]
+        .into_iter()
+        .flatten()
+        {
             *time += n * 1000;
         }
     }
@@ -155,59 +188,131 @@ proptest! {
 fn case_25_earlier_same_and_not_reached() {
     let recorded = run(&["max_steps=5"], &steps(9)).recorded;
     let earlier = set(&["max_steps=3"]).replay(&recorded);
-    assert_eq!(earlier.verdict.as_ref().and_then(|verdict| verdict.step), Some(2));
+    assert_eq!(
+        earlier.verdict.as_ref().and_then(|verdict| verdict.step),
+        Some(2)
+    );
     assert_eq!((earlier.stats.steps, earlier.stats.tokens.total()), (3, 45));
     let same = set(&["token_budget=70"]).replay(&recorded);
     assert_eq!(same.verdict.and_then(|verdict| verdict.step), Some(4));
     let not_reached = set(&["max_steps=6"]).replay(&recorded);
     assert_eq!((not_reached.verdict, not_reached.stats.steps), (None, 5));
     assert_eq!(not_reached.readings.len(), 1);
-    let Check::Pass(reading) = &not_reached.readings[0].check else { panic!("it passes") };
+    let Check::Pass(reading) = &not_reached.readings[0].check else {
+        panic!("it passes")
+    };
     assert_eq!(reading.headroom(), Some(1.0));
 }
 
 #[test]
 fn rules_asked_each_by_itself_do_not_end_the_record_for_each_other() {
     // The answer of step 3 was vetoed; the run went on.
-    let vetoed = StepFacts { critics: vec![critic("a", CriticWish::Retry)], ..answer(3, "no") };
+    let vetoed = StepFacts {
+        critics: vec![critic("a", CriticWish::Retry)],
+        ..answer(3, "no")
+    };
     let recorded = [steps(3), vec![vetoed, step(4), answer(5, "yes")]].concat();
-    let set = set(&["max_steps=2", "max_rounds=5", "keyword=yes", "token_budget=1000", "keyword=maybe"]);
+    let set = set(&[
+        "max_steps=2",
+        "max_rounds=5",
+        "keyword=yes",
+        "token_budget=1000",
+        "keyword=maybe",
+    ]);
     let firsts = set.firsts(Stats::default(), &recorded);
-    let told: Vec<_> = firsts.rules.iter().map(|first| (&*first.id, first.stop.as_ref())).collect();
-    let place = |at: usize| told[at].1.map(|stop| (stop.step, stop.gate, stop.at.ran, stop.at.tokens));
-    assert_eq!((told[0].0, place(0)), ("accept[0]", Some((Some(5), Gate::AfterStep, 6, Some(90)))));
+    let told: Vec<_> = firsts
+        .rules
+        .iter()
+        .map(|first| (&*first.id, first.stop.as_ref()))
+        .collect();
+    let place = |at: usize| {
+        told[at]
+            .1
+            .map(|stop| (stop.step, stop.gate, stop.at.ran, stop.at.tokens))
+    };
+    assert_eq!(
+        (told[0].0, place(0)),
+        ("accept[0]", Some((Some(5), Gate::AfterStep, 6, Some(90))))
+    );
     assert_eq!((told[1].0, place(1)), ("accept[1]", None));
-    assert_eq!(firsts.rules[1].refused.as_ref().map(|(step, _)| *step), Some(5), "the vetoed one was not judged");
-    assert_eq!((told[2].0, place(2)), ("stop[0]", Some((Some(1), Gate::AfterStep, 2, Some(30)))));
-    assert_eq!((told[3].0, place(3)), ("stop[1]", Some((Some(4), Gate::AfterDecide, 5, Some(75)))));
+    assert_eq!(
+        firsts.rules[1].refused.as_ref().map(|(step, _)| *step),
+        Some(5),
+        "the vetoed one was not judged"
+    );
+    assert_eq!(
+        (told[2].0, place(2)),
+        ("stop[0]", Some((Some(1), Gate::AfterStep, 2, Some(30))))
+    );
+    assert_eq!(
+        (told[3].0, place(3)),
+        ("stop[1]", Some((Some(4), Gate::AfterDecide, 5, Some(75))))
+    );
     assert_eq!((told[4].0, place(4)), ("stop[2]", None));
-    assert_eq!((firsts.end.ran, firsts.end.tokens, firsts.end.ms), (6, Some(90), Some(60)));
+    assert_eq!(
+        (firsts.end.ran, firsts.end.tokens, firsts.end.ms),
+        (6, Some(90), Some(60))
+    );
 }
 
 #[test]
 fn what_was_not_known_is_settled_by_what_follows_where_that_can_be() {
-    let dark = |n| StepFacts { t_decided_ms: None, actions: None, ..step(n) };
+    let dark = |n| StepFacts {
+        t_decided_ms: None,
+        actions: None,
+        ..step(n)
+    };
     let rules = set(&["timeout=1", "stop_on_tool=rm"]);
     let unknown = |recorded: &[StepFacts]| {
         let firsts = rules.firsts(Stats::default(), recorded);
-        firsts.rules.into_iter().map(|first| first.unknown.map(|unknown| unknown.step)).collect::<Vec<_>>()
+        firsts
+            .rules
+            .into_iter()
+            .map(|first| first.unknown.map(|unknown| unknown.step))
+            .collect::<Vec<_>>()
     };
-    assert_eq!(unknown(&[step(0), dark(1), step(2)]), [None, Some(1)], "time only grows, tools come and go");
+    assert_eq!(
+        unknown(&[step(0), dark(1), step(2)]),
+        [None, Some(1)],
+        "time only grows, tools come and go"
+    );
     assert_eq!(unknown(&[step(0), dark(1)]), [Some(1), Some(1)]);
 }
 
 #[test]
 fn case_25_what_the_record_lacks_is_named() {
     let bare: Vec<_> = (0..3).map(StepFacts::unknown).collect();
-    let rules =
-        ["timeout=1", "token_budget=1", "stop_on_tool=x", "content_match=x", "loop_detection=2", "stagnation=1"];
-    let rules: Vec<_> = rules.into_iter().chain(["critic_below=a:0.5", "max_steps=9"]).collect();
+    let rules = [
+        "timeout=1",
+        "token_budget=1",
+        "stop_on_tool=x",
+        "content_match=x",
+        "loop_detection=2",
+        "stagnation=1",
+    ];
+    let rules: Vec<_> = rules
+        .into_iter()
+        .chain(["critic_below=a:0.5", "max_steps=9"])
+        .collect();
     let replayed = set(&rules).replay(&bare);
     assert_eq!(replayed.verdict, None);
-    let unknown: Vec<_> = replayed.unknown.iter().map(|unknown| (unknown.id.as_str(), unknown.step)).collect();
+    let unknown: Vec<_> = replayed
+        .unknown
+        .iter()
+        .map(|unknown| (unknown.id.as_str(), unknown.step))
+        .collect();
     assert_eq!(unknown.len(), 7, "all but max_steps: {unknown:?}");
-    assert!(unknown.iter().all(|(_, step)| *step == 0), "each at its first step only");
-    assert_eq!(set(&["max_steps=2"]).replay(&bare).verdict.and_then(|verdict| verdict.step), Some(1));
+    assert!(
+        unknown.iter().all(|(_, step)| *step == 0),
+        "each at its first step only"
+    );
+    assert_eq!(
+        set(&["max_steps=2"])
+            .replay(&bare)
+            .verdict
+            .and_then(|verdict| verdict.step),
+        Some(1)
+    );
 }
 
 #[test]

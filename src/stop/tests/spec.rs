@@ -39,24 +39,53 @@ fn case_26_what_is_not_a_rule_is_refused() {
     ] {
         assert!(form.parse::<StopSpec>().is_err(), "{form}");
     }
-    let wrong = serde_json::from_str::<StopRules>(r#"{"policies":[{"type":"sunset"}]}"#).expect_err("unknown");
-    assert!(wrong.to_string().contains("unknown variant `sunset`"), "the rule is named: {wrong}");
+    let wrong = serde_json::from_str::<StopRules>(r#"{"policies":[{"type":"sunset"}]}"#)
+        .expect_err("unknown");
+    assert!(
+        wrong.to_string().contains("unknown variant `sunset`"),
+        "the rule is named: {wrong}"
+    );
 }
 
 #[test]
 fn the_short_forms_parse() {
     for row in RULES {
-        row.example.parse::<StopSpec>().unwrap_or_else(|wrong| panic!("{}: {wrong}", row.example));
+        row.example
+            .parse::<StopSpec>()
+            .unwrap_or_else(|wrong| panic!("{}: {wrong}", row.example));
     }
-    for (text, critic, score, steps) in
-        [("a:0.5", "a", 0.5, 1), ("a:0.5:3", "a", 0.5, 3), ("a:b:0.5", "a:b", 0.5, 1), ("a:-1:2", "a", -1.0, 2)]
-    {
+    for (text, critic, score, steps) in [
+        ("a:0.5", "a", 0.5, 1),
+        ("a:0.5:3", "a", 0.5, 3),
+        ("a:b:0.5", "a:b", 0.5, 1),
+        ("a:-1:2", "a", -1.0, 2),
+    ] {
         let spec: StopSpec = format!("critic_below={text}").parse().expect("it parses");
-        assert_eq!(spec, StopSpec::from(CriticBelow { critic: critic.into(), score, steps }));
+        assert_eq!(
+            spec,
+            StopSpec::from(CriticBelow {
+                critic: critic.into(),
+                score,
+                steps
+            })
+        );
     }
-    assert_eq!("keyword=a=b".parse(), Ok(StopSpec::from(Keyword { keyword: "a=b".into() })));
-    let loaded = StopSpec::parse_with("structured_output=s.json", |file| Ok(json!({ "file": file })));
-    assert_eq!(loaded, Ok(StopSpec::from(StructuredOutput { schema: Some(json!({"file": "s.json"})), fenced: false })));
+    assert_eq!(
+        "keyword=a=b".parse(),
+        Ok(StopSpec::from(Keyword {
+            keyword: "a=b".into()
+        }))
+    );
+    let loaded = StopSpec::parse_with("structured_output=s.json", |file| {
+        Ok(json!({ "file": file }))
+    });
+    assert_eq!(
+        loaded,
+        Ok(StopSpec::from(StructuredOutput {
+            schema: Some(json!({"file": "s.json"})),
+            fenced: false
+        }))
+    );
     for wrong in [
         "max_steps",
         "max_steps=-1",
@@ -72,14 +101,29 @@ fn the_short_forms_parse() {
     ] {
         assert!(wrong.parse::<StopSpec>().is_err(), "{wrong}");
     }
-    for wrong in ["tests:NaN:2", "tests:inf:2", "tests:-inf", "a:b:nan:1", "tests:1e999:2"] {
-        let said = format!("critic_below={wrong}").parse::<StopSpec>().expect_err(wrong).to_string();
+    for wrong in [
+        "tests:NaN:2",
+        "tests:inf:2",
+        "tests:-inf",
+        "a:b:nan:1",
+        "tests:1e999:2",
+    ] {
+        let said = format!("critic_below={wrong}")
+            .parse::<StopSpec>()
+            .expect_err(wrong)
+            .to_string();
         assert!(said.contains("needs a finite score"), "{wrong}: {said}");
     }
     let large: StopSpec = "critic_below=a:1e308".parse().expect("it parses");
     assert_eq!(large.to_string(), "critic_below=a:1e308");
-    let unknown = "max_step=1".parse::<StopSpec>().expect_err("no such rule").to_string();
-    assert!(unknown.contains("max_steps"), "the names are listed: {unknown}");
+    let unknown = "max_step=1"
+        .parse::<StopSpec>()
+        .expect_err("no such rule")
+        .to_string();
+    assert!(
+        unknown.contains("max_steps"),
+        "the names are listed: {unknown}"
+    );
 }
 
 #[test]
@@ -88,15 +132,33 @@ fn a_file_of_rules_reads_short_and_writes_whole() {
         "completion": [{"type": "final_result"}],
         "policies": [{"id": "enough", "rule": {"type": "max_steps", "steps": 3}, "from": "cli"}, {"type": "stagnation", "steps": 2}]}"#;
     let rules: StopRules = serde_json::from_str(file).expect("it reads");
-    let set = StopSet::<()>::builder().rules(rules).build().expect("sound");
+    let set = StopSet::<()>::builder()
+        .rules(rules)
+        .build()
+        .expect("sound");
     let whole = set.record();
-    let ids: Vec<_> = whole.completion.iter().chain(&whole.policies).filter_map(|entry| entry.id.as_deref()).collect();
+    let ids: Vec<_> = whole
+        .completion
+        .iter()
+        .chain(&whole.policies)
+        .filter_map(|entry| entry.id.as_deref())
+        .collect();
     assert_eq!(ids, ["accept[0]", "enough", "stop[1]"]);
     let text = serde_json::to_string(&whole).expect("it writes");
-    assert_eq!(serde_json::from_str::<StopRules>(&text).expect("and reads again"), whole);
+    assert_eq!(
+        serde_json::from_str::<StopRules>(&text).expect("and reads again"),
+        whole
+    );
     let run = live(&set, &(), Stats::default(), &steps(5));
-    assert_eq!((run.verdict().criterion.as_str(), run.verdict().limit_from), ("enough", Some(Origin::Cli)));
-    for wrong in [r#"{"budget":{"stepz":1}}"#, r#"{"budget":{"steps":-1}}"#, r#"{"rules":[]}"#] {
+    assert_eq!(
+        (run.verdict().criterion.as_str(), run.verdict().limit_from),
+        ("enough", Some(Origin::Cli))
+    );
+    for wrong in [
+        r#"{"budget":{"stepz":1}}"#,
+        r#"{"budget":{"steps":-1}}"#,
+        r#"{"rules":[]}"#,
+    ] {
         assert!(serde_json::from_str::<StopRules>(wrong).is_err(), "{wrong}");
     }
 }
@@ -105,16 +167,30 @@ fn a_file_of_rules_reads_short_and_writes_whole() {
 fn case_26_every_code_maps_to_a_reason_that_is_known() {
     for code in Code::KNOWN {
         assert_eq!(Code::from(code.as_str()), *code);
-        assert_ne!(code.known_reason(&Source::Policy), StopReason::Other, "{code}");
-        assert_ne!(code.known_reason(&Source::Policy), StopReason::MaxSteps, "QitOS writes budget_steps");
+        assert_ne!(
+            code.known_reason(&Source::Policy),
+            StopReason::Other,
+            "{code}"
+        );
+        assert_ne!(
+            code.known_reason(&Source::Policy),
+            StopReason::MaxSteps,
+            "QitOS writes budget_steps"
+        );
     }
     let custom = Code::from("my rule");
     assert_eq!(
-        (custom.stop_reason(&Source::Completion), custom.outcome(&Source::Completion)),
+        (
+            custom.stop_reason(&Source::Completion),
+            custom.outcome(&Source::Completion)
+        ),
         ("success", Outcome::Completed)
     );
     assert_eq!(
-        (custom.stop_reason(&Source::Policy), custom.outcome(&Source::Policy)),
+        (
+            custom.stop_reason(&Source::Policy),
+            custom.outcome(&Source::Policy)
+        ),
         ("agent_condition", Outcome::Halted)
     );
 }
@@ -143,9 +219,14 @@ fn a_verdict_is_written_as_designed_and_read_tolerantly() {
 }
 "#);
     let text = serde_json::to_string(run.verdict()).expect("it can be written");
-    assert_eq!(serde_json::from_str::<StopVerdict>(&text).expect("and read"), *run.verdict());
-    let foreign = r#"{"source":"policy","code":"sunset","outcome":"halted","moon":"full","measured":1.5}"#;
-    let read: StopVerdict = serde_json::from_str(foreign).expect("unknown codes and keys are kept out of the way");
+    assert_eq!(
+        serde_json::from_str::<StopVerdict>(&text).expect("and read"),
+        *run.verdict()
+    );
+    let foreign =
+        r#"{"source":"policy","code":"sunset","outcome":"halted","moon":"full","measured":1.5}"#;
+    let read: StopVerdict =
+        serde_json::from_str(foreign).expect("unknown codes and keys are kept out of the way");
     assert_eq!(read.code, Code::Custom("sunset".into()));
 }
 
@@ -153,7 +234,11 @@ fn a_verdict_is_written_as_designed_and_read_tolerantly() {
 fn the_table_of_rules_is_made_from_the_code() {
     let wrong = r#"{"type":"?"}"#.parse::<StopSpec>().expect_err("no such rule").to_string();
     for row in RULES {
-        assert!(wrong.contains(&format!("`{}`", row.name)), "{} is a rule", row.name);
+        assert!(
+            wrong.contains(&format!("`{}`", row.name)),
+            "{} is a rule",
+            row.name
+        );
     }
     // The page is part of the documentation; a rule that changes must change it.
     assert_eq!(include_str!("../RULES.md"), rules_table());
@@ -162,11 +247,22 @@ fn the_table_of_rules_is_made_from_the_code() {
 #[test]
 fn a_rule_is_shown_as_it_can_be_typed() {
     let typed = RULES.iter().map(|row| row.example);
-    let more = ["keyword=a=b", "critic_below=a:b:0.5", "critic_below=a:0.5:3", "critic_below=a:1e-7", "content_match="];
+    let more = [
+        "keyword=a=b",
+        "critic_below=a:b:0.5",
+        "critic_below=a:0.5:3",
+        "critic_below=a:1e-7",
+        "content_match=",
+    ];
     for text in typed.chain(more) {
         let spec: StopSpec = text.parse().expect("well written");
         assert_eq!(spec.to_string().parse(), Ok(spec.clone()), "{text}");
-        assert!(serde_json::to_string(&spec).expect("JSON").contains(spec.name()), "{text}");
+        assert!(
+            serde_json::to_string(&spec)
+                .expect("JSON")
+                .contains(spec.name()),
+            "{text}"
+        );
     }
 }
 
@@ -176,12 +272,27 @@ fn every_row_is_whole() {
         let name = row.name;
         let spec: StopSpec = row.example.parse().expect("the example is a rule");
         assert_eq!(spec.name(), name);
-        assert_eq!(spec.to_string().parse(), Ok(spec.clone()), "{name} is read as it is shown");
+        assert_eq!(
+            spec.to_string().parse(),
+            Ok(spec.clone()),
+            "{name} is read as it is shown"
+        );
         let json = serde_json::to_string(&spec).expect("it can be written");
         assert_eq!(json.parse(), Ok(spec.clone()), "{name} has a form in JSON");
-        assert!(!row.label.is_empty() && !row.when.is_empty() && row.usage.contains(name), "{name}");
-        assert_eq!(super::super::row(name).map(|row| row.label), Some(row.label), "{name} is the only one of its name");
-        assert!(row.correction.is_none_or(|rule| rule.parse::<StopSpec>().is_ok()), "{name}");
+        assert!(
+            !row.label.is_empty() && !row.when.is_empty() && row.usage.contains(name),
+            "{name}"
+        );
+        assert_eq!(
+            super::super::row(name).map(|row| row.label),
+            Some(row.label),
+            "{name} is the only one of its name"
+        );
+        assert!(
+            row.correction
+                .is_none_or(|rule| rule.parse::<StopSpec>().is_ok()),
+            "{name}"
+        );
         assert!(spec.validate(None).is_ok(), "{name}");
         assert_eq!(row.accepts, spec.is_completion(), "{name}");
         if let Some(off) = row.off {
@@ -191,12 +302,24 @@ fn every_row_is_whole() {
             assert!(matches!(check, Check::Off(_)), "{name}: {check:?}");
         }
         if let Some(scale) = &row.scale {
-            assert!(!row.unit.is_empty() && row.field.is_some(), "a number that can be varied has a unit: {name}");
-            let critic = Critic { name: "tests".into(), steps: 1 };
+            assert!(
+                !row.unit.is_empty() && row.field.is_some(),
+                "a number that can be varied has a unit: {name}"
+            );
+            let critic = Critic {
+                name: "tests".into(),
+                steps: 1,
+            };
             let (from, to, points) = scale.usual;
-            assert!(from < to && points > 1 && scale.least.is_none_or(|least| from >= least), "{name}");
+            assert!(
+                from < to && points > 1 && scale.least.is_none_or(|least| from >= least),
+                "{name}"
+            );
             let (first, last) = ((scale.at)(from, &critic), (scale.at)(to, &critic));
-            assert!(first.name() == name && first != last && first.validate(None).is_ok(), "{name}");
+            assert!(
+                first.name() == name && first != last && first.validate(None).is_ok(),
+                "{name}"
+            );
         }
     }
 }

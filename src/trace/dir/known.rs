@@ -37,19 +37,31 @@ impl RunDir {
             Some((tool, name)) => Some((number_of(tool)?, PathBuf::from(&**name))),
             None => None,
         };
-        let member = self.member.as_ref().map(|member| (member.name().map(str::to_owned),));
-        Some(RunLocation { below: self.below.to_path_buf(), single, member })
+        let member = self
+            .member
+            .as_ref()
+            .map(|member| (member.name().map(str::to_owned),));
+        Some(RunLocation {
+            below: self.below.to_path_buf(),
+            single,
+            member,
+        })
     }
 
     /// The run that was written down so, below `root`. Nothing is looked at.
     pub fn of_known(root: PathBuf, known: RunLocation) -> Option<Self> {
-        let Some((tool, name)) = known.single else { return Some(Self::new(root, known.below)) };
+        let Some((tool, name)) = known.single else {
+            return Some(Self::new(root, known.below));
+        };
         let tool = numbered(tool)?;
         let run = Self::of_tool(root.clone(), known.below.clone(), name.clone().into(), tool);
         match (tool.shape, known.member) {
             (Shape::Several(how), Some((member,))) => {
                 let holder = Holder::new(root, known.below, name.into(), how);
-                Some(Self::of_member(Member::new(Arc::new(holder), member.map(Arc::from)), run))
+                Some(Self::of_member(
+                    Member::new(Arc::new(holder), member.map(Arc::from)),
+                    run,
+                ))
             }
             (_, member) => Some(run).filter(|_| member.is_none()),
         }
@@ -63,14 +75,22 @@ mod tests {
 
     #[test]
     fn runs_of_every_format_are_written_down_and_found_again() {
-        let root = std::fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/sample_runs")).unwrap();
+        let root =
+            std::fs::canonicalize(concat!(env!("CARGO_MANIFEST_DIR"), "/sample_runs")).unwrap();
         let found = RootScanner::new(root.clone()).scan().runs;
         let members = found.values().filter(|dir| dir.member.is_some()).count();
-        assert!(members > 1 && found.values().any(|dir| dir.single.is_none()), "{members}");
+        assert!(
+            members > 1 && found.values().any(|dir| dir.single.is_none()),
+            "{members}"
+        );
         for dir in found.into_values() {
             let text = serde_json::to_string(&dir.known().unwrap()).unwrap();
-            let again = RunDir::of_known(root.clone(), serde_json::from_str(&text).unwrap()).unwrap();
-            assert_eq!((again.path(), again.below(), again.has_files()), (dir.path(), dir.below(), dir.has_files()));
+            let again =
+                RunDir::of_known(root.clone(), serde_json::from_str(&text).unwrap()).unwrap();
+            assert_eq!(
+                (again.path(), again.below(), again.has_files()),
+                (dir.path(), dir.below(), dir.has_files())
+            );
             assert_eq!(again.bytes(), dir.bytes(), "{}", dir.path().display());
         }
     }

@@ -18,7 +18,14 @@ fn runs_at_any_depth_up_to_eight() {
     let found = scanner.scan();
     assert_eq!(keys(&found), ["a", "a/sub", "b/c/d/e/f/g/h/i"]);
     let reason = "no trace file in it".to_owned();
-    assert_eq!(found.skipped, [Skipped { path: "empty".to_owned(), reason, is_file: false }]);
+    assert_eq!(
+        found.skipped,
+        [Skipped {
+            path: "empty".to_owned(),
+            reason,
+            is_file: false
+        }]
+    );
     fs::remove_dir_all(root.path().join("a/sub")).unwrap();
     assert_eq!(keys(&scanner.scan()), ["a", "b/c/d/e/f/g/h/i"]);
 }
@@ -27,10 +34,16 @@ fn runs_at_any_depth_up_to_eight() {
 fn a_root_that_is_missing_or_a_file_or_a_run() {
     let root = tempfile::tempdir().unwrap();
     let inside = root.path().join("runs");
-    assert_eq!(RootScanner::new(inside.clone()).scan().fault.as_deref(), Some("it does not exist yet"));
+    assert_eq!(
+        RootScanner::new(inside.clone()).scan().fault.as_deref(),
+        Some("it does not exist yet")
+    );
     fs::write(&inside, "x").unwrap();
     let fault = RootScanner::new(inside.clone()).scan().fault.unwrap();
-    assert_eq!(fault, "it is a file, and not a trace of a tool that the board knows");
+    assert_eq!(
+        fault,
+        "it is a file, and not a trace of a tool that the board knows"
+    );
     fs::remove_file(&inside).unwrap();
     fs::create_dir(&inside).unwrap();
     fs::write(inside.join("events.jsonl"), "{\"phase\": \"INIT\"}\n").unwrap();
@@ -62,10 +75,18 @@ fn a_look_at_a_part_of_a_root_goes_no_further() {
     }
     let mut scanner = RootScanner::new(root.path().to_owned());
     let looked_into = |scanner: &RootScanner| {
-        scanner.cache.len() + scanner.cache.values().map(|listing| listing.files.len()).sum::<usize>()
+        scanner.cache.len()
+            + scanner
+                .cache
+                .values()
+                .map(|listing| listing.files.len())
+                .sum::<usize>()
     };
     let (found, is_all) = scanner.scan_some(50);
-    assert_eq!((found.runs.len(), is_all, looked_into(&scanner)), (9, false, 50));
+    assert_eq!(
+        (found.runs.len(), is_all, looked_into(&scanner)),
+        (9, false, 50)
+    );
     let (found, is_all) = RootScanner::new(root.path().to_owned()).scan_some(5);
     assert_eq!((found.runs.len(), is_all), (0, false), "files alone");
     let (found, is_all) = RootScanner::new(root.path().to_owned()).scan_some(81);
@@ -91,7 +112,10 @@ fn a_run_that_came_is_seen_although_the_time_of_its_directory_was_put_back() {
     let add = |name: &str| {
         fs::create_dir(root.path().join(name)).unwrap();
         fs::write(root.path().join(name).join("manifest.json"), "{}").unwrap();
-        fs::File::open(root.path()).unwrap().set_modified(hour_ago).unwrap();
+        fs::File::open(root.path())
+            .unwrap()
+            .set_modified(hour_ago)
+            .unwrap();
     };
     add("a");
     let mut scanner = RootScanner::new(root.path().to_owned());
@@ -100,27 +124,45 @@ fn a_run_that_came_is_seen_although_the_time_of_its_directory_was_put_back() {
     assert_eq!(keys(&scanner.scan()), ["a", "b"]);
 }
 
-const SESSION: &str = "{\"sessionId\":\"s\",\"uuid\":\"u\",\"type\":\"user\",\"message\":{\"content\":\"Go\"}}\n";
-const COPILOT: &str = "{\"type\":\"session.start\",\"data\":{\"sessionId\":\"a\"},\"id\":\"b\",\"parentId\":null}\n";
+const SESSION: &str =
+    "{\"sessionId\":\"s\",\"uuid\":\"u\",\"type\":\"user\",\"message\":{\"content\":\"Go\"}}\n";
+const COPILOT: &str =
+    "{\"type\":\"session.start\",\"data\":{\"sessionId\":\"a\"},\"id\":\"b\",\"parentId\":null}\n";
 const OURS: &str = "{\"step_id\": 0, \"phase\": \"INIT\"}\n";
 
 fn skipped(found: &RootScan) -> Vec<(&str, &str)> {
-    found.skipped.iter().map(|skipped| (&*skipped.path, &*skipped.reason)).collect()
+    found
+        .skipped
+        .iter()
+        .map(|skipped| (&*skipped.path, &*skipped.reason))
+        .collect()
 }
 
 #[test]
 fn a_root_may_be_one_file_that_holds_runs() {
     let root = tempfile::tempdir().unwrap();
-    let (one, other) = (root.path().join("one.jsonl"), root.path().join("other.jsonl"));
+    let (one, other) = (
+        root.path().join("one.jsonl"),
+        root.path().join("other.jsonl"),
+    );
     fs::write(&one, SESSION).unwrap();
     fs::write(&other, SESSION).unwrap();
     let mut scanner = RootScanner::new(one.clone());
-    assert_eq!((keys(&scanner.scan()), keys(&scanner.scan())), (vec!["one.jsonl"], vec!["one.jsonl"]));
+    assert_eq!(
+        (keys(&scanner.scan()), keys(&scanner.scan())),
+        (vec!["one.jsonl"], vec!["one.jsonl"])
+    );
     fs::write(&one, COPILOT).unwrap();
     let fault = scanner.scan().fault.unwrap();
-    assert_eq!(fault, "it can't be read as a trace: not read yet: looks like a Copilot CLI session");
+    assert_eq!(
+        fault,
+        "it can't be read as a trace: not read yet: looks like a Copilot CLI session"
+    );
     fs::remove_file(&one).unwrap();
-    assert_eq!(scanner.scan().fault.as_deref(), Some("it does not exist yet"));
+    assert_eq!(
+        scanner.scan().fault.as_deref(),
+        Some("it does not exist yet")
+    );
 }
 
 #[test]
@@ -132,7 +174,10 @@ fn a_directory_of_another_tool_is_no_run_whatever_its_files_are_called() {
         fs::write(path, text).unwrap();
     };
     write("copilot/events.jsonl", COPILOT);
-    write("extension/manifest.json", "{\"name\": \"x\", \"version\": \"1.0\"}");
+    write(
+        "extension/manifest.json",
+        "{\"name\": \"x\", \"version\": \"1.0\"}",
+    );
     write("both/manifest.json", "{\"name\": \"x\"}");
     write("both/events.jsonl", COPILOT);
     write("named_as_ours/events.jsonl", SESSION);
@@ -141,13 +186,23 @@ fn a_directory_of_another_tool_is_no_run_whatever_its_files_are_called() {
     write("damaged/events.jsonl", "\0\0\0\n");
     write("log/events.jsonl", "gar\0bage\n");
     write("mixed/manifest.json", "");
-    write("mixed/steps.jsonl", "{\"step_id\": 0, \"decision\": {\"mode\": \"wait\"}}\n");
+    write(
+        "mixed/steps.jsonl",
+        "{\"step_id\": 0, \"decision\": {\"mode\": \"wait\"}}\n",
+    );
     write("mixed/events.jsonl", COPILOT);
-    fs::File::open(root.path().join("begun/manifest.json")).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    fs::File::open(root.path().join("begun/manifest.json"))
+        .unwrap()
+        .set_modified(std::time::UNIX_EPOCH)
+        .unwrap();
     let mut scanner = RootScanner::new(root.path().to_owned());
     for look in ["first", "second"] {
         let found = scanner.scan();
-        assert_eq!(keys(&found), ["begun", "damaged", "mixed", "named_as_ours/events.jsonl"], "{look}");
+        assert_eq!(
+            keys(&found),
+            ["begun", "damaged", "mixed", "named_as_ours/events.jsonl"],
+            "{look}"
+        );
         let copilot = "not read yet: looks like a Copilot CLI session";
         let expected = [
             ("both/events.jsonl", copilot),
@@ -192,7 +247,13 @@ fn what_is_skipped_is_counted_and_its_list_is_bounded() {
     fs::write(root.path().join("99999.jsonl"), "").unwrap();
     let found = RootScanner::new(root.path().to_owned()).scan();
     assert_eq!(found.skipped.len(), 2 * MAX_SKIPPED);
-    assert_eq!((&*found.skipped[0].path, &*found.skipped[MAX_SKIPPED].path), ("00000.jsonl", "d00000"));
+    assert_eq!(
+        (&*found.skipped[0].path, &*found.skipped[MAX_SKIPPED].path),
+        ("00000.jsonl", "d00000")
+    );
     let total = &found.skipped_total;
-    assert_eq!((total.directories, total.files(), total.files["empty file"]), (1_020, 1_021, 1));
+    assert_eq!(
+        (total.directories, total.files(), total.files["empty file"]),
+        (1_020, 1_021, 1)
+    );
 }

@@ -20,7 +20,10 @@ const RESERVE_BYTES: usize = 64 << 10;
 
 /// Makes the writer's error of the system's.
 fn at(path: &Path) -> impl FnOnce(io::Error) -> WriteError + '_ {
-    |source| WriteError::Io { path: path.to_owned(), source }
+    |source| WriteError::Io {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 /// A file of lines, to which whole lines are appended.
@@ -41,7 +44,11 @@ impl LineFile {
     /// Creates the file; it may not be there yet.
     pub(super) fn create(dir: &Path, file: TraceFile) -> Result<Self, WriteError> {
         let path = dir.join(file.name());
-        let file = OpenOptions::new().append(true).create_new(true).open(&path).map_err(at(&path))?;
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(at(&path))?;
         Ok(Self::over(path, file))
     }
 
@@ -50,7 +57,10 @@ impl LineFile {
         let path = dir.join(file.name());
         let open = || {
             // Windows cuts no file through a handle that only appends.
-            OpenOptions::new().write(true).open(&path)?.set_len(from.bytes)?;
+            OpenOptions::new()
+                .write(true)
+                .open(&path)?
+                .set_len(from.bytes)?;
             OpenOptions::new().append(true).open(&path)
         };
         let file = open().map_err(at(&path))?;
@@ -58,10 +68,16 @@ impl LineFile {
     }
 
     /// Begins a file with the beginning of another.
-    pub(super) fn copy(dir: &Path, file: TraceFile, of: &Path, from: Beginning) -> Result<Self, WriteError> {
+    pub(super) fn copy(
+        dir: &Path,
+        file: TraceFile,
+        of: &Path,
+        from: Beginning,
+    ) -> Result<Self, WriteError> {
         let source = of.join(file.name());
         let mut lines = Self::create(dir, file)?;
-        let copied = File::open(&source).and_then(|source| io::copy(&mut source.take(from.bytes), &mut lines.file));
+        let copied = File::open(&source)
+            .and_then(|source| io::copy(&mut source.take(from.bytes), &mut lines.file));
         copied.map_err(at(&source))?;
         lines.after(from)
     }
@@ -77,7 +93,14 @@ impl LineFile {
     }
 
     fn over(path: PathBuf, file: File) -> Self {
-        Self { path, file, len: 0, torn: false, sum: 0, keys: RandomState::default() }
+        Self {
+            path,
+            file,
+            len: 0,
+            torn: false,
+            sum: 0,
+            keys: RandomState::default(),
+        }
     }
 
     /// Appends `line`, its line end included, in one write; nothing is kept back.
@@ -85,12 +108,17 @@ impl LineFile {
     /// # Errors
     /// What the system says; the file then ends with the line before.
     pub(super) fn append(&mut self, line: &[u8]) -> Result<(), WriteError> {
-        self.mend().and_then(|()| self.file.write_all(line)).map_err(|source| {
-            // Where the file cannot be cut back now, it is tried again before the next line.
-            self.torn = true;
-            let _ = self.mend();
-            WriteError::Io { path: self.path.clone(), source }
-        })?;
+        self.mend()
+            .and_then(|()| self.file.write_all(line))
+            .map_err(|source| {
+                // Where the file cannot be cut back now, it is tried again before the next line.
+                self.torn = true;
+                let _ = self.mend();
+                WriteError::Io {
+                    path: self.path.clone(),
+                    source,
+                }
+            })?;
         self.len += line.len() as u64;
         self.sum = self.keys.hash_one((self.sum, line));
         Ok(())
@@ -101,7 +129,9 @@ impl LineFile {
         let name = self.path.file_name().unwrap_or_default().display();
         let there = match fs::symlink_metadata(&self.path) {
             Ok(there) => there,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(format!("{name} was removed")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Some(format!("{name} was removed"));
+            }
             Err(error) => return Some(format!("{name} cannot be looked at: {error}")),
         };
         match self.file.metadata() {
@@ -109,7 +139,11 @@ impl LineFile {
             _ => return Some(format!("{name} is not the file that was written")),
         }
         if there.len() != self.len {
-            return Some(format!("{name} has {} bytes, and {} were written", there.len(), self.len));
+            return Some(format!(
+                "{name} has {} bytes, and {} were written",
+                there.len(),
+                self.len
+            ));
         }
         match self.sum_there() {
             Ok(sum) if sum == self.sum => None,
@@ -132,7 +166,10 @@ impl LineFile {
     fn mend(&mut self) -> io::Result<()> {
         if self.torn {
             // Windows cuts no file through a handle that only appends.
-            OpenOptions::new().write(true).open(&self.path)?.set_len(self.len)?;
+            OpenOptions::new()
+                .write(true)
+                .open(&self.path)?
+                .set_len(self.len)?;
             self.torn = false;
         }
         Ok(())
@@ -161,20 +198,29 @@ impl Identity {
 ///
 /// It is not forced to the disk: a killed process loses nothing, and a power cut may cost the last seconds.
 pub(super) fn replace_manifest(dir: &Path, text: &[u8]) -> Result<(), WriteError> {
-    let (temp, path) = (dir.join(MANIFEST_TEMP), dir.join(TraceFile::Manifest.name()));
+    let (temp, path) = (
+        dir.join(MANIFEST_TEMP),
+        dir.join(TraceFile::Manifest.name()),
+    );
     // What is put in the place of the file for a moment, a link for instance, is not written through.
     let fresh = || {
         match fs::remove_file(&temp) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        OpenOptions::new().write(true).create_new(true).open(&temp)?.write_all(text)
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&temp)?
+            .write_all(text)
     };
-    fresh().and_then(|()| fs::rename(&temp, &path)).map_err(|source| {
-        // Half a file would keep the space that the next try needs.
-        let _ = fs::remove_file(&temp);
-        WriteError::Io { path, source }
-    })
+    fresh()
+        .and_then(|()| fs::rename(&temp, &path))
+        .map_err(|source| {
+            // Half a file would keep the space that the next try needs.
+            let _ = fs::remove_file(&temp);
+            WriteError::Io { path, source }
+        })
 }
 
 /// Space on the disk that is given back when it is dropped. While it is held its file is locked: whoever wants to go on
@@ -190,16 +236,27 @@ impl Reserve {
     /// Takes the space in `dir`; of two takers one fails.
     pub(super) fn take(dir: &Path) -> Result<Self, WriteError> {
         let path = dir.join(RESERVE_FILE);
-        let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(at(&path))?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(at(&path))?;
         // A file system without locks has runs that nobody can go on with while they may be alive.
         let _ = file.try_lock();
         Self { path, file }.filled()
     }
 
     /// Takes the space in the directory of a run that was begun; `None` where somebody holds it.
-    pub(super) fn take_over(dir: &Path, is_alive: impl FnOnce() -> bool) -> Result<Option<Self>, WriteError> {
+    pub(super) fn take_over(
+        dir: &Path,
+        is_alive: impl FnOnce() -> bool,
+    ) -> Result<Option<Self>, WriteError> {
         let path = dir.join(RESERVE_FILE);
-        let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let open = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path);
         let file = open.map_err(at(&path))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -208,8 +265,9 @@ impl Reserve {
             Err(TryLockError::Error(_)) => {}
         }
         // Its holder may have removed it between the two.
-        let ours =
-            file.metadata().and_then(|ours| Ok(Identity::of(&ours) == Identity::of(&fs::symlink_metadata(&path)?)));
+        let ours = file.metadata().and_then(|ours| {
+            Ok(Identity::of(&ours) == Identity::of(&fs::symlink_metadata(&path)?))
+        });
         if !ours.unwrap_or(false) {
             return Ok(None);
         }
@@ -218,7 +276,9 @@ impl Reserve {
     }
 
     fn filled(mut self) -> Result<Self, WriteError> {
-        self.file.write_all(&noise(RESERVE_BYTES)).map_err(at(&self.path))?;
+        self.file
+            .write_all(&noise(RESERVE_BYTES))
+            .map_err(at(&self.path))?;
         Ok(self)
     }
 }
@@ -233,8 +293,16 @@ impl Drop for Reserve {
 /// Bytes that a compressing file system cannot make small: the top bytes of a linear congruential sequence, with the
 /// multiplier and increment of Knuth's MMIX.
 fn noise(len: usize) -> Vec<u8> {
-    let next = |seed: &u64| Some(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
-    std::iter::successors(Some(1), next).map(|seed: u64| (seed >> 56) as u8).take(len).collect()
+    let next = |seed: &u64| {
+        Some(
+            seed.wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407),
+        )
+    };
+    std::iter::successors(Some(1), next)
+        .map(|seed: u64| (seed >> 56) as u8)
+        .take(len)
+        .collect()
 }
 
 #[cfg(test)]
@@ -251,7 +319,9 @@ mod tests {
     fn a_file_that_takes_nothing_is_named() {
         let mut full = append_only(Path::new("/dev/full"));
         for _ in 0..2 {
-            let WriteError::Io { path, source } = full.append(b"line\n").unwrap_err() else { panic!("no other error") };
+            let WriteError::Io { path, source } = full.append(b"line\n").unwrap_err() else {
+                panic!("no other error")
+            };
             assert!(path.ends_with("full") && source.kind() != io::ErrorKind::NotFound);
         }
         assert_eq!(full.len, 0);
@@ -265,7 +335,10 @@ mod tests {
         lines.file.write_all(b"tw").unwrap();
         lines.torn = true;
         lines.append(b"three\n").unwrap();
-        assert_eq!((fs::read(&lines.path).unwrap(), lines.len), (b"one\nthree\n".to_vec(), 10));
+        assert_eq!(
+            (fs::read(&lines.path).unwrap(), lines.len),
+            (b"one\nthree\n".to_vec(), 10)
+        );
     }
 
     #[test]

@@ -21,7 +21,11 @@ pub(super) fn event<P: Serialize>(
     number(event.step_id, out);
     out.extend_from_slice(br#","phase":"#);
     write_json(event.phase, NonFinite::Refuse, out)?;
-    out.extend_from_slice(if event.ok { br#","ok":true,"payload":"# } else { br#","ok":false,"payload":"# });
+    out.extend_from_slice(if event.ok {
+        br#","ok":true,"payload":"#
+    } else {
+        br#","ok":false,"payload":"#
+    });
     payload(event.stage, &event.payload, out).map_err(|fault| fault.inside("payload"))?;
     if let Some(error) = event.error {
         out.extend_from_slice(br#","error":"#);
@@ -45,7 +49,12 @@ fn payload<P: Serialize>(stage: &str, payload: &P, out: &mut Vec<u8>) -> Result<
     let empty = match written.split_first() {
         Some((b'{', fields)) => fields.trim_ascii() == b"}",
         _ if written == b"null" => true,
-        _ => return Err(NotJson { path: String::new(), what: "has no fields".to_owned() }),
+        _ => {
+            return Err(NotJson {
+                path: String::new(),
+                what: "has no fields".to_owned(),
+            });
+        }
     };
     if empty {
         out.truncate(start);
@@ -68,11 +77,17 @@ fn number(value: u64, out: &mut Vec<u8>) {
 /// which some readers split files with, would cut the line there.
 pub(super) fn end(line: &mut Vec<u8>) {
     if memchr::memchr2(b'\n', b'\r', line).is_some() {
-        line.iter_mut().filter(|letter| matches!(letter, b'\n' | b'\r')).for_each(|letter| *letter = b' ');
+        line.iter_mut()
+            .filter(|letter| matches!(letter, b'\n' | b'\r'))
+            .for_each(|letter| *letter = b' ');
     }
     // The first bytes of the three; most lines have neither.
     if memchr::memchr2(0xc2, 0xe2, line).is_some() {
-        for (separator, escape) in [("\u{85}", r"\u0085"), ("\u{2028}", r"\u2028"), ("\u{2029}", r"\u2029")] {
+        for (separator, escape) in [
+            ("\u{85}", r"\u0085"),
+            ("\u{2028}", r"\u2028"),
+            ("\u{2029}", r"\u2029"),
+        ] {
             if memchr::memmem::find(line, separator.as_bytes()).is_some() {
                 *line = replaced(line, separator.as_bytes(), escape.as_bytes());
             }

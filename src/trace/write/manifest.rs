@@ -151,7 +151,11 @@ struct Summary<'a> {
 #[serde(untagged)]
 enum FailureReport<'a> {
     Running {},
-    Ended { failure_count: usize, failures: &'a [Value], stop_reason: Option<&'a str> },
+    Ended {
+        failure_count: usize,
+        failures: &'a [Value],
+        stop_reason: Option<&'a str>,
+    },
 }
 
 /// What changes from one manifest of a run to the next.

@@ -59,7 +59,11 @@ impl Stamper {
         self.text.clear();
         let (year, month, day) = (at.year(), at.month(), at.day());
         let (hour, minute, seconds) = (at.hour(), at.minute(), at.second());
-        write!(self.text, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{seconds:02}").map_err(|_| no_time())?;
+        write!(
+            self.text,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{seconds:02}"
+        )
+        .map_err(|_| no_time())?;
         self.second = Some(second);
         Ok(())
     }
@@ -75,9 +79,18 @@ mod tests {
     #[test]
     fn a_second_is_spelled_once_and_stays_right() {
         let mut stamper = Stamper::default();
-        assert_eq!(stamper.text(1_795_309_020_123_456).unwrap(), "2026-11-22T00:57:00.123456Z");
-        assert_eq!(stamper.text(1_795_309_020_000_007).unwrap(), "2026-11-22T00:57:00.000007Z");
-        assert_eq!(stamper.text(1_795_309_021_000_000).unwrap(), "2026-11-22T00:57:01.000000Z");
+        assert_eq!(
+            stamper.text(1_795_309_020_123_456).unwrap(),
+            "2026-11-22T00:57:00.123456Z"
+        );
+        assert_eq!(
+            stamper.text(1_795_309_020_000_007).unwrap(),
+            "2026-11-22T00:57:00.000007Z"
+        );
+        assert_eq!(
+            stamper.text(1_795_309_021_000_000).unwrap(),
+            "2026-11-22T00:57:01.000000Z"
+        );
         assert_eq!(stamper.text(-1).unwrap(), "1969-12-31T23:59:59.999999Z");
     }
 
@@ -89,7 +102,10 @@ mod tests {
             assert_eq!(stamper.write(ts, &mut out).unwrap_err().path, "ts");
             assert!(out.is_empty());
         }
-        assert_eq!(stamper.text(-62_167_219_200_000_000).unwrap(), "0000-01-01T00:00:00.000000Z");
+        assert_eq!(
+            stamper.text(-62_167_219_200_000_000).unwrap(),
+            "0000-01-01T00:00:00.000000Z"
+        );
     }
 
     proptest! {

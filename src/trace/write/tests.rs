@@ -14,12 +14,25 @@ const START: i64 = 1_795_309_020_000_000;
 
 fn begun(root: &Path) -> RunWriter {
     let mut writer = RunWriter::create(root, "run").unwrap();
-    writer.begin(RunInfo { started_at: START, ..RunInfo::default() }).unwrap();
+    writer
+        .begin(RunInfo {
+            started_at: START,
+            ..RunInfo::default()
+        })
+        .unwrap();
     writer
 }
 
 fn event<P>(step_id: u64, ts: i64, payload: P) -> EventLine<'static, P> {
-    EventLine { step_id, phase: "DECIDE", stage: "start", ok: true, payload, error: None, ts }
+    EventLine {
+        step_id,
+        phase: "DECIDE",
+        stage: "start",
+        ok: true,
+        payload,
+        error: None,
+        ts,
+    }
 }
 
 fn text(writer: &RunWriter, file: &str) -> String {
@@ -31,7 +44,8 @@ fn manifest(writer: &RunWriter) -> Value {
 }
 
 fn names(dir: &Path) -> Vec<String> {
-    let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let name =
+        |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
     let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(name).collect();
     names.sort();
     names
@@ -59,28 +73,54 @@ fn what_somebody_else_did_to_the_files_is_told_at_the_end() {
         }
         harm(writer.dir());
         writer.finish(RunEnd::default()).unwrap();
-        assert_eq!(manifest(&writer).get("altered").is_some(), !writer.altered().is_empty());
+        assert_eq!(
+            manifest(&writer).get("altered").is_some(),
+            !writer.altered().is_empty()
+        );
         writer.altered().join("; ")
     };
     let steps = |dir: &Path| dir.join("steps.jsonl");
     assert_eq!(found(&|_| ()), "");
-    assert_eq!(found(&|dir| fs::remove_file(steps(dir)).unwrap()), "steps.jsonl was removed");
-    let longer = |dir: &Path| fs::write(steps(dir), fs::read_to_string(steps(dir)).unwrap() + "{}\n").unwrap();
-    assert_eq!(found(&longer), "steps.jsonl has 45 bytes, and 42 were written");
-    let other = |dir: &Path| fs::write(steps(dir), fs::read_to_string(steps(dir)).unwrap().replace('1', "2")).unwrap();
-    assert_eq!(found(&other), "steps.jsonl holds other lines than were written");
+    assert_eq!(
+        found(&|dir| fs::remove_file(steps(dir)).unwrap()),
+        "steps.jsonl was removed"
+    );
+    let longer = |dir: &Path| {
+        fs::write(steps(dir), fs::read_to_string(steps(dir)).unwrap() + "{}\n").unwrap()
+    };
+    assert_eq!(
+        found(&longer),
+        "steps.jsonl has 45 bytes, and 42 were written"
+    );
+    let other = |dir: &Path| {
+        fs::write(
+            steps(dir),
+            fs::read_to_string(steps(dir)).unwrap().replace('1', "2"),
+        )
+        .unwrap()
+    };
+    assert_eq!(
+        found(&other),
+        "steps.jsonl holds other lines than were written"
+    );
     #[cfg(unix)]
     {
         let copied = |dir: &Path| {
             fs::copy(dir.join("events.jsonl"), dir.join("x")).unwrap();
             fs::rename(dir.join("x"), dir.join("events.jsonl")).unwrap();
         };
-        assert_eq!(found(&copied), "events.jsonl is not the file that was written");
+        assert_eq!(
+            found(&copied),
+            "events.jsonl is not the file that was written"
+        );
         let linked = |dir: &Path| {
             fs::rename(steps(dir), dir.join("x")).unwrap();
             std::os::unix::fs::symlink("x", steps(dir)).unwrap();
         };
-        assert_eq!(found(&linked), "steps.jsonl is not the file that was written");
+        assert_eq!(
+            found(&linked),
+            "steps.jsonl is not the file that was written"
+        );
     }
 }
 
@@ -90,22 +130,44 @@ fn a_manifest_is_not_written_through_a_link() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("precious"), "kept").unwrap();
     let mut writer = begun(root.path());
-    std::os::unix::fs::symlink(root.path().join("precious"), writer.dir().join(".manifest.json.tmp")).unwrap();
+    std::os::unix::fs::symlink(
+        root.path().join("precious"),
+        writer.dir().join(".manifest.json.tmp"),
+    )
+    .unwrap();
     writer.finish(RunEnd::default()).unwrap();
-    assert_eq!(fs::read_to_string(root.path().join("precious")).unwrap(), "kept");
+    assert_eq!(
+        fs::read_to_string(root.path().join("precious")).unwrap(),
+        "kept"
+    );
 }
 
 #[test]
 fn an_event_is_one_compact_line() {
     let root = tempfile::tempdir().unwrap();
     let mut writer = begun(root.path());
-    writer.event(&event(3, START + 123_456, json!({"a": [1, 2.5]}))).unwrap();
+    writer
+        .event(&event(3, START + 123_456, json!({"a": [1, 2.5]})))
+        .unwrap();
     writer.event(&event(3, START, ())).unwrap();
     writer.event(&event(3, START, json!({}))).unwrap();
-    let bare = EventLine { stage: "", error: Some("no \"luck\""), ok: false, ..event(3, START, json!({"a": 1})) };
+    let bare = EventLine {
+        stage: "",
+        error: Some("no \"luck\""),
+        ok: false,
+        ..event(3, START, json!({"a": 1}))
+    };
     writer.event(&bare).unwrap();
-    writer.event(&EventLine { stage: "", ..event(4, START, ()) }).unwrap();
-    let lines: Vec<_> = text(&writer, "events.jsonl").lines().map(str::to_owned).collect();
+    writer
+        .event(&EventLine {
+            stage: "",
+            ..event(4, START, ())
+        })
+        .unwrap();
+    let lines: Vec<_> = text(&writer, "events.jsonl")
+        .lines()
+        .map(str::to_owned)
+        .collect();
     assert_eq!(
         lines,
         [
@@ -123,12 +185,16 @@ fn an_event_is_one_compact_line() {
 fn a_record_stays_one_line_for_every_reader() {
     let root = tempfile::tempdir().unwrap();
     let mut writer = begun(root.path());
-    let raw = RawValue::from_string("{ \r\n \"x\": \"\u{2028}\u{2029}\u{85}\u{e9}\"\n}".to_owned()).unwrap();
+    let raw = RawValue::from_string("{ \r\n \"x\": \"\u{2028}\u{2029}\u{85}\u{e9}\"\n}".to_owned())
+        .unwrap();
     let empty = RawValue::from_string("{\n}".to_owned()).unwrap();
     writer.step(0, START, &raw).unwrap();
     writer.event(&event(0, START, raw)).unwrap();
     writer.event(&event(0, START, empty)).unwrap();
-    assert_eq!(text(&writer, "steps.jsonl"), "{    \"x\": \"\\u2028\\u2029\\u0085\u{e9}\" }\n");
+    assert_eq!(
+        text(&writer, "steps.jsonl"),
+        "{    \"x\": \"\\u2028\\u2029\\u0085\u{e9}\" }\n"
+    );
     let events = text(&writer, "events.jsonl");
     assert_eq!(events.lines().count(), 2);
     for line in events.lines() {
@@ -148,7 +214,10 @@ fn steps_come_in_order_from_any_first_one() {
         assert!(matches!(error, WriteError::StepOrder { expected: 8, got } if got == wrong));
     }
     writer.step(8, START, &json!({"step_id": 8})).unwrap();
-    assert_eq!(text(&writer, "steps.jsonl"), "{\"step_id\":7}\n{\"step_id\":8}\n");
+    assert_eq!(
+        text(&writer, "steps.jsonl"),
+        "{\"step_id\":7}\n{\"step_id\":8}\n"
+    );
     assert_eq!(writer.counts(), (2, 0));
 }
 
@@ -167,27 +236,58 @@ fn calls_out_of_turn_are_errors() {
     assert!(out_of_turn(writer.event(&event(0, START, ()))));
     assert!(out_of_turn(writer.step(0, START, &json!({}))));
     assert!(out_of_turn(writer.finish(RunEnd::default())));
-    assert_eq!((writer.counts(), text(&writer, "events.jsonl").len()), ((0, 0), 0));
+    assert_eq!(
+        (writer.counts(), text(&writer, "events.jsonl").len()),
+        ((0, 0), 0)
+    );
 }
 
 #[test]
 fn what_json_does_not_have_is_refused_and_nothing_is_written() {
     let root = tempfile::tempdir().unwrap();
     let mut writer = begun(root.path());
-    let error = writer.event(&event(2, START, [("score", f64::NAN)].into_iter().collect::<Scores>())).unwrap_err();
-    assert_eq!(told(&error), "event DECIDE of step 2 cannot be written as JSON: payload.score is NaN");
-    let error = writer.step(2, START, &json_step(f64::INFINITY)).unwrap_err();
-    assert_eq!(told(&error), "step 2 cannot be written as JSON: critic_outputs[0].score is Infinity");
+    let error = writer
+        .event(&event(
+            2,
+            START,
+            [("score", f64::NAN)].into_iter().collect::<Scores>(),
+        ))
+        .unwrap_err();
+    assert_eq!(
+        told(&error),
+        "event DECIDE of step 2 cannot be written as JSON: payload.score is NaN"
+    );
+    let error = writer
+        .step(2, START, &json_step(f64::INFINITY))
+        .unwrap_err();
+    assert_eq!(
+        told(&error),
+        "step 2 cannot be written as JSON: critic_outputs[0].score is Infinity"
+    );
     let error = writer.event(&event(2, START, [1])).unwrap_err();
-    assert_eq!(told(&error), "event DECIDE of step 2 cannot be written as JSON: payload has no fields");
+    assert_eq!(
+        told(&error),
+        "event DECIDE of step 2 cannot be written as JSON: payload has no fields"
+    );
     let error = writer.event(&event(2, i64::MAX, ())).unwrap_err();
     assert!(told(&error).contains("ts is no time between the years 0 and 9999"));
     assert_eq!(writer.counts(), (0, 0));
-    assert_eq!(text(&writer, "steps.jsonl") + &text(&writer, "events.jsonl"), "");
+    assert_eq!(
+        text(&writer, "steps.jsonl") + &text(&writer, "events.jsonl"),
+        ""
+    );
     // The id of the refused step is still the next one.
     writer.step(2, START, &json_step(0.5)).unwrap();
-    let error = writer.finish(RunEnd { cost: Some(f64::NAN), ..RunEnd::default() }).unwrap_err();
-    assert_eq!(told(&error), "the manifest cannot be written as JSON: summary.cost is NaN");
+    let error = writer
+        .finish(RunEnd {
+            cost: Some(f64::NAN),
+            ..RunEnd::default()
+        })
+        .unwrap_err();
+    assert_eq!(
+        told(&error),
+        "the manifest cannot be written as JSON: summary.cost is NaN"
+    );
     assert_eq!(manifest(&writer)["status"], "running");
     writer.finish(RunEnd::default()).unwrap();
     assert_eq!(manifest(&writer)["status"], "completed");
@@ -201,7 +301,10 @@ fn json_step(score: f64) -> impl Serialize {
         step_id: u64,
         critic_outputs: Vec<Scores>,
     }
-    Step { step_id: 2, critic_outputs: vec![Scores::from([("score", score)])] }
+    Step {
+        step_id: 2,
+        critic_outputs: vec![Scores::from([("score", score)])],
+    }
 }
 
 #[test]
@@ -209,19 +312,30 @@ fn a_line_as_long_as_readers_parse_is_written_and_a_longer_one_is_not() {
     let root = tempfile::tempdir().unwrap();
     let mut writer = begun(root.path());
     let line = |bytes: u64| "x".repeat(usize::try_from(bytes).unwrap() - 2);
-    let error = writer.step(0, START, &line(MAX_LINE_BYTES + 1)).unwrap_err();
+    let error = writer
+        .step(0, START, &line(MAX_LINE_BYTES + 1))
+        .unwrap_err();
     assert!(matches!(error, WriteError::TooLong { bytes, .. } if bytes == MAX_LINE_BYTES + 1));
     writer.step(0, START, &line(MAX_LINE_BYTES)).unwrap();
-    assert_eq!(text(&writer, "steps.jsonl").len() as u64, MAX_LINE_BYTES + 1);
+    assert_eq!(
+        text(&writer, "steps.jsonl").len() as u64,
+        MAX_LINE_BYTES + 1
+    );
 }
 
 #[test]
 fn a_run_id_is_one_plain_directory_name() {
     let root = tempfile::tempdir().unwrap();
     let long = "x".repeat(201);
-    for id in ["", ".", "..", ".hidden", "a/b", "/", "/etc", "a/", "a\\b", "a\0b", "a\nb", &long] {
+    for id in [
+        "", ".", "..", ".hidden", "a/b", "/", "/etc", "a/", "a\\b", "a\0b", "a\nb", &long,
+    ] {
         let error = RunWriter::create(root.path(), id).unwrap_err();
-        assert_eq!((error.kind(), error.hints().len()), (Kind::Usage, 1), "{id:?}");
+        assert_eq!(
+            (error.kind(), error.hints().len()),
+            (Kind::Usage, 1),
+            "{id:?}"
+        );
     }
     assert_eq!(names(root.path()), [""; 0]);
     for id in ["run-1", "a b", "\u{e9}\u{4e2d}", "a..b", &long[1..]] {
@@ -236,14 +350,21 @@ fn a_directory_with_a_trace_is_not_written_into() {
         let dir = root.path().join(file.replace('.', "_"));
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join(file), "").unwrap();
-        let error = RunWriter::create(root.path(), dir.file_name().unwrap().to_str().unwrap()).unwrap_err();
-        assert!(error.to_string().ends_with("already holds a trace"), "{error}");
+        let error =
+            RunWriter::create(root.path(), dir.file_name().unwrap().to_str().unwrap()).unwrap_err();
+        assert!(
+            error.to_string().ends_with("already holds a trace"),
+            "{error}"
+        );
         assert_eq!((error.kind(), error.hints().len()), (Kind::Usage, 2));
         assert!(error.hints()[1].contains("Earlier::open"), "{error:?}");
     }
     fs::write(root.path().join("file"), "").unwrap();
     let error = RunWriter::create(root.path(), "file").unwrap_err();
-    assert_eq!((error.kind(), causes(&error).count()), (Kind::Unreadable, 1));
+    assert_eq!(
+        (error.kind(), causes(&error).count()),
+        (Kind::Unreadable, 1)
+    );
 }
 
 #[test]
@@ -252,15 +373,17 @@ fn of_two_writers_of_one_directory_the_second_stops() {
     let mut first = RunWriter::create(root.path(), "run").unwrap();
     let mut second = RunWriter::create(root.path(), "run").unwrap();
     let mut third = RunWriter::create(root.path(), "run").unwrap();
-    let taken =
-        |error| matches!(error, Err(WriteError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists);
+    let taken = |error| matches!(error, Err(WriteError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists);
     first.begin(RunInfo::default()).unwrap();
     assert!(taken(second.begin(RunInfo::default())));
     first.event(&event(0, START, ())).unwrap();
     first.finish(RunEnd::default()).unwrap();
     assert!(taken(third.begin(RunInfo::default())));
     assert_eq!(manifest(&first)["status"], "completed");
-    assert_eq!(names(first.dir()), ["events.jsonl", "manifest.json", "steps.jsonl"]);
+    assert_eq!(
+        names(first.dir()),
+        ["events.jsonl", "manifest.json", "steps.jsonl"]
+    );
 }
 
 #[test]
@@ -270,7 +393,11 @@ fn the_manifest_is_refreshed_once_a_second_of_the_lines_time() {
     let seen = |writer: &RunWriter| {
         let manifest = manifest(writer);
         let number = |key: &str| manifest[key].as_u64().unwrap();
-        (number("step_count"), number("event_count"), manifest["updated_at"].as_str().unwrap()[17..26].to_owned())
+        (
+            number("step_count"),
+            number("event_count"),
+            manifest["updated_at"].as_str().unwrap()[17..26].to_owned(),
+        )
     };
     let at = |steps, events, second: &str| (steps, events, second.to_owned());
     assert_eq!(seen(&writer), at(0, 0, "00.000000"));
@@ -306,7 +433,12 @@ fn the_status_follows_the_outcome() {
     ] {
         let root = tempfile::tempdir().unwrap();
         let mut writer = begun(root.path());
-        writer.finish(RunEnd { stop: ended(code), ..RunEnd::default() }).unwrap();
+        writer
+            .finish(RunEnd {
+                stop: ended(code),
+                ..RunEnd::default()
+            })
+            .unwrap();
         assert_eq!(manifest(&writer)["status"], status);
     }
 }
@@ -323,7 +455,10 @@ fn the_reserve_lasts_from_the_beginning_to_the_end() {
     let other = root.path().join("other");
     fs::create_dir(&other).unwrap();
     drop(begun(&other));
-    assert_eq!(names(&other.join("run")), ["events.jsonl", "manifest.json", "steps.jsonl"]);
+    assert_eq!(
+        names(&other.join("run")),
+        ["events.jsonl", "manifest.json", "steps.jsonl"]
+    );
 }
 
 #[test]
@@ -344,7 +479,9 @@ fn no_reader_meets_half_a_manifest() {
             highest
         });
         for second in 1..=2_000 {
-            writer.event(&event(0, START + second * 1_000_000, ())).unwrap();
+            writer
+                .event(&event(0, START + second * 1_000_000, ()))
+                .unwrap();
         }
         done.store(true, Ordering::Relaxed);
         assert!(reader.join().unwrap() > 0);
@@ -367,12 +504,21 @@ fn a_full_disk_leaves_whole_lines_and_a_closed_manifest() {
     let inside = Command::new("unshare")
         .args(["-rm", "sh", "-c", mount])
         .args([disk.path(), &std::env::current_exe().unwrap()])
-        .args(["--exact", "trace::write::tests::a_full_disk_leaves_whole_lines_and_a_closed_manifest"])
+        .args([
+            "--exact",
+            "trace::write::tests::a_full_disk_leaves_whole_lines_and_a_closed_manifest",
+        ])
         .env(SMALL_DISK, disk.path())
         .output();
     match inside {
-        Ok(done) if done.status.code() == Some(77) || String::from_utf8_lossy(&done.stderr).contains("unshare") => {
-            eprintln!("SKIPPED: no disk can be mounted here: {}", String::from_utf8_lossy(&done.stderr).trim());
+        Ok(done)
+            if done.status.code() == Some(77)
+                || String::from_utf8_lossy(&done.stderr).contains("unshare") =>
+        {
+            eprintln!(
+                "SKIPPED: no disk can be mounted here: {}",
+                String::from_utf8_lossy(&done.stderr).trim()
+            );
         }
         Ok(done) => {
             let said = String::from_utf8_lossy(&done.stdout);
@@ -399,15 +545,32 @@ fn fill(disk: &Path) {
     // The failed line came to the end of the disk and is gone again.
     let text = text(&writer, "steps.jsonl");
     assert!(text.ends_with('\n') && text.lines().count() as u64 == steps);
-    assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()));
-    let end =
-        EventLine { phase: "END", stage: "", ok: false, ..event(steps, START, json!({"stop": "x".repeat(9_000)})) };
+    assert!(
+        text.lines()
+            .all(|line| serde_json::from_str::<Value>(line).is_ok())
+    );
+    let end = EventLine {
+        phase: "END",
+        stage: "",
+        ok: false,
+        ..event(steps, START, json!({"stop": "x".repeat(9_000)}))
+    };
     writer.event(&end).unwrap();
-    let failed = RunEnd { stop: ended(Code::AgentFailed), task_result: json!("x".repeat(9_000)), ..RunEnd::default() };
+    let failed = RunEnd {
+        stop: ended(Code::AgentFailed),
+        task_result: json!("x".repeat(9_000)),
+        ..RunEnd::default()
+    };
     writer.finish(failed).unwrap();
     let manifest = manifest(&writer);
-    assert_eq!((&manifest["status"], &manifest["step_count"]), (&json!("failed"), &json!(steps)));
-    assert_eq!(names(writer.dir()), ["events.jsonl", "manifest.json", "steps.jsonl"]);
+    assert_eq!(
+        (&manifest["status"], &manifest["step_count"]),
+        (&json!("failed"), &json!(steps))
+    );
+    assert_eq!(
+        names(writer.dir()),
+        ["events.jsonl", "manifest.json", "steps.jsonl"]
+    );
 }
 
 #[test]
@@ -417,9 +580,15 @@ fn the_last_manifest_takes_the_room_of_the_reserve() {
     // A directory in the place of the temporary file refuses the first try, and the reserve is given back.
     let temp = writer.dir().join(".manifest.json.tmp");
     fs::create_dir(&temp).unwrap();
-    assert!(matches!(writer.finish(RunEnd::default()), Err(WriteError::Io { .. })));
+    assert!(matches!(
+        writer.finish(RunEnd::default()),
+        Err(WriteError::Io { .. })
+    ));
     assert_eq!(
-        (manifest(&writer)["status"].as_str(), writer.dir().join(".reserve").exists()),
+        (
+            manifest(&writer)["status"].as_str(),
+            writer.dir().join(".reserve").exists()
+        ),
         (Some("running"), false)
     );
     fs::remove_dir(&temp).unwrap();

@@ -5,7 +5,11 @@ use serde_json::{Value, json};
 use super::ends::{Copy, sample};
 
 fn corpus(name: &str) -> Copy {
-    Copy::of_dir(&std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus").join(name))
+    Copy::of_dir(
+        &std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/corpus")
+            .join(name),
+    )
 }
 
 /// A small run of QitOS that answered.
@@ -18,7 +22,8 @@ fn minimal() -> Copy {
 fn assert_denied(run: &Copy, parts: &[&str]) {
     let (headline, certainty, said) = run.why();
     assert!(
-        said.lines().any(|line| parts.iter().all(|part| line.contains(part))),
+        said.lines()
+            .any(|line| parts.iter().all(|part| line.contains(part))),
         "{parts:?} is missing in:\n{said}\n{headline}"
     );
     assert_ne!(certainty, "recorded");
@@ -27,7 +32,8 @@ fn assert_denied(run: &Copy, parts: &[&str]) {
 /// Edits the payload of the events of a phase and stage.
 fn edit_events(run: &Copy, phase: &str, stage: &str, edit: impl Fn(&mut Value)) {
     run.edit_records("events.jsonl", |event| {
-        let is_it = event["phase"] == phase && (stage.is_empty() || event["payload"]["stage"] == stage);
+        let is_it =
+            event["phase"] == phase && (stage.is_empty() || event["payload"]["stage"] == stage);
         if is_it {
             edit(event);
         }
@@ -38,17 +44,30 @@ fn edit_events(run: &Copy, phase: &str, stage: &str, edit: impl Fn(&mut Value)) 
 fn success_is_what_the_end_says() {
     let run = corpus("q060/q060_wait_forever");
     run.set("/summary/task_result/success", true);
-    assert_denied(&run, &["The stop reason is budget_steps, and success is recorded as true"]);
+    assert_denied(
+        &run,
+        &["The stop reason is budget_steps, and success is recorded as true"],
+    );
     let run = sample("budget_tokens");
     run.set("/summary/task_result/success", true);
-    assert_denied(&run, &["The verdict is budget_tokens, and success is recorded as true"]);
+    assert_denied(
+        &run,
+        &["The verdict is budget_tokens, and success is recorded as true"],
+    );
 }
 
 #[test]
 fn an_end_in_order_is_no_failure() {
     let run = minimal();
     edit_events(&run, "END", "", |event| event["ok"] = false.into());
-    assert_denied(&run, &["The END event (events.jsonl:", "something went wrong", "final"]);
+    assert_denied(
+        &run,
+        &[
+            "The END event (events.jsonl:",
+            "something went wrong",
+            "final",
+        ],
+    );
 }
 
 #[test]
@@ -56,16 +75,31 @@ fn the_last_stop_check_ends_the_run() {
     let run = minimal();
     edit_events(&run, "CHECK_STOP", "stop", |event| {
         event["payload"]["stage"] = "continue".into();
-        event["payload"].as_object_mut().unwrap().remove("stop_reason");
+        event["payload"]
+            .as_object_mut()
+            .unwrap()
+            .remove("stop_reason");
     });
-    assert_denied(&run, &["The last stop check (events.jsonl:", "says that the run continues"]);
+    assert_denied(
+        &run,
+        &[
+            "The last stop check (events.jsonl:",
+            "says that the run continues",
+        ],
+    );
 }
 
 #[test]
 fn the_failure_report_has_the_reason_and_the_number_of_failures() {
     let run = minimal();
     run.set("/summary/failure_report/stop_reason", "critic_stop");
-    assert_denied(&run, &["disagree on the end", "critic_stop (manifest.json /summary/failure_report/stop_reason)"]);
+    assert_denied(
+        &run,
+        &[
+            "disagree on the end",
+            "critic_stop (manifest.json /summary/failure_report/stop_reason)",
+        ],
+    );
     let run = corpus("q060/q060_recovered_errors");
     run.set("/summary/failure_report/failure_count", 9);
     assert_denied(&run, &["The failure report counts 9 and lists 3"]);
@@ -82,7 +116,10 @@ fn an_end_by_an_error_has_an_error() {
     run.set("/status", "failed");
     run.set("/summary/task_result/success", false);
     edit_events(&run, "END", "", |event| event["ok"] = false.into());
-    assert_denied(&run, &["unrecoverable_error says that an error ended the run, and no file records an error"]);
+    assert_denied(
+        &run,
+        &["unrecoverable_error says that an error ended the run, and no file records an error"],
+    );
 }
 
 #[test]
@@ -96,7 +133,10 @@ fn a_cancelled_run_is_not_completed() {
 fn an_accepted_answer_ends_the_run() {
     let run = corpus("q060/q060_unicode");
     run.set_in("steps.jsonl", 1, "/decision/mode", "final");
-    assert_denied(&run, &["In step 0 the decision is final and no critic refused it, and the run continued"]);
+    assert_denied(
+        &run,
+        &["In step 0 the decision is final and no critic refused it, and the run continued"],
+    );
 }
 
 #[test]
@@ -104,19 +144,37 @@ fn a_record_without_an_answer_denies_one_with_a_text() {
     for pointer in ["/summary/final_result", "/summary/task_result/final_result"] {
         let run = minimal();
         run.set(pointer, Value::Null);
-        assert_denied(&run, &["disagree on the answer", &format!("none (manifest.json {pointer}")]);
+        assert_denied(
+            &run,
+            &[
+                "disagree on the answer",
+                &format!("none (manifest.json {pointer}"),
+            ],
+        );
         run.set(pointer, 42);
         assert_denied(&run, &["disagree on the answer", "42, which is no text"]);
     }
     let run = minimal();
-    edit_events(&run, "CHECK_STOP", "stop", |event| event["payload"]["final_result"] = Value::Null);
+    edit_events(&run, "CHECK_STOP", "stop", |event| {
+        event["payload"]["final_result"] = Value::Null
+    });
     assert_denied(&run, &["disagree on the answer", "none (events.jsonl:"]);
     let run = minimal();
-    run.edit_records("steps.jsonl", |step| step["decision"]["final_answer"] = Value::Null);
+    run.edit_records("steps.jsonl", |step| {
+        step["decision"]["final_answer"] = Value::Null
+    });
     assert_denied(&run, &["disagree on the answer", "none (steps.jsonl:"]);
     let run = minimal();
-    run.edit_records("steps.jsonl", |step| step["decision"]["final_answer"] = json!({"text": "x"}));
-    assert_denied(&run, &["disagree on the answer", "a value that is no text (steps.jsonl:"]);
+    run.edit_records("steps.jsonl", |step| {
+        step["decision"]["final_answer"] = json!({"text": "x"})
+    });
+    assert_denied(
+        &run,
+        &[
+            "disagree on the answer",
+            "a value that is no text (steps.jsonl:",
+        ],
+    );
 }
 
 #[test]
@@ -125,10 +183,20 @@ fn a_blank_answer_is_no_answer() {
         let run = minimal();
         run.set("/summary/final_result", blank);
         run.set("/summary/task_result/final_result", blank);
-        run.edit_records("steps.jsonl", |step| step["decision"]["final_answer"] = blank.into());
-        edit_events(&run, "CHECK_STOP", "stop", |event| event["payload"]["final_result"] = blank.into());
+        run.edit_records("steps.jsonl", |step| {
+            step["decision"]["final_answer"] = blank.into()
+        });
+        edit_events(&run, "CHECK_STOP", "stop", |event| {
+            event["payload"]["final_result"] = blank.into()
+        });
         let why = run.json(&["why"]);
-        assert!(why["headline"].as_str().unwrap().starts_with("Ended with an empty answer"), "{why}");
+        assert!(
+            why["headline"]
+                .as_str()
+                .unwrap()
+                .starts_with("Ended with an empty answer"),
+            "{why}"
+        );
         assert_eq!(run.json(&["list"])["runs"][0]["mark"], "unknown");
         assert_denied(&run, &["its answer is empty"]);
     }
@@ -141,7 +209,11 @@ fn a_time_is_not_negative_and_half_of_it_is_another_time() {
     assert_denied(&run, &["disagree on the time", "/latency_seconds"]);
     assert!(run.json(&["list"])["runs"][0]["duration_ms"].is_null());
     let run = sample("final");
-    for pointer in ["/latency_seconds", "/summary/latency_seconds", "/summary/task_result/metrics/elapsed_seconds"] {
+    for pointer in [
+        "/latency_seconds",
+        "/summary/latency_seconds",
+        "/summary/task_result/metrics/elapsed_seconds",
+    ] {
         run.set(pointer, 0.0);
     }
     assert_denied(&run, &["disagree on the time"]);
@@ -158,7 +230,10 @@ fn a_run_whose_model_replied_did_not_take_0_tokens() {
     ] {
         run.set(pointer, 0);
     }
-    assert_denied(&run, &["disagree on the tokens", "0 (manifest.json /token_usage"]);
+    assert_denied(
+        &run,
+        &["disagree on the tokens", "0 (manifest.json /token_usage"],
+    );
     assert!(run.json(&["list"])["runs"][0]["tokens"].is_null());
 }
 
@@ -166,14 +241,23 @@ fn a_run_whose_model_replied_did_not_take_0_tokens() {
 fn the_context_of_the_summary_counts_the_same_tokens() {
     let run = corpus("q060/q060_visual_desktop");
     run.set("/summary/context/tokens_total", 99_999);
-    assert_denied(&run, &["disagree on the tokens", "99,999 (manifest.json /summary/context/tokens_total)"]);
+    assert_denied(
+        &run,
+        &[
+            "disagree on the tokens",
+            "99,999 (manifest.json /summary/context/tokens_total)",
+        ],
+    );
 }
 
 #[test]
 fn a_running_total_does_not_fall() {
     let run = corpus("q060/q060_visual_desktop");
     run.set_in("steps.jsonl", 3, "/context/tokens_total", 1);
-    assert_denied(&run, &["The running total of tokens falls from", "to 1 in step 2"]);
+    assert_denied(
+        &run,
+        &["The running total of tokens falls from", "to 1 in step 2"],
+    );
 }
 
 #[test]
@@ -189,10 +273,26 @@ fn a_limit_that_was_reached_before_the_last_step_held_nobody() {
     for steps in [1, 0, -3] {
         let run = corpus("q060/q060_unicode");
         limit(&run, steps.into());
-        assert_denied(&run, &["The step limit of", "was reached before the last step began", "and the run continued"]);
+        assert_denied(
+            &run,
+            &[
+                "The step limit of",
+                "was reached before the last step began",
+                "and the run continued",
+            ],
+        );
         let why = run.json(&["why"]);
-        let row = why["rules"].as_array().unwrap().iter().find(|row| row["id"] == "budget.steps").unwrap();
-        assert_eq!((&row["result"], &row["also"]), (&"unknown".into(), &false.into()), "{row}");
+        let row = why["rules"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["id"] == "budget.steps")
+            .unwrap();
+        assert_eq!(
+            (&row["result"], &row["also"]),
+            (&"unknown".into(), &false.into()),
+            "{row}"
+        );
     }
 }
 
@@ -205,18 +305,43 @@ fn the_numbers_of_a_criterion_are_those_of_the_run() {
         run.set("/summary/task_result/success", false);
         edit_events(&run, "CHECK_STOP", "stop", |event| {
             event["payload"]["stop_detail"] = words.into();
-            event["payload"].as_object_mut().unwrap().remove("env_terminal");
+            event["payload"]
+                .as_object_mut()
+                .unwrap()
+                .remove("env_terminal");
         });
         run
     };
     let run = stopped("budget_tokens", "total_tokens=18830 >= max_tokens=15000");
-    assert_denied(&run, &["disagree on the tokens", "18,830 (events.jsonl:", "/payload/stop_detail"]);
+    assert_denied(
+        &run,
+        &[
+            "disagree on the tokens",
+            "18,830 (events.jsonl:",
+            "/payload/stop_detail",
+        ],
+    );
     let run = stopped("max_steps", "step_id=50 reached max_steps=50");
-    assert_denied(&run, &["disagree on the number of steps", "51 (events.jsonl:"]);
+    assert_denied(
+        &run,
+        &["disagree on the number of steps", "51 (events.jsonl:"],
+    );
     let run = stopped("budget_time", "total_tokens=9686 >= max_tokens=1500");
-    assert_denied(&run, &["The stop reason is budget_time, and the criterion behind it says total_tokens=9686"]);
-    let run = stopped("budget_time", "elapsed=84.000s >= max_runtime_seconds=70.000s");
-    assert!(run.why().0.contains("its clock counted 1 min 24 s and this run took"), "{}", run.why().0);
+    assert_denied(
+        &run,
+        &["The stop reason is budget_time, and the criterion behind it says total_tokens=9686"],
+    );
+    let run = stopped(
+        "budget_time",
+        "elapsed=84.000s >= max_runtime_seconds=70.000s",
+    );
+    assert!(
+        run.why()
+            .0
+            .contains("its clock counted 1 min 24 s and this run took"),
+        "{}",
+        run.why().0
+    );
 }
 
 #[test]

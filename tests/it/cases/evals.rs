@@ -23,15 +23,26 @@ pub(super) fn written(files: &[(&str, &str)]) -> TempDir {
 
 /// Runs `board ARGS --json` in a directory and parses its stdout.
 pub(super) fn json_in(dir: &Path, args: &[&str]) -> Value {
-    let output = Command::new(BINARY).current_dir(dir).args(args).arg("--json").output().unwrap();
+    let output = Command::new(BINARY)
+        .current_dir(dir)
+        .args(args)
+        .arg("--json")
+        .output()
+        .unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!("board {args:?}: {error}\n{}", String::from_utf8_lossy(&output.stderr));
+        panic!(
+            "board {args:?}: {error}\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     })
 }
 
 /// The rows of the runs below a directory, by their keys.
 fn rows(dir: &Path) -> Vec<Value> {
-    let mut rows = json_in(dir, &["list", "."])["runs"].as_array().unwrap().clone();
+    let mut rows = json_in(dir, &["list", "."])["runs"]
+        .as_array()
+        .unwrap()
+        .clone();
     rows.sort_by_key(|row| row["key"].as_str().unwrap().to_owned());
     rows
 }
@@ -57,7 +68,10 @@ pub(super) fn changed(name: &str, change: impl FnOnce(&mut Value)) -> TempDir {
     let path = super::cases().join(name);
     let mut value: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     change(&mut value);
-    written(&[(path.file_name().unwrap().to_str().unwrap(), &value.to_string())])
+    written(&[(
+        path.file_name().unwrap().to_str().unwrap(),
+        &value.to_string(),
+    )])
 }
 
 mod inspect {
@@ -69,8 +83,15 @@ mod inspect {
         let words = "model_usage records 99,999 tokens";
         assert_says(&board(&["show", run]), &["issue"]);
         assert_says(&board(&["why", run]), &["contradiction  ", words]);
-        let output = Command::new(BINARY).current_dir(crate::cases::cases()).args(["check", run]).output().unwrap();
-        assert_says(&String::from_utf8_lossy(&output.stdout), &[words, "1 issue (1 problem)"]);
+        let output = Command::new(BINARY)
+            .current_dir(crate::cases::cases())
+            .args(["check", run])
+            .output()
+            .unwrap();
+        assert_says(
+            &String::from_utf8_lossy(&output.stdout),
+            &[words, "1 issue (1 problem)"],
+        );
         // What a scorer took is in the usage too.
         let same = changed("in_usage_disagree/log.json", |log| {
             log["samples"][0]["model_usage"] =
@@ -82,8 +103,14 @@ mod inspect {
     #[test]
     fn both_limits_are_named_where_two_records_differ() {
         let run = "in_limit_one_place/log.json/rent_epoch_2";
-        let sentence = board_json(&["why", run])["headline"].as_str().unwrap().to_owned();
-        assert_says(&sentence, &["Token limit reached", "280 tokens", "900", "250"]);
+        let sentence = board_json(&["why", run])["headline"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert_says(
+            &sentence,
+            &["Token limit reached", "280 tokens", "900", "250"],
+        );
         assert!(!sentence.contains("limit 900 tokens:"), "{sentence}");
         assert_eq!(case("in_limit_one_place")["contradictions"], 1);
     }
@@ -93,7 +120,10 @@ mod inspect {
         let row = case("in_invalidated");
         assert_says(
             row["verdict"].as_str().unwrap(),
-            &["Answered at step 3", " · invalidated by me: grader was wrong"],
+            &[
+                "Answered at step 3",
+                " · invalidated by me: grader was wrong",
+            ],
         );
     }
 
@@ -103,8 +133,14 @@ mod inspect {
             log["samples"][0]["error_retries"] =
                 json!([{"message": "TimeoutError()"}, {"message": "RateLimitError(429)"}]);
         });
-        let second = row(run.path())["verdict_second"].as_str().unwrap().to_owned();
-        assert_says(&second, &["retried 2 times", "the last was RateLimitError(429)."]);
+        let second = row(run.path())["verdict_second"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        assert_says(
+            &second,
+            &["retried 2 times", "the last was RateLimitError(429)."],
+        );
     }
 
     #[test]
@@ -115,8 +151,14 @@ mod inspect {
         assert_eq!(scores("a/b c_epoch_1"), grade);
         assert_eq!(scores("list_epoch_1")[0]["score_text"], "[true, false]");
         let each = scores("dict_epoch_1");
-        assert_eq!((&each[0]["score"], &each[1]["score"]), (&json!(0.5), &json!(1.0)));
-        assert_says(&board(&["scores", &format!("{log}/a/b c_epoch_1")]), &["grade", "D", "grade: bad"]);
+        assert_eq!(
+            (&each[0]["score"], &each[1]["score"]),
+            (&json!(0.5), &json!(1.0))
+        );
+        assert_says(
+            &board(&["scores", &format!("{log}/a/b c_epoch_1")]),
+            &["grade", "D", "grade: bad"],
+        );
     }
 }
 
@@ -126,20 +168,33 @@ mod tau2 {
     #[test]
     fn a_cost_of_the_agent_that_its_messages_do_not_add_up_to_is_a_contradiction() {
         let row = case("t2_cost");
-        assert_eq!((&row["cost_usd"], &row["contradictions"]), (&Value::Null, &json!(1)));
+        assert_eq!(
+            (&row["cost_usd"], &row["contradictions"]),
+            (&Value::Null, &json!(1))
+        );
         let why = board(&["why", "t2_cost/results.json/restart_trial_0"]);
         assert_says(
             &why,
-            &["The records disagree on the cost: $55.00 (the trace's own total), $0.0030 (the sum of the steps)"],
+            &[
+                "The records disagree on the cost: $55.00 (the trace's own total), $0.0030 (the sum of the steps)",
+            ],
         );
     }
 
     #[test]
     fn failed_checks_behind_a_full_reward_are_shown() {
         let list = board_json(&["list", "73-tau2"]);
-        let full = list["runs"].as_array().unwrap().iter().find(|row| row["key"] == "results.json/6_trial_0").unwrap();
+        let full = list["runs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["key"] == "results.json/6_trial_0")
+            .unwrap();
         let second = full["verdict_second"].as_str().unwrap();
-        assert_eq!(second, "The reward is 1, but 1 of 1 action check failed (get_reservation_details).");
+        assert_eq!(
+            second,
+            "The reward is 1, but 1 of 1 action check failed (get_reservation_details)."
+        );
     }
 
     #[test]
@@ -149,9 +204,18 @@ mod tau2 {
             simulation.remove("termination_reason");
         });
         let row = row(run.path());
-        assert_eq!((&row["liveness"], &row["outcome"]), (&json!("unknown"), &json!("unknown")));
-        let negative = changed("t2_cost/results.json", |results| results["simulations"][0]["duration"] = json!(-5.0));
-        assert!(self::row(negative.path())["duration_ms"].as_f64().is_none_or(|ms| ms >= 0.0));
+        assert_eq!(
+            (&row["liveness"], &row["outcome"]),
+            (&json!("unknown"), &json!("unknown"))
+        );
+        let negative = changed("t2_cost/results.json", |results| {
+            results["simulations"][0]["duration"] = json!(-5.0)
+        });
+        assert!(
+            self::row(negative.path())["duration_ms"]
+                .as_f64()
+                .is_none_or(|ms| ms >= 0.0)
+        );
     }
 }
 
@@ -162,16 +226,28 @@ mod swe_agent {
     fn a_time_limit_of_commands_is_told_without_a_measure_that_is_not_the_tools() {
         let row = case("sw_exit_exit_total_execution_time");
         let verdict = row["verdict"].as_str().unwrap();
-        assert!(verdict.starts_with("Time limit of the commands reached") && !verdict.contains("750 ms"), "{verdict}");
+        assert!(
+            verdict.starts_with("Time limit of the commands reached")
+                && !verdict.contains("750 ms"),
+            "{verdict}"
+        );
         assert!(!verdict.contains("30 min"), "{verdict}");
     }
 
     #[test]
     fn a_new_file_without_an_end_is_not_a_run_that_continues() {
-        let run = changed("sw_exit_exit_total_execution_time/run.traj", |run| run["info"]["exit_status"] = Value::Null);
+        let run = changed("sw_exit_exit_total_execution_time/run.traj", |run| {
+            run["info"]["exit_status"] = Value::Null
+        });
         let row = row(run.path());
-        assert_eq!((&row["liveness"], &row["outcome"]), (&json!("unknown"), &json!("unknown")));
-        assert_says(row["verdict"].as_str().unwrap(), &["No end is recorded after step 2"]);
+        assert_eq!(
+            (&row["liveness"], &row["outcome"]),
+            (&json!("unknown"), &json!("unknown"))
+        );
+        assert_says(
+            row["verdict"].as_str().unwrap(),
+            &["No end is recorded after step 2"],
+        );
     }
 
     #[test]
@@ -180,9 +256,21 @@ mod swe_agent {
         // The keys of the copy are sorted.
         let run = changed("sw_exit_exit_total_execution_time/run.traj", |_| {});
         let text = fs::read_to_string(run.path().join("run.traj")).unwrap();
-        assert!(text.find("\"history\"") < text.find("\"trajectory\""), "{text}");
+        assert!(
+            text.find("\"history\"") < text.find("\"trajectory\""),
+            "{text}"
+        );
         let row = row(run.path());
-        for field in ["steps", "tool_calls", "model_calls", "tokens", "verdict", "verdict_second", "task", "project"] {
+        for field in [
+            "steps",
+            "tool_calls",
+            "model_calls",
+            "tokens",
+            "verdict",
+            "verdict_second",
+            "task",
+            "project",
+        ] {
             assert_eq!(row[field], whole[field], "{field}");
         }
     }
@@ -191,10 +279,22 @@ mod swe_agent {
 #[test]
 fn two_limits_that_were_reached_at_once_are_both_named() {
     let row = case("ms_both_limits");
-    assert_eq!(row["verdict"], "Step and cost limit reached: 1 of 1 step, $0.03 of $0.02");
+    assert_eq!(
+        row["verdict"],
+        "Step and cost limit reached: 1 of 1 step, $0.03 of $0.02"
+    );
     let why = board_json(&["why", "ms_both_limits/run.traj.json"]);
-    let cost = why["rules"].as_array().unwrap().iter().find(|rule| rule["id"] == "cost_limit").unwrap();
-    assert_eq!((&cost["also"], &cost["result"]), (&json!(true), &json!("held")), "{cost}");
+    let cost = why["rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|rule| rule["id"] == "cost_limit")
+        .unwrap();
+    assert_eq!(
+        (&cost["also"], &cost["result"]),
+        (&json!(true), &json!("held")),
+        "{cost}"
+    );
 }
 
 mod openhands {
@@ -205,25 +305,49 @@ mod openhands {
         let why = board_json(&["why", "oh_stuck"]);
         let words = "base_state.json says stuck, the last event says MaxIterationsReached";
         assert_eq!(why["contradictions"], json!([words]));
-        assert_says(why["headline"].as_str().unwrap(), &["The files disagree on the end", words]);
-        assert_eq!((&why["outcome"], &why["certainty"]), (&json!("unknown"), &json!("unknown")));
+        assert_says(
+            why["headline"].as_str().unwrap(),
+            &["The files disagree on the end", words],
+        );
+        assert_eq!(
+            (&why["outcome"], &why["certainty"]),
+            (&json!("unknown"), &json!("unknown"))
+        );
     }
 
     #[test]
     fn each_line_of_an_evaluation_is_a_run() {
         let list = board_json(&["list", "72-openhands-output-jsonl"]);
         let runs = list["runs"].as_array().unwrap();
-        let of =
-            |row: &Value| (row["run_id"].clone(), row["steps"].clone(), row["cost_usd"].clone(), row["tokens"].clone());
-        let expected = ["proj__0", "proj__1"].map(|id| (json!(id), json!(2), json!(0.5), json!(110)));
+        let of = |row: &Value| {
+            (
+                row["run_id"].clone(),
+                row["steps"].clone(),
+                row["cost_usd"].clone(),
+                row["tokens"].clone(),
+            )
+        };
+        let expected =
+            ["proj__0", "proj__1"].map(|id| (json!(id), json!(2), json!(0.5), json!(110)));
         assert_eq!(runs.iter().map(of).collect::<Vec<_>>(), expected);
         let shown = board(&["show", "72-openhands-output-jsonl/output.jsonl/proj__1"]);
-        assert_says(&shown, &["Fix the bug", "execute_bash(command=\"ls\")", "finish("]);
+        assert_says(
+            &shown,
+            &["Fix the bug", "execute_bash(command=\"ls\")", "finish("],
+        );
         // The place of a step behind the first line is found again.
-        let step = board(&["show", "72-openhands-output-jsonl/output.jsonl/proj__1", "--step", "0"]);
+        let step = board(&[
+            "show",
+            "72-openhands-output-jsonl/output.jsonl/proj__1",
+            "--step",
+            "0",
+        ]);
         assert_says(
             &step,
-            &["step 0 of 72-openhands-output-jsonl/output.jsonl/proj__1", "execute_bash(command=\"ls\")"],
+            &[
+                "step 0 of 72-openhands-output-jsonl/output.jsonl/proj__1",
+                "execute_bash(command=\"ls\")",
+            ],
         );
     }
 
@@ -252,7 +376,9 @@ mod openhands {
             instance(
                 "pairs",
                 &json!([[action, seen]]),
-                &json!("RuntimeError: Agent reached maximum iteration. Current iteration: 30, max iteration: 30"),
+                &json!(
+                    "RuntimeError: Agent reached maximum iteration. Current iteration: 30, max iteration: 30"
+                ),
             ),
             "{\"not\": \"an instance\"}\n".to_owned(),
             instance("sdk", &json!([event]), &json!("RateLimitError: 429")),
@@ -261,13 +387,32 @@ mod openhands {
         let text = lines.concat() + &torn[..torn.len() / 2];
         let temp = written(&[("output.jsonl", &text)]);
         let rows = rows(temp.path());
-        let told: Vec<_> =
-            rows.iter().map(|row| (row["run_id"].as_str().unwrap(), row["steps"].as_u64().unwrap())).collect();
+        let told: Vec<_> = rows
+            .iter()
+            .map(|row| {
+                (
+                    row["run_id"].as_str().unwrap(),
+                    row["steps"].as_u64().unwrap(),
+                )
+            })
+            .collect();
         assert_eq!(told, [("flat", 1), ("pairs", 1), ("sdk", 1)]);
-        assert_eq!((&rows[0]["outcome"], &rows[0]["tool_calls"]), (&json!("unknown"), &json!(1)));
-        assert_says(rows[1]["verdict"].as_str().unwrap(), &["Step limit reached", "30 iterations"]);
-        assert_eq!((&rows[1]["tool_calls"], &rows[1]["outcome"]), (&json!(1), &json!("truncated")));
-        assert_eq!((&rows[2]["outcome"], &rows[2]["model"]), (&json!("failed"), &json!("m")));
+        assert_eq!(
+            (&rows[0]["outcome"], &rows[0]["tool_calls"]),
+            (&json!("unknown"), &json!(1))
+        );
+        assert_says(
+            rows[1]["verdict"].as_str().unwrap(),
+            &["Step limit reached", "30 iterations"],
+        );
+        assert_eq!(
+            (&rows[1]["tool_calls"], &rows[1]["outcome"]),
+            (&json!(1), &json!("truncated"))
+        );
+        assert_eq!(
+            (&rows[2]["outcome"], &rows[2]["model"]),
+            (&json!("failed"), &json!("m"))
+        );
         let shown = json_in(temp.path(), &["show", "output.jsonl/pairs", "--step", "0"]);
         assert!(shown.to_string().contains("\"ls\""), "{shown}");
     }
@@ -279,12 +424,21 @@ mod harbor {
     #[test]
     fn what_the_agent_printed_holds_the_steps_where_no_trajectory_is_there() {
         let row = case("90-harbor-claude-txt");
-        assert_eq!((&row["steps"], &row["format"]), (&json!(2), &json!("Harbor trial")));
+        assert_eq!(
+            (&row["steps"], &row["format"]),
+            (&json!(2), &json!("Harbor trial"))
+        );
         assert_eq!(
             (&row["verdict"], &row["last_score"]),
-            (&json!("The agent finished at step 1: reward 1"), &json!(1.0))
+            (
+                &json!("The agent finished at step 1: reward 1"),
+                &json!(1.0)
+            )
         );
-        assert_says(&board(&["show", "90-harbor-claude-txt/job/cit__abc"]), &["Bash(command=\"ls\")", "answer: done"]);
+        assert_says(
+            &board(&["show", "90-harbor-claude-txt/job/cit__abc"]),
+            &["Bash(command=\"ls\")", "answer: done"],
+        );
     }
 
     #[test]
@@ -300,7 +454,10 @@ mod harbor {
             ("t/result.json", &read("result.json")),
             ("t/agent/claude-code.txt", &stream),
         ]);
-        assert_says(row(temp.path())["verdict"].as_str().unwrap(), &["Turn limit reached"]);
+        assert_says(
+            row(temp.path())["verdict"].as_str().unwrap(),
+            &["Turn limit reached"],
+        );
         let codex = "{\"type\":\"thread.started\",\"thread_id\":\"t\"}\n{\"type\":\"turn.started\"}\n\
             {\"type\":\"item.completed\",\"item\":{\"id\":\"i0\",\"type\":\"agent_message\",\"text\":\"done\"}}\n\
             {\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":10,\"cached_input_tokens\":0,\"output_tokens\":2}}\n";
@@ -310,7 +467,10 @@ mod harbor {
             ("t/agent/codex.txt", codex),
         ]);
         let row = row(temp.path());
-        assert_eq!((&row["steps"], &row["last_score"]), (&json!(1), &json!(1.0)));
+        assert_eq!(
+            (&row["steps"], &row["last_score"]),
+            (&json!(1), &json!(1.0))
+        );
     }
 }
 
@@ -318,7 +478,13 @@ mod otlp {
     use super::*;
 
     /// A span; attributes are texts and whole numbers.
-    fn span(id: &str, parent: &str, operation: &str, seconds: (u64, u64), more: &[(&str, Value)]) -> Value {
+    fn span(
+        id: &str,
+        parent: &str,
+        operation: &str,
+        seconds: (u64, u64),
+        more: &[(&str, Value)],
+    ) -> Value {
         let nanos = |second: u64| format!("{}", (1_777_629_600 + second) * 1_000_000_000);
         let mut all = vec![attribute("gen_ai.operation.name", &json!(operation))];
         all.extend(more.iter().map(|(key, value)| attribute(key, value)));
@@ -330,8 +496,10 @@ mod otlp {
     }
 
     fn attribute(key: &str, value: &Value) -> Value {
-        let value =
-            value.as_str().map_or_else(|| json!({"intValue": value.to_string()}), |text| json!({"stringValue": text}));
+        let value = value.as_str().map_or_else(
+            || json!({"intValue": value.to_string()}),
+            |text| json!({"stringValue": text}),
+        );
         json!({"key": key, "value": value})
     }
 
@@ -342,16 +510,22 @@ mod otlp {
     #[test]
     fn a_reply_that_two_nested_spans_record_is_one_step() {
         let row = case("62-otel-nested-llm");
-        let counted = ["steps", "tokens", "errors", "tool_errors", "model_calls"].map(|key| row[key].clone());
+        let counted =
+            ["steps", "tokens", "errors", "tool_errors", "model_calls"].map(|key| row[key].clone());
         assert_eq!(counted, [2, 1_330, 0, 0, 2].map(|n| json!(n)));
     }
 
     #[test]
     fn the_inner_span_of_a_reply_adds_what_the_outer_one_lacks() {
-        let said =
-            json!([{"role": "assistant", "parts": [{"type": "text", "content": "Hello."}], "finish_reason": "stop"}]);
+        let said = json!([{"role": "assistant", "parts": [{"type": "text", "content": "Hello."}], "finish_reason": "stop"}]);
         let spans = [
-            span("a", "", "chat", (1, 9), &[("gen_ai.request.model", json!("m"))]),
+            span(
+                "a",
+                "",
+                "chat",
+                (1, 9),
+                &[("gen_ai.request.model", json!("m"))],
+            ),
             span("b", "a", "http", (2, 8), &[]),
             span(
                 "c",
@@ -367,24 +541,42 @@ mod otlp {
         ];
         let temp = written(&[("traces.jsonl", &trace(&spans))]);
         let row = row(temp.path());
-        assert_eq!((&row["steps"], &row["tokens"], &row["outcome"]), (&json!(1), &json!(55), &json!("completed")));
-        let shown = json_in(temp.path(), &["show", row["key"].as_str().unwrap(), "--step", "0"]);
+        assert_eq!(
+            (&row["steps"], &row["tokens"], &row["outcome"]),
+            (&json!(1), &json!(55), &json!("completed"))
+        );
+        let shown = json_in(
+            temp.path(),
+            &["show", row["key"].as_str().unwrap(), "--step", "0"],
+        );
         assert!(shown.to_string().matches("Hello.").count() > 0, "{shown}");
     }
 
     #[test]
     fn the_last_error_explains_the_end_of_a_trace_without_a_root() {
         let row = case("64-otel-orphans");
-        assert_says(row["verdict"].as_str().unwrap(), &["429 slow down", "RateLimitError"]);
-        assert_eq!((&row["outcome"], &row["certainty"]), (&json!("failed"), &json!("inferred")));
+        assert_says(
+            row["verdict"].as_str().unwrap(),
+            &["429 slow down", "RateLimitError"],
+        );
+        assert_eq!(
+            (&row["outcome"], &row["certainty"]),
+            (&json!("failed"), &json!("inferred"))
+        );
         let why = board_json(&["why", "64-otel-orphans/traces.json"]);
-        assert_says(why["first_trouble"]["text"].as_str().unwrap(), &["RateLimitError: 429 slow down"]);
+        assert_says(
+            why["first_trouble"]["text"].as_str().unwrap(),
+            &["RateLimitError: 429 slow down"],
+        );
     }
 
     #[test]
     fn text_that_was_not_recorded_is_not_an_error() {
         let row = case("66-otel-content-off");
-        assert_eq!((&row["errors"], &row["tool_errors"], &row["issues"]), (&json!(0), &json!(0), &json!(0)));
+        assert_eq!(
+            (&row["errors"], &row["tool_errors"], &row["issues"]),
+            (&json!(0), &json!(0), &json!(0))
+        );
         assert_eq!(row["verdict"], "Answered at step 1 · inferred from stop");
         assert_eq!(case("62-otel-nested-llm")["errors"], 0);
     }
@@ -392,9 +584,18 @@ mod otlp {
     #[test]
     fn text_in_span_events_is_read() {
         let row = case("67-otel-span-events");
-        assert_eq!((&row["errors"], &row["task"]), (&json!(0), &json!("Where is the vole?")));
-        assert_says(&board(&["show", "67-otel-span-events/traces.json"]), &["answer: Under the log."]);
-        assert_says(&board(&["show", "67-otel-span-events/traces.json", "--step", "0"]), &["Under the log."]);
+        assert_eq!(
+            (&row["errors"], &row["task"]),
+            (&json!(0), &json!("Where is the vole?"))
+        );
+        assert_says(
+            &board(&["show", "67-otel-span-events/traces.json"]),
+            &["answer: Under the log."],
+        );
+        assert_says(
+            &board(&["show", "67-otel-span-events/traces.json", "--step", "0"]),
+            &["Under the log."],
+        );
     }
 
     #[test]
@@ -415,13 +616,26 @@ mod otlp {
                 "attributes": [attribute("gen_ai.system", &json!("x"))],
             })
         };
-        let records = [record("gen_ai.user.message", &asked, 2), record("gen_ai.choice", &body, 3)];
-        let logs = json!({"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}).to_string() + "\n";
-        let temp = written(&[("traces.jsonl", &(logs + &trace(&[span("a", "", "chat", (1, 4), &[])])))]);
+        let records = [
+            record("gen_ai.user.message", &asked, 2),
+            record("gen_ai.choice", &body, 3),
+        ];
+        let logs =
+            json!({"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}).to_string() + "\n";
+        let temp = written(&[(
+            "traces.jsonl",
+            &(logs + &trace(&[span("a", "", "chat", (1, 4), &[])])),
+        )]);
         let row = row(temp.path());
-        assert_eq!((&row["steps"], &row["task"], &row["errors"]), (&json!(1), &json!("Where?"), &json!(0)));
+        assert_eq!(
+            (&row["steps"], &row["task"], &row["errors"]),
+            (&json!(1), &json!("Where?"), &json!(0))
+        );
         assert_eq!(row["verdict"], "Answered at step 0 · inferred from stop");
-        let shown = json_in(temp.path(), &["show", row["key"].as_str().unwrap(), "--step", "0"]);
+        let shown = json_in(
+            temp.path(),
+            &["show", row["key"].as_str().unwrap(), "--step", "0"],
+        );
         assert!(shown.to_string().contains("Under the log."), "{shown}");
     }
 
@@ -437,49 +651,88 @@ mod otlp {
                 &[
                     (&format!("{call}.id"), json!(format!("c{query}"))),
                     (&format!("{call}.function.name"), json!("look")),
-                    (&format!("{call}.function.arguments"), json!(format!("{{\"q\": {query}}}"))),
+                    (
+                        &format!("{call}.function.arguments"),
+                        json!(format!("{{\"q\": {query}}}")),
+                    ),
                 ],
             )
         };
         let tool = |id: &str, second: u64, query: u64| {
-            let more = [("tool.name", json!("look")), ("input.value", json!(format!("{{\"q\":{query}}}")))];
+            let more = [
+                ("tool.name", json!("look")),
+                ("input.value", json!(format!("{{\"q\":{query}}}"))),
+            ];
             span(id, "r", "execute_tool", (second, second + 1), &more)
         };
         let root = span("r", "", "invoke_agent", (0, 9), &[]);
-        let spans = [root, asks("a", 1, 0), tool("b", 3, 0), asks("c", 5, 1), tool("d", 7, 1)];
+        let spans = [
+            root,
+            asks("a", 1, 0),
+            tool("b", 3, 0),
+            asks("c", 5, 1),
+            tool("d", 7, 1),
+        ];
         let temp = written(&[("traces.jsonl", &trace(&spans))]);
         let row = row(temp.path());
         let counted = ["steps", "tool_calls", "tool_errors"].map(|key| row[key].clone());
         assert_eq!(counted, [2, 2, 0].map(|n| json!(n)), "{row}");
-        let shown = json_in(temp.path(), &["show", row["key"].as_str().unwrap(), "--step", "0"]).to_string();
+        let shown = json_in(
+            temp.path(),
+            &["show", row["key"].as_str().unwrap(), "--step", "0"],
+        )
+        .to_string();
         assert!(!shown.contains("no answer"), "{shown}");
     }
 
     #[test]
     fn a_span_whose_parent_is_in_another_file_says_so() {
-        let temp = written(&[("traces.jsonl", &trace(&[span("a", "gone", "chat", (1, 2), &[])]))]);
+        let temp = written(&[(
+            "traces.jsonl",
+            &trace(&[span("a", "gone", "chat", (1, 2), &[])]),
+        )]);
         assert!(row(temp.path())["issues"].as_u64().unwrap() > 0);
     }
 
     #[test]
     fn the_usage_of_a_root_without_replies_is_the_runs_and_its_steps_are_unknown() {
-        let used = [("gen_ai.usage.input_tokens", json!(300)), ("gen_ai.usage.output_tokens", json!(30))];
-        let temp = written(&[("traces.jsonl", &trace(&[span("r", "", "invoke_agent", (0, 9), &used)]))]);
+        let used = [
+            ("gen_ai.usage.input_tokens", json!(300)),
+            ("gen_ai.usage.output_tokens", json!(30)),
+        ];
+        let temp = written(&[(
+            "traces.jsonl",
+            &trace(&[span("r", "", "invoke_agent", (0, 9), &used)]),
+        )]);
         let row = row(temp.path());
         assert_eq!((&row["tokens"], &row["steps"]), (&json!(330), &Value::Null));
     }
 
     #[test]
     fn usage_on_the_root_alone_is_the_runs() {
-        let used =
-            |input: u64| [("gen_ai.usage.input_tokens", json!(input)), ("gen_ai.usage.output_tokens", json!(10))];
-        let alone = [span("r", "", "invoke_agent", (0, 9), &used(300)), span("a", "r", "chat", (1, 2), &[])];
+        let used = |input: u64| {
+            [
+                ("gen_ai.usage.input_tokens", json!(input)),
+                ("gen_ai.usage.output_tokens", json!(10)),
+            ]
+        };
+        let alone = [
+            span("r", "", "invoke_agent", (0, 9), &used(300)),
+            span("a", "r", "chat", (1, 2), &[]),
+        ];
         let temp = written(&[("traces.jsonl", &trace(&alone))]);
         assert_eq!(row(temp.path())["tokens"], 310);
-        let both = [span("r", "", "invoke_agent", (0, 9), &used(300)), span("a", "r", "chat", (1, 2), &used(500))];
+        let both = [
+            span("r", "", "invoke_agent", (0, 9), &used(300)),
+            span("a", "r", "chat", (1, 2), &used(500)),
+        ];
         let temp = written(&[("traces.jsonl", &trace(&both))]);
         let row = row(temp.path());
-        assert_eq!((&row["problems"], &row["contradictions"]), (&json!(1), &json!(1)), "{row}");
+        assert_eq!(
+            (&row["problems"], &row["contradictions"]),
+            (&json!(1), &json!(1)),
+            "{row}"
+        );
     }
 }
 
@@ -494,14 +747,20 @@ fn a_rate_limit_is_a_failure_in_every_format() {
         let steps = json!({"schema_version": "ATIF-v1.6", "session_id": "s", "agent": {"name": "a", "version": "1"},
             "steps": [{"step_id": 1, "source": "user", "message": "x"}, {"step_id": 2, "source": "agent", "message": "y"}]});
         written(&[
-            ("t/config.json", "{\"task\": {\"path\": \"x\"}, \"trial_name\": \"t\"}"),
+            (
+                "t/config.json",
+                "{\"task\": {\"path\": \"x\"}, \"trial_name\": \"t\"}",
+            ),
             ("t/result.json", &result.to_string()),
             ("t/agent/trajectory.json", &steps.to_string()),
         ])
     };
     let mini = changed("ms_both_limits/run.traj.json", |run| {
         run["info"]["exit_status"] = json!("RateLimitError");
-        run["messages"].as_array_mut().unwrap().retain(|message| message["role"] != "exit");
+        run["messages"]
+            .as_array_mut()
+            .unwrap()
+            .retain(|message| message["role"] != "exit");
     });
     let history = json!([
         {"id": 0, "timestamp": "2026-03-10T09:00:00", "source": "user", "action": "message", "args": {"content": "x"}},
@@ -510,7 +769,13 @@ fn a_rate_limit_is_a_failure_in_every_format() {
             "content": "", "extras": {"agent_state": "rate_limited", "reason": "429"}},
     ]);
     let openhands = written(&[("trajectory.json", &history.to_string())]);
-    let runs = [harbor("ApiRateLimitError"), harbor("RateLimitError"), harbor("ApiUsageLimitError"), mini, openhands];
+    let runs = [
+        harbor("ApiRateLimitError"),
+        harbor("RateLimitError"),
+        harbor("ApiUsageLimitError"),
+        mini,
+        openhands,
+    ];
     for run in &runs {
         let row = row(run.path());
         assert_eq!(row["outcome"], "failed", "{row}");
@@ -528,12 +793,22 @@ fn a_document_that_is_written_once_never_waits_for_the_model() {
     ]});
     let temp = written(&[("trajectory.json", &steps.to_string())]);
     let row = row(temp.path());
-    assert_eq!((&row["liveness"], &row["outcome"]), (&json!("unknown"), &json!("unknown")), "{row}");
-    assert_says(row["verdict"].as_str().unwrap(), &["No end is recorded after step 0"]);
+    assert_eq!(
+        (&row["liveness"], &row["outcome"]),
+        (&json!("unknown"), &json!("unknown")),
+        "{row}"
+    );
+    assert_says(
+        row["verdict"].as_str().unwrap(),
+        &["No end is recorded after step 0"],
+    );
 }
 
 /// The time as RFC 3339.
 fn rfc3339(time: std::time::SystemTime) -> String {
-    let micros = time.duration_since(std::time::UNIX_EPOCH).unwrap().as_micros();
+    let micros = time
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_micros();
     trace_board::model::time::rfc3339(i64::try_from(micros).unwrap()).unwrap()
 }

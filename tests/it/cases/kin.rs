@@ -18,7 +18,14 @@ const CHILD: &str = "01a203e6-2faf-7593-925a-52ce4af41bae";
 fn write(dir: &Path, name: &str, lines: &[Value]) {
     let path = dir.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    fs::write(
+        path,
+        lines
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect::<String>(),
+    )
+    .unwrap();
 }
 
 fn list(dir: &Path) -> Value {
@@ -34,7 +41,10 @@ fn field(list: &Value, field: &str) -> Vec<(String, Value)> {
 }
 
 fn sum(list: &Value, name: &str) -> i64 {
-    field(list, name).iter().map(|(_, value)| value.as_i64().unwrap_or_default()).sum()
+    field(list, name)
+        .iter()
+        .map(|(_, value)| value.as_i64().unwrap_or_default())
+        .sum()
 }
 
 fn at(second: u32) -> String {
@@ -45,8 +55,12 @@ fn at(second: u32) -> String {
 fn line(n: u32, agent: Option<&str>, more: &Value) -> Value {
     let mut line = json!({"sessionId": ID, "timestamp": at(n), "uuid": format!("u{n}{agent:?}"), "parentUuid": null,
         "isSidechain": agent.is_some(), "cwd": "/p", "version": "2.1.330"});
-    line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    agent.into_iter().for_each(|agent| line["agentId"] = agent.into());
+    line.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    agent
+        .into_iter()
+        .for_each(|agent| line["agentId"] = agent.into());
     line
 }
 
@@ -69,26 +83,46 @@ fn gives(call: &str) -> Value {
 
 /// The file of an agent with two steps, which took 30 + 3 tokens.
 fn agent(id: &str, from: u32) -> Vec<Value> {
-    let user = |content: Value| json!({"type": "user", "message": {"role": "user", "content": content}});
+    let user =
+        |content: Value| json!({"type": "user", "message": {"role": "user", "content": content}});
     let reply = |message: Value| json!({"type": "assistant", "message": message});
     vec![
         line(from, Some(id), &user("Look.".into())),
         line(
             from + 1,
             Some(id),
-            &reply(message(&format!("m1{id}"), "tool_use", &calls(&format!("c{id}"), "Read"), (10, 1))),
+            &reply(message(
+                &format!("m1{id}"),
+                "tool_use",
+                &calls(&format!("c{id}"), "Read"),
+                (10, 1),
+            )),
         ),
-        line(from + 2, Some(id), &json!({"type": "user", "message": gives(&format!("c{id}"))})),
-        line(from + 3, Some(id), &reply(message(&format!("m2{id}"), "end_turn", &says("Seen."), (20, 2)))),
+        line(
+            from + 2,
+            Some(id),
+            &json!({"type": "user", "message": gives(&format!("c{id}"))}),
+        ),
+        line(
+            from + 3,
+            Some(id),
+            &reply(message(
+                &format!("m2{id}"),
+                "end_turn",
+                &says("Seen."),
+                (20, 2),
+            )),
+        ),
     ]
 }
 
 /// A stream of Claude Code whose run asks an agent. The program took 100 + 10 tokens and the agent 30 + 3.
 fn stream_with_agent() -> Vec<Value> {
     let line = |n: u32, more: Value| {
-        let mut line =
-            json!({"session_id": ID, "uuid": format!("s{n}"), "timestamp": at(n), "parent_tool_use_id": null});
-        line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let mut line = json!({"session_id": ID, "uuid": format!("s{n}"), "timestamp": at(n), "parent_tool_use_id": null});
+        line.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         line
     };
     let nested = json!({"type": "assistant", "parent_tool_use_id": "c1", "agent_id": "a1",
@@ -98,12 +132,24 @@ fn stream_with_agent() -> Vec<Value> {
             0,
             json!({"type": "system", "subtype": "init", "model": "model-a", "cwd": "/p", "claude_code_version": "2.1"}),
         ),
-        line(1, json!({"type": "user", "message": {"role": "user", "content": "Go."}})),
-        line(2, json!({"type": "assistant", "message": message("m1", "tool_use", &calls("c1", "Task"), (40, 5))})),
+        line(
+            1,
+            json!({"type": "user", "message": {"role": "user", "content": "Go."}}),
+        ),
+        line(
+            2,
+            json!({"type": "assistant", "message": message("m1", "tool_use", &calls("c1", "Task"), (40, 5))}),
+        ),
         line(4, nested),
-        line(5, json!({"type": "user", "parent_tool_use_id": "c1", "agent_id": "a1", "message": gives("ca1")})),
+        line(
+            5,
+            json!({"type": "user", "parent_tool_use_id": "c1", "agent_id": "a1", "message": gives("ca1")}),
+        ),
         line(8, json!({"type": "user", "message": gives("c1")})),
-        line(9, json!({"type": "assistant", "message": message("m2", "end_turn", &says("Done."), (60, 5))})),
+        line(
+            9,
+            json!({"type": "assistant", "message": message("m2", "end_turn", &says("Done."), (60, 5))}),
+        ),
         line(
             10,
             json!({"type": "result", "subtype": "success", "is_error": false, "result": "Done.",
@@ -118,17 +164,44 @@ fn what_an_agent_took_counts_once_where_the_captured_stream_counts() {
     let temp = tempfile::tempdir().unwrap();
     write(temp.path(), "stream.jsonl", &stream_with_agent());
     let alone = list(temp.path());
-    assert_eq!((sum(&alone, "tokens"), sum(&alone, "steps"), sum(&alone, "tool_calls")), (143, 3, 2));
-    write(temp.path(), &format!("projects/p/{ID}/subagents/agent-a1.jsonl"), &agent("a1", 3));
+    assert_eq!(
+        (
+            sum(&alone, "tokens"),
+            sum(&alone, "steps"),
+            sum(&alone, "tool_calls")
+        ),
+        (143, 3, 2)
+    );
+    write(
+        temp.path(),
+        &format!("projects/p/{ID}/subagents/agent-a1.jsonl"),
+        &agent("a1", 3),
+    );
     let both = list(temp.path());
-    assert_eq!((sum(&both, "tokens"), sum(&both, "steps"), sum(&both, "tool_calls")), (143, 4, 2), "{both:#}");
+    assert_eq!(
+        (
+            sum(&both, "tokens"),
+            sum(&both, "steps"),
+            sum(&both, "tool_calls")
+        ),
+        (143, 4, 2),
+        "{both:#}"
+    );
     assert_eq!(field(&both, "tokens").last().unwrap().1, 110);
     assert_eq!(field(&both, "children").last().unwrap().1, 1);
     let groups = board_json(&["list", temp.path().to_str().unwrap(), "--group", "parent"]);
     assert_eq!(groups["groups"][0]["sums"]["tokens"]["sum"], 143);
     let rows = board(&["table", "runs", temp.path().to_str().unwrap()]);
-    let rows: Vec<Value> = rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
-    assert_eq!(rows.iter().map(|row| row["total_tokens"].as_i64().unwrap()).sum::<i64>(), 143);
+    let rows: Vec<Value> = rows
+        .lines()
+        .map(|row| serde_json::from_str(row).unwrap())
+        .collect();
+    assert_eq!(
+        rows.iter()
+            .map(|row| row["total_tokens"].as_i64().unwrap())
+            .sum::<i64>(),
+        143
+    );
     // An agent without a file of its own still counts in the stream.
     let mut other = stream_with_agent();
     other[3]["agent_id"] = "a2".into();
@@ -142,7 +215,11 @@ fn what_an_agent_took_counts_once_where_the_captured_stream_counts() {
     );
     write(temp.path(), "stream.jsonl", &other);
     let partly = list(temp.path());
-    assert_eq!((sum(&partly, "tokens"), sum(&partly, "steps")), (143, 5), "{partly:#}");
+    assert_eq!(
+        (sum(&partly, "tokens"), sum(&partly, "steps")),
+        (143, 5),
+        "{partly:#}"
+    );
 }
 
 /// What `codex exec --json` prints of a thread.
@@ -168,7 +245,10 @@ fn a_stream_without_times_that_is_stored_twice_counts_once() {
     write(temp.path(), "a/exec.jsonl", &stream);
     write(temp.path(), "b/exec.jsonl", &stream);
     let twice = list(temp.path());
-    assert_eq!((&twice["total"], &twice["copies"], sum(&twice, "tokens")), (&1.into(), &1.into(), 101));
+    assert_eq!(
+        (&twice["total"], &twice["copies"], sum(&twice, "tokens")),
+        (&1.into(), &1.into(), 101)
+    );
     assert_eq!(twice["runs"][0]["also_at"], json!(["b/exec.jsonl"]));
     // The beginning of one is a copy as well.
     write(temp.path(), "b/exec.jsonl", &stream[..3]);
@@ -183,9 +263,21 @@ fn a_stream_without_times_that_is_stored_twice_counts_once() {
 /// A session that ends with `end_turn`, and the stream of the same run that records a limit.
 fn session_and_stream(dir: &Path, result: &Value) {
     let session = [
-        line(1, None, &json!({"type": "user", "message": {"role": "user", "content": "Go."}})),
-        line(2, None, &json!({"type": "assistant", "message": message("m1", "end_turn", &says("Done."), (40, 5))})),
-        line(3, None, &json!({"type": "cost-state", "totalCostUSD": 0.25})),
+        line(
+            1,
+            None,
+            &json!({"type": "user", "message": {"role": "user", "content": "Go."}}),
+        ),
+        line(
+            2,
+            None,
+            &json!({"type": "assistant", "message": message("m1", "end_turn", &says("Done."), (40, 5))}),
+        ),
+        line(
+            3,
+            None,
+            &json!({"type": "cost-state", "totalCostUSD": 0.25}),
+        ),
     ];
     write(dir, &format!("{ID}.jsonl"), &session);
     let mut result = result.clone();
@@ -210,34 +302,68 @@ fn what_a_copy_says_otherwise_is_in_every_output() {
         "modelUsage": usage});
     session_and_stream(temp.path(), &agrees);
     let row = list(temp.path())["runs"][0].clone();
-    assert_eq!((&row["copies_say"], &row["contradictions"]), (&json!([]), &0.into()), "{row:#}");
+    assert_eq!(
+        (&row["copies_say"], &row["contradictions"]),
+        (&json!([]), &0.into()),
+        "{row:#}"
+    );
 
     let ended = json!({"subtype": "error_max_turns", "is_error": true, "errors": ["Reached maximum number of turns (1)"],
         "total_cost_usd": 0.25, "modelUsage": usage});
     session_and_stream(temp.path(), &ended);
     let row = list(temp.path())["runs"][0].clone();
-    assert!(row["copies_say"][0].as_str().unwrap().contains("stream.jsonl says: Turn limit reached"), "{row:#}");
-    assert_eq!((&row["outcome"], &row["contradictions"]), (&"completed".into(), &1.into()));
-    assert_eq!(board_json(&["list", dir, "stop:error_max_turns"])["matched"], 1);
-    assert_eq!(board_json(&["list", dir, "outcome:truncated"])["matched"], 1);
-    assert_says(&board(&["list", dir, "--csv"]), &["copies_say", "stream.jsonl says: Turn limit reached"]);
-    assert_says(&board(&["table", "runs", dir]), &["\"copies_say\":[\"stream.jsonl says: Turn limit reached"]);
+    assert!(
+        row["copies_say"][0]
+            .as_str()
+            .unwrap()
+            .contains("stream.jsonl says: Turn limit reached"),
+        "{row:#}"
+    );
+    assert_eq!(
+        (&row["outcome"], &row["contradictions"]),
+        (&"completed".into(), &1.into())
+    );
+    assert_eq!(
+        board_json(&["list", dir, "stop:error_max_turns"])["matched"],
+        1
+    );
+    assert_eq!(
+        board_json(&["list", dir, "outcome:truncated"])["matched"],
+        1
+    );
+    assert_says(
+        &board(&["list", dir, "--csv"]),
+        &["copies_say", "stream.jsonl says: Turn limit reached"],
+    );
+    assert_says(
+        &board(&["table", "runs", dir]),
+        &["\"copies_say\":[\"stream.jsonl says: Turn limit reached"],
+    );
 
     let spent = json!({"subtype": "success", "is_error": false, "result": "Done.", "total_cost_usd": 0.5,
         "modelUsage": {"model-a": {"inputTokens": 40, "outputTokens": 9999}}});
     session_and_stream(temp.path(), &spent);
     let row = list(temp.path())["runs"][0].clone();
-    let said =
-        json!(["stream.jsonl says: 10,039 tokens, here 45 tokens", "stream.jsonl says: cost $0.5000, here $0.2500",]);
-    assert_eq!((&row["copies_say"], &row["contradictions"]), (&said, &2.into()), "{row:#}");
+    let said = json!([
+        "stream.jsonl says: 10,039 tokens, here 45 tokens",
+        "stream.jsonl says: cost $0.5000, here $0.2500",
+    ]);
+    assert_eq!(
+        (&row["copies_say"], &row["contradictions"]),
+        (&said, &2.into()),
+        "{row:#}"
+    );
 }
 
 /// A thread of Codex.
 fn thread(id: &str, parent: Option<&str>, from: u32) -> Vec<Value> {
-    let line =
-        |n: u32, kind: &str, payload: Value| json!({"timestamp": at(from + n), "type": kind, "payload": payload});
+    let line = |n: u32, kind: &str, payload: Value| json!({"timestamp": at(from + n), "type": kind, "payload": payload});
     vec![
-        line(0, "session_meta", json!({"id": id, "parent_thread_id": parent, "cwd": "/p", "cli_version": "0.169.0"})),
+        line(
+            0,
+            "session_meta",
+            json!({"id": id, "parent_thread_id": parent, "cwd": "/p", "cli_version": "0.169.0"}),
+        ),
         line(1, "event_msg", json!({"type": "task_started"})),
         line(
             2,
@@ -245,7 +371,11 @@ fn thread(id: &str, parent: Option<&str>, from: u32) -> Vec<Value> {
             json!({"type": "message", "role": "assistant",
             "content": [{"type": "output_text", "text": id}]}),
         ),
-        line(3, "event_msg", json!({"type": "task_complete", "last_agent_message": "Done."})),
+        line(
+            3,
+            "event_msg",
+            json!({"type": "task_complete", "last_agent_message": "Done."}),
+        ),
     ]
 }
 
@@ -254,14 +384,30 @@ fn a_child_that_only_its_own_file_names_counts_as_a_child() {
     let temp = tempfile::tempdir().unwrap();
     write(temp.path(), "rollout-a.jsonl", &thread(THREAD, None, 0));
     assert_eq!(field(&list(temp.path()), "children")[0].1, 0);
-    write(temp.path(), "rollout-b.jsonl", &thread(CHILD, Some(THREAD), 10));
+    write(
+        temp.path(),
+        "rollout-b.jsonl",
+        &thread(CHILD, Some(THREAD), 10),
+    );
     assert_eq!(field(&list(temp.path()), "children")[0].1, 1);
     let table = board(&["table", "runs", temp.path().to_str().unwrap()]);
-    let rows: Vec<Value> = table.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
-    let of = |key: &str| rows.iter().find(|row| row["transcript_id"] == key).unwrap()["children"].clone();
-    assert_eq!((of("rollout-a.jsonl"), of("rollout-b.jsonl")), (1.into(), 0.into()));
+    let rows: Vec<Value> = table
+        .lines()
+        .map(|row| serde_json::from_str(row).unwrap())
+        .collect();
+    let of = |key: &str| {
+        rows.iter().find(|row| row["transcript_id"] == key).unwrap()["children"].clone()
+    };
+    assert_eq!(
+        (of("rollout-a.jsonl"), of("rollout-b.jsonl")),
+        (1.into(), 0.into())
+    );
     // A copy of the child is no second child.
-    write(temp.path(), "archived_sessions/rollout-b.jsonl", &thread(CHILD, Some(THREAD), 10));
+    write(
+        temp.path(),
+        "archived_sessions/rollout-b.jsonl",
+        &thread(CHILD, Some(THREAD), 10),
+    );
     assert_eq!(field(&list(temp.path()), "children")[0].1, 1);
 }
 
@@ -269,25 +415,51 @@ fn a_child_that_only_its_own_file_names_counts_as_a_child() {
 fn an_agent_that_an_agent_started_is_the_child_of_that_agent() {
     let temp = tempfile::tempdir().unwrap();
     let session = [
-        line(1, None, &json!({"type": "user", "message": {"role": "user", "content": "Go."}})),
+        line(
+            1,
+            None,
+            &json!({"type": "user", "message": {"role": "user", "content": "Go."}}),
+        ),
         line(
             2,
             None,
             &json!({"type": "assistant", "message": message("m1", "tool_use", &calls("c1", "Task"), (40, 5))}),
         ),
-        line(20, None, &json!({"type": "user", "message": gives("c1"), "toolUseResult": {"agentId": "a1"}})),
-        line(21, None, &json!({"type": "assistant", "message": message("m2", "end_turn", &says("Done."), (60, 5))})),
+        line(
+            20,
+            None,
+            &json!({"type": "user", "message": gives("c1"), "toolUseResult": {"agentId": "a1"}}),
+        ),
+        line(
+            21,
+            None,
+            &json!({"type": "assistant", "message": message("m2", "end_turn", &says("Done."), (60, 5))}),
+        ),
     ];
     let mut first = agent("a1", 3);
     first[2]["toolUseResult"] = json!({"agentId": "a2"});
     write(temp.path(), &format!("{ID}.jsonl"), &session);
-    write(temp.path(), &format!("{ID}/subagents/agent-a1.jsonl"), &first);
-    write(temp.path(), &format!("{ID}/subagents/agent-a2.jsonl"), &agent("a2", 4));
+    write(
+        temp.path(),
+        &format!("{ID}/subagents/agent-a1.jsonl"),
+        &first,
+    );
+    write(
+        temp.path(),
+        &format!("{ID}/subagents/agent-a2.jsonl"),
+        &agent("a2", 4),
+    );
     let list = list(temp.path());
     let (parents, children) = (field(&list, "parent"), field(&list, "children"));
     let words: Vec<_> = parents.iter().map(|(_, parent)| parent.as_str()).collect();
     assert_eq!(words, [None, Some(ID), Some("a1")], "{list:#}");
-    assert_eq!(children.iter().map(|(_, count)| count.as_i64().unwrap()).collect::<Vec<_>>(), [1, 1, 0]);
+    assert_eq!(
+        children
+            .iter()
+            .map(|(_, count)| count.as_i64().unwrap())
+            .collect::<Vec<_>>(),
+        [1, 1, 0]
+    );
 }
 
 #[test]
@@ -295,7 +467,10 @@ fn duplicates_count_once_in_what_if_sweeps_and_for_coding_agents() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().to_str().unwrap();
     let session = thread(THREAD, None, 0);
-    for place in ["sessions/rollout-a.jsonl", "archived_sessions/rollout-a.jsonl"] {
+    for place in [
+        "sessions/rollout-a.jsonl",
+        "archived_sessions/rollout-a.jsonl",
+    ] {
         write(temp.path(), place, &session);
     }
     for place in ["x/exec.jsonl", "y/exec.jsonl"] {
@@ -309,15 +484,25 @@ fn duplicates_count_once_in_what_if_sweeps_and_for_coding_agents() {
 
     let served = Board::serve(temp.path());
     served.until_read();
-    until("copies are found", || (served.json("/api/runs")["matched"] == 2).then_some(()));
+    until("copies are found", || {
+        (served.json("/api/runs")["matched"] == 2).then_some(())
+    });
     let swept = served.answered("/api/whatif?sweep=max_steps&values=1..3&q=");
-    assert_eq!((&swept["total"], &swept["runs"]["asked"]), (&2.into(), &2.into()), "{swept:#}");
+    assert_eq!(
+        (&swept["total"], &swept["runs"]["asked"]),
+        (&2.into(), &2.into()),
+        "{swept:#}"
+    );
     let asked = served.answered("/api/whatif?rule=max_steps%3D1&q=");
     assert_eq!(asked["total"], 2, "{asked:#}");
 
     let mut command = Command::new(BINARY);
-    let mut talk =
-        command.args(["mcp", "--no-cache", dir]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut talk = command
+        .args(["mcp", "--no-cache", dir])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "list_runs", "arguments": {"query": ""}}});
     writeln!(talk.stdin.take().unwrap(), "{call}").unwrap();
@@ -325,6 +510,11 @@ fn duplicates_count_once_in_what_if_sweeps_and_for_coding_agents() {
     let text = answer["result"]["content"][0]["text"].as_str().unwrap();
     let listed: Value = serde_json::from_str(text).unwrap();
     assert_eq!(listed["runs"].as_array().unwrap().len(), 2, "{listed:#}");
-    let also: Vec<_> = listed["runs"].as_array().unwrap().iter().map(|row| row["also_at"].to_string()).collect();
+    let also: Vec<_> = listed["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["also_at"].to_string())
+        .collect();
     assert!(also.iter().all(|also| also.len() > 2), "{also:?}");
 }

@@ -9,14 +9,25 @@ use super::evals::{changed, json_in, row, written};
 
 /// What `board why` says about the only run of a directory.
 fn why(dir: &TempDir) -> Value {
-    json_in(dir.path(), &["why", row(dir.path())["path"].as_str().unwrap()])
+    json_in(
+        dir.path(),
+        &["why", row(dir.path())["path"].as_str().unwrap()],
+    )
 }
 
 /// The headline, the contradictions as one text, and how the rule stands that is said to have ended the run.
 fn told(dir: &TempDir) -> (String, String, String) {
     let why = why(dir);
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    (text(&why["headline"]), text(&why["contradictions"]), text(&why["rules"][0]["result"]))
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    (
+        text(&why["headline"]),
+        text(&why["contradictions"]),
+        text(&why["rules"][0]["result"]),
+    )
 }
 
 /// Asserts that the numbers deny the limit that is recorded as the end.
@@ -25,7 +36,10 @@ fn assert_denied(dir: &TempDir, numbers: &str) {
     let (headline, contradictions, result) = told(dir);
     assert_says(&headline, &["but the numbers recorded are", numbers]);
     assert_says(&contradictions, &["says that a limit was reached", numbers]);
-    assert_eq!((&*result, &row(dir.path())["certainty"]), ("unknown", &json!("inferred")));
+    assert_eq!(
+        (&*result, &row(dir.path())["certainty"]),
+        ("unknown", &json!("inferred"))
+    );
 }
 
 mod limits {
@@ -34,7 +48,8 @@ mod limits {
     fn inspect(kind: &str, limit: f64) -> TempDir {
         changed("in_limit_one_place/log.json", |log| {
             let sample = &mut log["samples"][0];
-            sample["limit"] = json!({"type": kind, "limit": limit, "reason": format!("Exceeded {kind} limit")});
+            sample["limit"] =
+                json!({"type": kind, "limit": limit, "reason": format!("Exceeded {kind} limit")});
             let events = sample["events"].as_array_mut().unwrap();
             events.retain(|event| event["event"] != "sample_limit");
         })
@@ -63,7 +78,10 @@ mod limits {
                 results["info"]["max_steps"] = json!(200);
             })
         };
-        assert_denied(&simulation("max_steps"), "at most 11 of 200 simulator steps");
+        assert_denied(
+            &simulation("max_steps"),
+            "at most 11 of 200 simulator steps",
+        );
         assert_denied(&simulation("too_many_errors"), "of 10 errors");
     }
 
@@ -90,13 +108,25 @@ mod limits {
                 run["info"]["exit_status"] = json!("exit_cost");
                 run["info"]["model_stats"]["api_calls"] = json!(calls);
                 let config = run["replay_config"].as_str().unwrap();
-                let config = config.replace("\"per_instance_cost_limit\": 0.05", "\"per_instance_cost_limit\": 3.0");
-                let config = config.replace("\"per_instance_call_limit\": 40", "\"per_instance_call_limit\": 4");
+                let config = config.replace(
+                    "\"per_instance_cost_limit\": 0.05",
+                    "\"per_instance_cost_limit\": 3.0",
+                );
+                let config = config.replace(
+                    "\"per_instance_call_limit\": 40",
+                    "\"per_instance_call_limit\": 4",
+                );
                 run["replay_config"] = json!(config);
             })
         };
         assert_denied(&run(4), "4 of 4 model calls");
-        assert_says(&told(&run(5)).0, &["Model call limit reached", "5 model calls, limit 4 model calls"]);
+        assert_says(
+            &told(&run(5)).0,
+            &[
+                "Model call limit reached",
+                "5 model calls, limit 4 model calls",
+            ],
+        );
     }
 
     #[test]
@@ -117,7 +147,10 @@ mod limits {
             let name = path.file_name().unwrap().to_str().unwrap();
             files.push((format!("c/events/{name}"), event.to_string()));
         }
-        let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (&**name, &**text)).collect();
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(name, text)| (&**name, &**text))
+            .collect();
         assert_denied(&written(&files), "3 of 500 iterations");
     }
 }
@@ -128,13 +161,20 @@ mod ends {
     #[test]
     fn two_records_of_an_end_with_different_outcomes_leave_it_unknown() {
         let run = changed("ms_both_limits/run.traj.json", |run| {
-            run["messages"].as_array_mut().unwrap().last_mut().unwrap()["extra"]["exit_status"] = json!("Submitted");
+            run["messages"].as_array_mut().unwrap().last_mut().unwrap()["extra"]["exit_status"] =
+                json!("Submitted");
         });
         let (headline, contradictions, _) = told(&run);
         assert_says(&headline, &["The records disagree on the end"]);
-        assert_says(&contradictions, &["the exit message says Submitted, info says LimitsExceeded"]);
+        assert_says(
+            &contradictions,
+            &["the exit message says Submitted, info says LimitsExceeded"],
+        );
         let row = row(run.path());
-        assert_eq!((&row["outcome"], &row["certainty"]), (&json!("unknown"), &json!("unknown")));
+        assert_eq!(
+            (&row["outcome"], &row["certainty"]),
+            (&json!("unknown"), &json!("unknown"))
+        );
     }
 
     #[test]
@@ -142,7 +182,10 @@ mod ends {
         let run = changed("in_limit_one_place/log.json", |log| {
             log["samples"][0]["error"] = json!({"message": "RuntimeError: boom", "traceback": ""});
         });
-        assert_says(&told(&run).1, &["sample.error says error, sample.limit says token"]);
+        assert_says(
+            &told(&run).1,
+            &["sample.error says error, sample.limit says token"],
+        );
     }
 
     #[test]
@@ -170,7 +213,10 @@ mod totals {
                 }
             }
         });
-        assert_says(&told(&run).1, &["disagree on the cost", "$9.50 (", "the sum of the replies"]);
+        assert_says(
+            &told(&run).1,
+            &["disagree on the cost", "$9.50 (", "the sum of the replies"],
+        );
         assert_eq!(row(run.path())["cost_usd"], Value::Null);
     }
 
@@ -188,9 +234,16 @@ mod totals {
 
     #[test]
     fn a_time_that_no_clock_shows_is_said() {
-        let longer = changed("t2_cost/results.json", |results| results["simulations"][0]["duration"] = json!(900.0));
-        assert_says(&told(&longer).1, &["disagree on the time", "15 min", "13.0 s"]);
-        let negative = changed("in_limit_one_place/log.json", |log| log["samples"][0]["total_time"] = json!(-4.0));
+        let longer = changed("t2_cost/results.json", |results| {
+            results["simulations"][0]["duration"] = json!(900.0)
+        });
+        assert_says(
+            &told(&longer).1,
+            &["disagree on the time", "15 min", "13.0 s"],
+        );
+        let negative = changed("in_limit_one_place/log.json", |log| {
+            log["samples"][0]["total_time"] = json!(-4.0)
+        });
         let row = row(negative.path());
         assert!(row["issues"].as_u64().unwrap() > 0, "{row}");
     }
@@ -201,7 +254,10 @@ mod totals {
             results["simulations"][0]["agent_cost"] = json!(0.003);
             results["simulations"][0]["reward_info"]["reward_breakdown"]["DB"] = json!(0.0);
         });
-        assert_says(&told(&run).1, &["The reward is 1, and the product of its parts (reward_breakdown) is 0"]);
+        assert_says(
+            &told(&run).1,
+            &["The reward is 1, and the product of its parts (reward_breakdown) is 0"],
+        );
     }
 }
 
@@ -214,7 +270,11 @@ mod harbor {
         let mut result: Value = serde_json::from_str(&read("result.json")).unwrap();
         change(&mut result);
         let (name, text) = agent;
-        let text = if text.is_empty() { read(name) } else { text.to_owned() };
+        let text = if text.is_empty() {
+            read(name)
+        } else {
+            text.to_owned()
+        };
         written(&[
             ("t/config.json", &read("config.json")),
             ("t/result.json", &result.to_string()),
@@ -229,7 +289,10 @@ mod harbor {
         for field in ["steps", "tool_calls", "tool_errors"] {
             assert_eq!(row[field], Value::Null, "{field}: {row}");
         }
-        let none = trial(|result| result["agent_execution"] = Value::Null, ("agent/aider.txt", "aider v1\n"));
+        let none = trial(
+            |result| result["agent_execution"] = Value::Null,
+            ("agent/aider.txt", "aider v1\n"),
+        );
         assert_eq!(self::row(none.path())["steps"], 0);
     }
 
@@ -239,15 +302,23 @@ mod harbor {
         let text = std::fs::read_to_string(own).unwrap();
         let run = trial(|_| {}, ("agent/mini-swe-agent.trajectory.json", &text));
         let row = row(run.path());
-        assert_eq!((&row["steps"], &row["tool_calls"], &row["last_score"]), (&json!(1), &json!(1), &json!(1.0)));
+        assert_eq!(
+            (&row["steps"], &row["tool_calls"], &row["last_score"]),
+            (&json!(1), &json!(1), &json!(1.0))
+        );
     }
 
     #[test]
     fn an_exception_of_the_trial_against_a_good_end_of_its_agent_is_said() {
-        let exception =
-            json!({"exception_type": "AgentTimeoutError", "exception_message": "timed out after 420.0 seconds"});
-        let run = trial(|result| result["exception_info"] = exception, ("agent/claude-code.txt", ""));
-        assert_says(&told(&run).1, &["result.json says AgentTimeoutError, the output of the agent says success"]);
+        let exception = json!({"exception_type": "AgentTimeoutError", "exception_message": "timed out after 420.0 seconds"});
+        let run = trial(
+            |result| result["exception_info"] = exception,
+            ("agent/claude-code.txt", ""),
+        );
+        assert_says(
+            &told(&run).1,
+            &["result.json says AgentTimeoutError, the output of the agent says success"],
+        );
         assert_eq!(row(run.path())["outcome"], "unknown");
     }
 
@@ -255,8 +326,7 @@ mod harbor {
     fn the_limit_of_a_timeout_is_the_one_of_the_configuration() {
         let run = trial(
             |result| {
-                result["exception_info"] =
-                    json!({"exception_type": "AgentTimeoutError", "exception_message": "Agent execution timed out"});
+                result["exception_info"] = json!({"exception_type": "AgentTimeoutError", "exception_message": "Agent execution timed out"});
                 result["config"]["agent"]["override_timeout_sec"] = json!(900.0);
             },
             ("agent/aider.txt", "aider v1\n"),
@@ -266,7 +336,10 @@ mod harbor {
 
     #[test]
     fn a_cost_that_the_output_of_the_agent_denies_is_unknown() {
-        let run = trial(|result| result["agent_result"]["cost_usd"] = json!(9.0), ("agent/claude-code.txt", ""));
+        let run = trial(
+            |result| result["agent_result"]["cost_usd"] = json!(9.0),
+            ("agent/claude-code.txt", ""),
+        );
         assert_says(&told(&run).1, &["disagree on the cost", "$9.00"]);
     }
 }

@@ -108,7 +108,11 @@ impl Act {
         let runs = runs(root);
         let run = runs.get(chance.place(runs.len()))?;
         let other = &runs[chance.place(runs.len())];
-        let file = run.join(if chance.once_in(2) { "steps.jsonl" } else { "events.jsonl" });
+        let file = run.join(if chance.once_in(2) {
+            "steps.jsonl"
+        } else {
+            "events.jsonl"
+        });
         match self {
             Act::DeleteRun => {
                 fs::remove_dir_all(run).unwrap();
@@ -126,7 +130,11 @@ impl Act {
                 told(run)
             }
             // Neither may lie in the other.
-            Act::SwapRuns | Act::ReplaceRunByAnother if run.starts_with(other) || other.starts_with(run) => None,
+            Act::SwapRuns | Act::ReplaceRunByAnother
+                if run.starts_with(other) || other.starts_with(run) =>
+            {
+                None
+            }
             Act::SwapRuns => {
                 let kept = aside.join("kept");
                 fs::rename(run, &kept).unwrap();
@@ -150,7 +158,9 @@ impl Act {
                 write_some(&mut Writer::start(run), chance);
                 told(run)
             }
-            Act::ManifestInHalves | Act::ManifestOfTheSameSize => manifest(self, &run.join("manifest.json"), chance),
+            Act::ManifestInHalves | Act::ManifestOfTheSameSize => {
+                manifest(self, &run.join("manifest.json"), chance)
+            }
             _ => lines(self, &file, aside, chance),
         }
     }
@@ -159,23 +169,38 @@ impl Act {
 /// What happens to a file of lines.
 fn lines(act: Act, path: &Path, aside: &Path, chance: &mut Chance) -> Option<String> {
     let text = fs::read(path).ok()?;
-    let ends: Vec<usize> = memchr::memchr_iter(b'\n', &text).map(|end| end + 1).collect();
+    let ends: Vec<usize> = memchr::memchr_iter(b'\n', &text)
+        .map(|end| end + 1)
+        .collect();
     let last = ends.len().checked_sub(1)?;
     let line = |at: usize| &text[at.checked_sub(1).map_or(0, |before| ends[before])..ends[at]];
     let append = || OpenOptions::new().append(true).open(path).unwrap();
-    let cut = |len: usize| OpenOptions::new().write(true).open(path).unwrap().set_len(len as u64).unwrap();
+    let cut = |len: usize| {
+        OpenOptions::new()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_len(len as u64)
+            .unwrap()
+    };
     match act {
-        Act::AppendLines => (0..=chance.below(3)).for_each(|_| append().write_all(line(last)).unwrap()),
-        Act::AppendInPieces => {
-            line(last).chunks(1 + chance.place(400)).for_each(|piece| append().write_all(piece).unwrap())
+        Act::AppendLines => {
+            (0..=chance.below(3)).for_each(|_| append().write_all(line(last)).unwrap())
         }
-        Act::AppendWithoutEnd => append().write_all(&line(last)[..line(last).len() - 1]).unwrap(),
+        Act::AppendInPieces => line(last)
+            .chunks(1 + chance.place(400))
+            .for_each(|piece| append().write_all(piece).unwrap()),
+        Act::AppendWithoutEnd => append()
+            .write_all(&line(last)[..line(last).len() - 1])
+            .unwrap(),
         Act::CutAtALine => cut(ends[chance.place(ends.len())]),
         Act::CutInALine => cut(chance.place(text.len())),
         Act::CutToNothing => cut(0),
         Act::TearALine => {
             let line = line(chance.place(ends.len()));
-            append().write_all(&line[..chance.place(line.len())]).unwrap();
+            append()
+                .write_all(&line[..chance.place(line.len())])
+                .unwrap();
             append().write_all(b"\n").unwrap();
         }
         Act::Reorder => {
@@ -191,7 +216,8 @@ fn lines(act: Act, path: &Path, aside: &Path, chance: &mut Chance) -> Option<Str
             if matches!(act, Act::ChangeInsideAndAppend) {
                 append().write_all(line(last)).unwrap();
             }
-            file.write_all_at(&[other_digit(text[at])], at as u64).unwrap();
+            file.write_all_at(&[other_digit(text[at])], at as u64)
+                .unwrap();
             if matches!(act, Act::ChangeInsideUnseen) {
                 file.set_modified(time).unwrap();
             }
@@ -199,7 +225,11 @@ fn lines(act: Act, path: &Path, aside: &Path, chance: &mut Chance) -> Option<Str
         }
         Act::GrowInside => {
             let at = chance.place(ends.len());
-            fs::write(path, [&text[..ends[at]], line(at), &text[ends[at]..]].concat()).unwrap();
+            fs::write(
+                path,
+                [&text[..ends[at]], line(at), &text[ends[at]..]].concat(),
+            )
+            .unwrap();
         }
         Act::ReplaceByRename => {
             let beside = aside.join("beside");
@@ -228,7 +258,10 @@ fn lines(act: Act, path: &Path, aside: &Path, chance: &mut Chance) -> Option<Str
                 SystemTime::UNIX_EPOCH + hour
             };
             let dir = path.parent()?;
-            for place in walk(dir).into_iter().chain([dir.to_owned(), dir.parent()?.to_owned()]) {
+            for place in walk(dir)
+                .into_iter()
+                .chain([dir.to_owned(), dir.parent()?.to_owned()])
+            {
                 File::open(place).unwrap().set_modified(time).unwrap();
             }
         }
@@ -246,13 +279,23 @@ fn manifest(act: Act, path: &Path, chance: &mut Chance) -> Option<String> {
         text[at] = other_digit(text[at]);
         fs::write(path, &text).unwrap();
         if chance.once_in(2) {
-            File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+            File::options()
+                .write(true)
+                .open(path)
+                .unwrap()
+                .set_modified(time)
+                .unwrap();
         }
         return told(path);
     }
     let (first, second) = text.split_at(chance.place(text.len()));
     fs::write(path, first).unwrap();
-    OpenOptions::new().append(true).open(path).unwrap().write_all(second).unwrap();
+    OpenOptions::new()
+        .append(true)
+        .open(path)
+        .unwrap()
+        .write_all(second)
+        .unwrap();
     told(path)
 }
 
@@ -279,7 +322,10 @@ fn write_some(writer: &mut Writer, chance: &mut Chance) {
 fn runs(root: &Path) -> Vec<PathBuf> {
     let mut runs: Vec<PathBuf> = walk(root)
         .iter()
-        .filter(|path| path.extension().is_some_and(|name| name == "jsonl" || name == "json"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|name| name == "jsonl" || name == "json")
+        })
         .filter_map(|path| path.parent().map(Path::to_owned))
         .collect();
     runs.dedup();

@@ -22,11 +22,25 @@ pub(super) fn killed(dir: &Path, chance: &mut Chance) {
 /// The same where no file may become larger than some KiB, which is what a full disk looks like.
 pub(super) fn out_of_space(dir: &Path, chance: &mut Chance) {
     // The signal would end the process before it could write a verdict.
-    let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", 66 + chance.below(70));
-    demo(Command::new("bash").args(["-c", &script, "bash", BINARY]), "long", dir).wait().unwrap();
+    let script = format!(
+        "trap '' XFSZ; ulimit -f {}; exec \"$@\"",
+        66 + chance.below(70)
+    );
+    demo(
+        Command::new("bash").args(["-c", &script, "bash", BINARY]),
+        "long",
+        dir,
+    )
+    .wait()
+    .unwrap();
 }
 
 fn demo(command: &mut Command, scenario: &str, dir: &Path) -> Child {
     let command = command.args(["demo", "--scenario", scenario]).arg(dir);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
 }

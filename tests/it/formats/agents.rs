@@ -15,7 +15,14 @@ const ID: &str = "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01";
 fn written(lines: &[Value]) -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(format!("{ID}.jsonl"));
-    fs::write(&path, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    fs::write(
+        &path,
+        lines
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect::<String>(),
+    )
+    .unwrap();
     (dir, path)
 }
 
@@ -27,13 +34,25 @@ fn run(lines: &[Value]) -> Read {
 /// What `board ARGS` prints of a file of these lines, with its path behind the arguments.
 fn printed(args: &[&str], lines: &[Value]) -> String {
     let (_dir, path) = written(lines);
-    let output = Command::new(BINARY).args(args).arg(&path).env("NO_COLOR", "1").output().unwrap();
-    assert!(output.status.success(), "board {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(BINARY)
+        .args(args)
+        .arg(&path)
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "board {args:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
 fn reasons(run: &Read) -> Vec<String> {
-    health::issues(&run.index).into_iter().map(|issue| issue.reason).collect()
+    health::issues(&run.index)
+        .into_iter()
+        .map(|issue| issue.reason)
+        .collect()
 }
 
 fn at(second: u32) -> String {
@@ -41,7 +60,9 @@ fn at(second: u32) -> String {
 }
 
 fn with(mut line: Value, more: &Value) -> Value {
-    line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    line.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     line
 }
 
@@ -54,7 +75,11 @@ fn rollout(n: u32, kind: &str, payload: &Value) -> Value {
 #[test]
 fn a_call_that_its_user_declined_is_cancelled_and_did_not_fail() {
     let begin = [
-        rollout(0, "session_meta", &json!({"id": ID, "cwd": "/p", "cli_version": "0.169.0"})),
+        rollout(
+            0,
+            "session_meta",
+            &json!({"id": ID, "cwd": "/p", "cli_version": "0.169.0"}),
+        ),
         rollout(1, "event_msg", &json!({"type": "task_started"})),
         rollout(
             2,
@@ -75,12 +100,20 @@ fn a_call_that_its_user_declined_is_cancelled_and_did_not_fail() {
         &json!({"type": "function_call_output", "call_id": "c1",
         "output": "exec command rejected by user"}),
     );
-    let aborted = rollout(5, "event_msg", &json!({"type": "turn_aborted", "reason": "interrupted"}));
+    let aborted = rollout(
+        5,
+        "event_msg",
+        &json!({"type": "turn_aborted", "reason": "interrupted"}),
+    );
     for middle in [vec![item, output.clone()], vec![output]] {
         let lines = [&begin[..], &middle, std::slice::from_ref(&aborted)].concat();
         let (_dir, path) = written(&lines);
         let run = read(&path);
-        assert_eq!((run.row.tool_calls, run.row.tool_errors), (Some(1), Some(0)), "{middle:?}");
+        assert_eq!(
+            (run.row.tool_calls, run.row.tool_errors),
+            (Some(1), Some(0)),
+            "{middle:?}"
+        );
         let result = &run.step(0)["action_results"][0];
         assert_eq!(
             (&result["status"], &result["error"]),
@@ -97,14 +130,29 @@ fn a_call_that_its_user_declined_is_cancelled_and_did_not_fail() {
         json!({"type": "item.completed", "item": {"id": "item_1", "type": "file_change", "status": "declined",
             "changes": [{"path": "/p/a", "kind": "update"}]}}),
     ]);
-    assert_eq!((stream.row.tool_calls, stream.row.tool_errors, stream.row.files_changed), (Some(2), Some(0), None));
+    assert_eq!(
+        (
+            stream.row.tool_calls,
+            stream.row.tool_errors,
+            stream.row.files_changed
+        ),
+        (Some(2), Some(0), None)
+    );
 }
 
 #[test]
 fn a_message_that_its_record_gives_to_the_user_is_in_every_export() {
     let lines = [
-        rollout(0, "session_meta", &json!({"id": ID, "cwd": "/p", "cli_version": "0.169.0"})),
-        rollout(1, "event_msg", &json!({"type": "user_message", "message": "PROMPT-ONE"})),
+        rollout(
+            0,
+            "session_meta",
+            &json!({"id": ID, "cwd": "/p", "cli_version": "0.169.0"}),
+        ),
+        rollout(
+            1,
+            "event_msg",
+            &json!({"type": "user_message", "message": "PROMPT-ONE"}),
+        ),
         rollout(
             2,
             "response_item",
@@ -140,10 +188,17 @@ fn a_message_that_its_record_gives_to_the_user_is_in_every_export() {
 /// Each of `said` is in each export of a file of these lines, and none of `others`.
 #[track_caller]
 fn in_every_export(lines: &[Value], said: &[&str], others: &[&str]) {
-    for args in [&["show", "--format", "md"][..], &["export", "--atif", "-"], &["export", "--otlp", "-"]] {
+    for args in [
+        &["show", "--format", "md"][..],
+        &["export", "--atif", "-"],
+        &["export", "--otlp", "-"],
+    ] {
         let text = printed(args, lines);
         for words in said {
-            assert!(text.contains(words), "{words} is missing in {args:?}:\n{text}");
+            assert!(
+                text.contains(words),
+                "{words} is missing in {args:?}:\n{text}"
+            );
         }
         for words in others {
             assert!(!text.contains(words), "{words} is in {args:?}:\n{text}");
@@ -169,7 +224,10 @@ fn programs_that_write_into_one_stream_are_added_up() {
     let first = gemini(0, "One.", &took(900, 100));
     let both = run(&[first.clone(), gemini(1, "Two.", &took(2_000, 50))].concat());
     let usage = both.row.usage;
-    assert_eq!((both.row.tokens, usage.input, usage.output), (Some(3_050), Some(2_900), Some(150)));
+    assert_eq!(
+        (both.row.tokens, usage.input, usage.output),
+        (Some(3_050), Some(2_900), Some(150))
+    );
     // A program that counts nothing forgets nothing.
     let mut silent = first.clone();
     silent.push(
@@ -177,19 +235,32 @@ fn programs_that_write_into_one_stream_are_added_up() {
         "error": {"type": "unknown", "message": "boom"}}),
     );
     let silent = run(&silent);
-    assert_eq!((silent.row.tokens, silent.row.verdict.outcome), (Some(1_000), Outcome::Completed));
-    assert!(silent.row.verdict.sentence.contains("boom"), "{:?}", silent.row.verdict);
+    assert_eq!(
+        (silent.row.tokens, silent.row.verdict.outcome),
+        (Some(1_000), Outcome::Completed)
+    );
+    assert!(
+        silent.row.verdict.sentence.contains("boom"),
+        "{:?}",
+        silent.row.verdict
+    );
     // The tokens of a program without a result are unknown.
     let lost = run(&[&first[..3], &gemini(1, "Two.", &took(2_000, 50))].concat());
-    assert_eq!((lost.row.tokens, lost.row.usage.input, lost.row.usage.cached), (None, None, None));
-    let nothing = run(&gemini(0, "One.", &json!({"total_tokens": 0, "input_tokens": 0, "cached": 0})));
+    assert_eq!(
+        (lost.row.tokens, lost.row.usage.input, lost.row.usage.cached),
+        (None, None, None)
+    );
+    let nothing = run(&gemini(
+        0,
+        "One.",
+        &json!({"total_tokens": 0, "input_tokens": 0, "cached": 0}),
+    ));
     assert_eq!((nothing.row.tokens, nothing.row.usage.cached), (None, None));
 }
 
 #[test]
 fn prompts_in_a_list_of_messages_are_in_every_export() {
-    let user =
-        |id: &str, text: &str| json!({"id": id, "timestamp": at(2), "type": "user", "content": [{"text": text}]});
+    let user = |id: &str, text: &str| json!({"id": id, "timestamp": at(2), "type": "user", "content": [{"text": text}]});
     let reply = |id: &str, text: &str| json!({"id": id, "timestamp": at(3), "type": "gemini", "content": text});
     let header = json!({"sessionId": ID, "projectHash": "p", "startTime": at(0), "kind": "main"});
     let messages = [
@@ -201,12 +272,29 @@ fn prompts_in_a_list_of_messages_are_in_every_export() {
     ];
     let beside = json!({"id": "u3", "timestamp": at(6), "type": "user", "content":
         [{"functionResponse": {"id": "c1", "name": "f", "response": {"output": "x"}}}, {"text": "PROMPT-BESIDE"}]});
-    let lines = [header, json!({"$set": {"messages": messages}}), beside, reply("g3", "Three.")];
-    in_every_export(&lines, &["PROMPT-FIRST", "PROMPT-SECOND", "PROMPT-BESIDE"], &["HERE"]);
+    let lines = [
+        header,
+        json!({"$set": {"messages": messages}}),
+        beside,
+        reply("g3", "Three."),
+    ];
+    in_every_export(
+        &lines,
+        &["PROMPT-FIRST", "PROMPT-SECOND", "PROMPT-BESIDE"],
+        &["HERE"],
+    );
     // Each stands before its own reply.
     let text = printed(&["show", "--format", "md"], &lines);
     let place = |words: &str| text.find(words).unwrap();
-    let places = ["PROMPT-FIRST", "One.", "PROMPT-SECOND", "Two.", "PROMPT-BESIDE", "Three."].map(place);
+    let places = [
+        "PROMPT-FIRST",
+        "One.",
+        "PROMPT-SECOND",
+        "Two.",
+        "PROMPT-BESIDE",
+        "Three.",
+    ]
+    .map(place);
     assert!(places.is_sorted(), "{places:?}\n{text}");
 }
 
@@ -219,7 +307,11 @@ fn the_turn_limit_of_a_stream_is_a_limit_of_turns() {
     let ended = run.index.manifest().get().unwrap().ended.clone().unwrap();
     assert_eq!((ended.unit, ended.limit), ("turns", None));
     let (_dir, path) = written(&lines);
-    let output = Command::new(BINARY).args(["table", "runs"]).arg(path.parent().unwrap()).output().unwrap();
+    let output = Command::new(BINARY)
+        .args(["table", "runs"])
+        .arg(path.parent().unwrap())
+        .output()
+        .unwrap();
     let row: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(row["stop_kind"], "steps", "{row:#}");
 }
@@ -248,15 +340,25 @@ fn reply(id: &str, finish: Option<&str>, content: &Value) -> Value {
 }
 
 fn says(id: &str, text: &str) -> Value {
-    reply(id, Some("end_turn"), &json!([{"type": "text", "text": text}]))
+    reply(
+        id,
+        Some("end_turn"),
+        &json!([{"type": "text", "text": text}]),
+    )
 }
 
 fn calls(id: &str, call: &str) -> Value {
-    reply(id, Some("tool_use"), &json!([{"type": "tool_use", "id": call, "name": "Bash", "input": {}}]))
+    reply(
+        id,
+        Some("tool_use"),
+        &json!([{"type": "tool_use", "id": call, "name": "Bash", "input": {}}]),
+    )
 }
 
 fn gives(call: &str, text: &str) -> Value {
-    user(&json!([{"type": "tool_result", "tool_use_id": call, "content": "ok"}, {"type": "text", "text": text}]))
+    user(
+        &json!([{"type": "tool_result", "tool_use_id": call, "content": "ok"}, {"type": "text", "text": text}]),
+    )
 }
 
 const INTERRUPTED: &str = "[Request interrupted by user]";
@@ -268,14 +370,30 @@ fn an_interruption_behind_the_end_of_a_turn_is_told_and_does_not_replace_the_end
     let run = |lines: &[Value]| super::agents::run(&session(lines));
     let after = run(&[&begin[..], std::slice::from_ref(&stop)].concat());
     assert_eq!(after.row.verdict.outcome, Outcome::Completed);
-    assert!(after.row.verdict.sentence.contains("interrupted by the user"), "{:?}", after.row.verdict);
+    assert!(
+        after
+            .row
+            .verdict
+            .sentence
+            .contains("interrupted by the user"),
+        "{:?}",
+        after.row.verdict
+    );
     // A turn that was not over is what was interrupted.
     let open = reply("m1", None, &json!([{"type": "text", "text": "Do"}]));
     for lines in [
         vec![begin[0].clone(), open, stop.clone()],
         vec![begin[0].clone(), calls("m1", "c1"), stop.clone()],
-        vec![begin[0].clone(), calls("m1", "c1"), gives("c1", INTERRUPTED)],
-        [&begin[..], &[with(stop, &json!({"interruptedMessageId": "m1"}))]].concat(),
+        vec![
+            begin[0].clone(),
+            calls("m1", "c1"),
+            gives("c1", INTERRUPTED),
+        ],
+        [
+            &begin[..],
+            &[with(stop, &json!({"interruptedMessageId": "m1"}))],
+        ]
+        .concat(),
     ] {
         let cut = run(&lines);
         assert_eq!(cut.row.verdict.outcome, Outcome::Cancelled, "{lines:?}");
@@ -298,11 +416,16 @@ fn stream(lines: &[Value]) -> Vec<Value> {
 
 #[test]
 fn a_second_result_of_a_stream_is_told_and_does_not_replace_the_end() {
-    let good = json!({"type": "result", "subtype": "success", "is_error": false, "result": "Done."});
+    let good =
+        json!({"type": "result", "subtype": "success", "is_error": false, "result": "Done."});
     let bad = json!({"type": "result", "subtype": "error_during_execution", "is_error": true, "errors": ["boom"]});
     let run = run(&stream(&[says("m1", "Done."), good, bad]));
     assert_eq!(run.row.verdict.outcome, Outcome::Completed);
-    assert!(run.row.verdict.sentence.contains("boom"), "{:?}", run.row.verdict);
+    assert!(
+        run.row.verdict.sentence.contains("boom"),
+        "{:?}",
+        run.row.verdict
+    );
 }
 
 #[test]
@@ -312,21 +435,39 @@ fn a_known_word_for_the_end_is_kept_and_no_failure_is_called_a_success() {
         let verdict = run(&stream(&[says("m1", "Done."), result])).row.verdict;
         (verdict.outcome, verdict.stop_reason.unwrap())
     };
-    for word in ["model_error", "image_error", "turn_setup_failed", "rapid_refill_breaker"] {
+    for word in [
+        "model_error",
+        "image_error",
+        "turn_setup_failed",
+        "rapid_refill_breaker",
+    ] {
         for is_error in [false, true] {
             assert_eq!(ended(word, is_error), (Outcome::Failed, word.to_owned()));
         }
     }
-    assert_eq!(ended("something_new", true), (Outcome::Failed, "something_new".to_owned()));
-    assert_eq!(ended("something_new", false), (Outcome::Unknown, "something_new".to_owned()));
-    assert_eq!(ended("completed", true), (Outcome::Failed, "error".to_owned()));
+    assert_eq!(
+        ended("something_new", true),
+        (Outcome::Failed, "something_new".to_owned())
+    );
+    assert_eq!(
+        ended("something_new", false),
+        (Outcome::Unknown, "something_new".to_owned())
+    );
+    assert_eq!(
+        ended("completed", true),
+        (Outcome::Failed, "error".to_owned())
+    );
     assert_eq!(ended("completed", false).0, Outcome::Completed);
 }
 
 #[test]
 fn what_the_user_says_beside_a_result_or_behind_an_end_is_in_every_export() {
-    let lines =
-        session(&[user(&"PROMPT-ONE".into()), calls("m1", "c1"), gives("c1", "PROMPT-BESIDE"), says("m2", "Done.")]);
+    let lines = session(&[
+        user(&"PROMPT-ONE".into()),
+        calls("m1", "c1"),
+        gives("c1", "PROMPT-BESIDE"),
+        says("m2", "Done."),
+    ]);
     in_every_export(&lines, &["PROMPT-ONE", "PROMPT-BESIDE"], &[]);
     let reminded = session(&[
         user(&"PROMPT-ONE".into()),
@@ -335,7 +476,8 @@ fn what_the_user_says_beside_a_result_or_behind_an_end_is_in_every_export() {
         says("m2", "Done."),
     ]);
     in_every_export(&reminded, &["PROMPT-ONE"], &["NOTE"]);
-    let result = json!({"type": "result", "subtype": "success", "is_error": false, "result": "Done."});
+    let result =
+        json!({"type": "result", "subtype": "success", "is_error": false, "result": "Done."});
     let noted = user(&"NOTED".into());
     let replayed = with(user(&"PROMPT-AGAIN".into()), &json!({"isReplay": true}));
     let lines = stream(&[
@@ -360,7 +502,10 @@ fn what_a_result_says_that_was_read_is_compared_with_the_replies() {
     };
     let told = |read: u64| reasons(&run(&stream(&[says("m1", "Done."), result(read)])));
     assert_eq!(told(10), [""; 0]);
-    assert_eq!(told(4), ["the result records 9 tokens, the steps add up to 15"]);
+    assert_eq!(
+        told(4),
+        ["the result records 9 tokens, the steps add up to 15"]
+    );
 }
 
 // Qwen Code.
@@ -369,7 +514,10 @@ fn what_a_result_says_that_was_read_is_compared_with_the_replies() {
 fn a_result_with_sub_agents_is_compared_where_they_say_what_they_took() {
     let told = |total: u64, cached: u64, task: Option<u64>| {
         let line = |n: u32, more: &Value| {
-            with(json!({"session_id": ID, "uuid": format!("q{n}"), "parent_tool_use_id": null}), more)
+            with(
+                json!({"session_id": ID, "uuid": format!("q{n}"), "parent_tool_use_id": null}),
+                more,
+            )
         };
         let usage = |input: u64, cached: u64| json!({"input_tokens": input, "output_tokens": 5, "cache_read_input_tokens": cached});
         let task = task.map(|tokens| {
@@ -399,7 +547,10 @@ fn a_result_with_sub_agents_is_compared_where_they_say_what_they_took() {
         reasons(&run(&lines.into_iter().flatten().collect::<Vec<_>>()))
     };
     assert_eq!(told(105, 40, None), [""; 0]);
-    assert_eq!(told(105, 90, None), ["the result records 90 tokens from the cache, the steps add up to 40"]);
+    assert_eq!(
+        told(105, 90, None),
+        ["the result records 90 tokens from the cache, the steps add up to 40"]
+    );
     assert_eq!(told(165, 40, Some(60)), [""; 0]);
     let more = "the result records 965 tokens, the steps add up to 105, the child runs to 60";
     assert_eq!(told(965, 40, Some(60)), [more]);

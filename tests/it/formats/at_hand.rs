@@ -10,7 +10,10 @@ use crate::board::Board;
 use crate::disk::walk;
 
 fn roots() -> Vec<PathBuf> {
-    let named = ["BOARD_FOREIGN", "BOARD_AGENTS"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let named = ["BOARD_FOREIGN", "BOARD_AGENTS"]
+        .into_iter()
+        .filter_map(std::env::var_os)
+        .map(PathBuf::from);
     let roots: Vec<PathBuf> = named.filter(|root| root.is_dir()).collect();
     if roots.is_empty() {
         eprintln!("skipped: neither BOARD_FOREIGN nor BOARD_AGENTS names a directory");
@@ -20,7 +23,10 @@ fn roots() -> Vec<PathBuf> {
 
 /// Files beside traces, which are none.
 fn is_beside(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     // The state of a conversation is a run with the directory of its events alone.
     matches!(name, "truth.json" | "base_state.json") || name.ends_with(".meta.json")
 }
@@ -32,7 +38,11 @@ fn each_file_is_a_run() {
         let runs: Vec<&Path> = found.runs.values().map(RunDir::path).collect();
         let root = root.canonicalize().expect("it is there");
         let files = walk(&root).into_iter().filter(|path| path.is_file());
-        let may_be = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).is_some_and(may_be_trace);
+        let may_be = |path: &PathBuf| {
+            path.file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(may_be_trace)
+        };
         let missed: Vec<PathBuf> = files
             .filter(|path| may_be(path) && !is_beside(path))
             .filter(|path| !runs.iter().any(|run| run.starts_with(path)))
@@ -55,8 +65,18 @@ fn each_page_of_each_run_answers() {
                 wrong.push(format!("{} has no verdict", run["key"]));
             }
             let key = crate::client::segment(run["key"].as_str().expect("a key"));
-            let tabs = ["", "?tab=timeline", "?tab=state", "?tab=events", "?tab=files", "?tab=prompt", "?tab=issues"];
-            let pages = tabs.into_iter().chain(["/steps/0", "/replay", "/scores", "/whatif"]);
+            let tabs = [
+                "",
+                "?tab=timeline",
+                "?tab=state",
+                "?tab=events",
+                "?tab=files",
+                "?tab=prompt",
+                "?tab=issues",
+            ];
+            let pages = tabs
+                .into_iter()
+                .chain(["/steps/0", "/replay", "/scores", "/whatif"]);
             for page in pages.filter(|page| run["steps"] != 0 || !page.starts_with("/steps")) {
                 let path = format!("/runs/{key}{page}");
                 let status = board.get(&path).status;

@@ -41,7 +41,11 @@ fn prompt(session: &str, uuid: &str, parent: Option<&str>, second: u32) -> Value
 /// A reply of ten tokens, and five written.
 fn reply(session: &str, uuid: &str, parent: &str, second: u32, block: &Value) -> Value {
     let message = uuid.trim_end_matches(|c: char| c.is_ascii_lowercase());
-    let finish = if block["type"] == "tool_use" { "tool_use" } else { "end_turn" };
+    let finish = if block["type"] == "tool_use" {
+        "tool_use"
+    } else {
+        "end_turn"
+    };
     json!({"type": "assistant", "sessionId": session, "uuid": uuid, "parentUuid": parent, "isSidechain": false,
         "timestamp": at(second), "message": {"id": format!("msg_{message}"), "role": "assistant", "model": "m",
         "content": [block], "stop_reason": finish, "usage": {"input_tokens": 10, "output_tokens": 5}}})
@@ -71,39 +75,80 @@ fn cost(session: &str) -> Value {
 
 /// Steps, tokens, task, and which steps the run went back to before.
 fn seen(run: &Read) -> (usize, Option<u64>, Option<&str>, Vec<usize>) {
-    let left = run.index.steps().iter().enumerate().filter(|(_, step)| step.is_left).map(|(n, _)| n).collect();
+    let left = run
+        .index
+        .steps()
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| step.is_left)
+        .map(|(n, _)| n)
+        .collect();
     (run.row.steps, run.row.tokens, run.row.task.as_deref(), left)
 }
 
 fn reasons(run: &Read, kind: IssueKind) -> Vec<String> {
-    health::issues(&run.index).into_iter().filter(|issue| issue.kind == kind).map(|issue| issue.reason).collect()
+    health::issues(&run.index)
+        .into_iter()
+        .filter(|issue| issue.kind == kind)
+        .map(|issue| issue.reason)
+        .collect()
 }
 
 #[test]
 fn what_a_fork_repeats_of_another_session_counts_there() {
-    let old = [prompt(FIRST, "a", None, 1), reply(FIRST, "1", "a", 2, &said("Noted."))];
-    let new = [prompt(SECOND, "b", Some("1"), 30), reply(SECOND, "2", "b", 33, &said("Seven."))];
+    let old = [
+        prompt(FIRST, "a", None, 1),
+        reply(FIRST, "1", "a", 2, &said("Noted.")),
+    ];
+    let new = [
+        prompt(SECOND, "b", Some("1"), 30),
+        reply(SECOND, "2", "b", 33, &said("Seven.")),
+    ];
     let own = (1, Some(15), Some("Prompt b."), vec![]);
     let fork = |copies: Vec<Value>| {
-        let mut all = vec![json!({"type": "mode", "sessionId": SECOND}), queued(SECOND, 20)];
+        let mut all = vec![
+            json!({"type": "mode", "sessionId": SECOND}),
+            queued(SECOND, 20),
+        ];
         all.extend(copies);
         all.extend(new.iter().cloned().chain([cost(SECOND)]));
         session(SECOND, &all)
     };
     // Copied under the new id: it is older than the session.
-    let renamed: Vec<Value> = old.iter().cloned().map(|line| with(line, "sessionId", json!(SECOND))).collect();
+    let renamed: Vec<Value> = old
+        .iter()
+        .cloned()
+        .map(|line| with(line, "sessionId", json!(SECOND)))
+        .collect();
     let run = fork(renamed.clone());
     assert_eq!(seen(&run), own);
-    assert_eq!(run.row.duration_ms, Some(13_000.0), "the copies are of another time");
-    assert_eq!(run.row.cost_usd, None, "the cost line counts on from where the other session stood");
+    assert_eq!(
+        run.row.duration_ms,
+        Some(13_000.0),
+        "the copies are of another time"
+    );
+    assert_eq!(
+        run.row.cost_usd, None,
+        "the cost line counts on from where the other session stood"
+    );
     assert_eq!(
         reasons(&run, IssueKind::Copied),
         ["2 records copied from another run: what they tell of counts there, and not here"]
     );
     // The lines say where they come from.
-    let marked = |line: Value| with(line, "forkedFrom", json!({"sessionId": FIRST, "messageUuid": "a"}));
-    let late: Vec<Value> =
-        renamed.iter().cloned().map(marked).map(|line| with(line, "timestamp", json!(at(25)))).collect();
+    let marked = |line: Value| {
+        with(
+            line,
+            "forkedFrom",
+            json!({"sessionId": FIRST, "messageUuid": "a"}),
+        )
+    };
+    let late: Vec<Value> = renamed
+        .iter()
+        .cloned()
+        .map(marked)
+        .map(|line| with(line, "timestamp", json!(at(25))))
+        .collect();
     let run = fork(late);
     assert_eq!(seen(&run), own);
     assert!(reasons(&run, IssueKind::Copied)[0].contains(&format!("run {FIRST}: ")));
@@ -112,8 +157,17 @@ fn what_a_fork_repeats_of_another_session_counts_there() {
     assert_eq!((seen(&run), run.row.run_id.as_deref()), (own, Some(SECOND)));
     // The other session counts them, and a file under any other name may be a copy of a file.
     let all = (2, Some(30), Some("Prompt a."), vec![]);
-    assert_eq!(seen(&session(FIRST, &[old.as_slice(), new.as_slice()].concat())), all);
-    assert_eq!(seen(&lines("kept.jsonl", &[old.as_slice(), new.as_slice()].concat())), all);
+    assert_eq!(
+        seen(&session(FIRST, &[old.as_slice(), new.as_slice()].concat())),
+        all
+    );
+    assert_eq!(
+        seen(&lines(
+            "kept.jsonl",
+            &[old.as_slice(), new.as_slice()].concat()
+        )),
+        all
+    );
 }
 
 fn with(mut line: Value, key: &str, value: Value) -> Value {
@@ -123,12 +177,25 @@ fn with(mut line: Value, key: &str, value: Value) -> Value {
 
 #[test]
 fn a_prompt_that_goes_on_from_an_earlier_line_leaves_a_branch() {
-    let first = [prompt(FIRST, "a", None, 1), reply(FIRST, "1a", "a", 2, &call("c1"))];
-    let rest = [result(FIRST, "r", "1a", 3, "c1"), reply(FIRST, "2", "r", 4, &said("Wrong."))];
-    let again = [prompt(FIRST, "b", Some("1a"), 5), reply(FIRST, "3", "b", 6, &said("Right."))];
+    let first = [
+        prompt(FIRST, "a", None, 1),
+        reply(FIRST, "1a", "a", 2, &call("c1")),
+    ];
+    let rest = [
+        result(FIRST, "r", "1a", 3, "c1"),
+        reply(FIRST, "2", "r", 4, &said("Wrong.")),
+    ];
+    let again = [
+        prompt(FIRST, "b", Some("1a"), 5),
+        reply(FIRST, "3", "b", 6, &said("Right.")),
+    ];
     let all = [first.as_slice(), rest.as_slice(), again.as_slice()].concat();
     let run = session(FIRST, &all);
-    assert_eq!(seen(&run), (3, Some(45), Some("Prompt a."), vec![1]), "its tokens were spent");
+    assert_eq!(
+        seen(&run),
+        (3, Some(45), Some("Prompt a."), vec![1]),
+        "its tokens were spent"
+    );
     assert_eq!(run.row.answer.as_deref(), Some("Right."));
     assert_eq!(
         reasons(&run, IssueKind::Left),
@@ -136,7 +203,11 @@ fn a_prompt_that_goes_on_from_an_earlier_line_leaves_a_branch() {
     );
     let waits = session(FIRST, &all[..5]);
     assert_eq!(waits.row.answer, None, "an answer that was left is none");
-    assert!(waits.row.verdict.sentence.contains("step 0"), "{}", waits.row.verdict.sentence);
+    assert!(
+        waits.row.verdict.sentence.contains("step 0"),
+        "{}",
+        waits.row.verdict.sentence
+    );
     // It may come back to what it left.
     let back = [all.clone(), vec![prompt(FIRST, "d", Some("2"), 7)]].concat();
     assert_eq!(seen(&session(FIRST, &back)).3, [2]);
@@ -152,12 +223,24 @@ fn calls_that_run_beside_each_other_are_no_branches() {
         result(FIRST, "r2", "1b", 5, "c2"),
         reply(FIRST, "2", "r1", 6, &said("Done.")),
     ];
-    assert_eq!(seen(&session(FIRST, &all)), (2, Some(30), Some("Prompt a."), vec![]));
+    assert_eq!(
+        seen(&session(FIRST, &all)),
+        (2, Some(30), Some("Prompt a."), vec![])
+    );
     // The program's own words are named again by what a person runs in between.
     let note = with(prompt(FIRST, "n", None, 1), "isMeta", json!(true));
     let command = json!("<bash-input>ls</bash-input>");
-    let command = with(prompt(FIRST, "s", Some("n"), 7), "message", json!({"role": "user", "content": command}));
-    let all = [note, prompt(FIRST, "a", Some("n"), 2), reply(FIRST, "1", "a", 3, &said("Done.")), command];
+    let command = with(
+        prompt(FIRST, "s", Some("n"), 7),
+        "message",
+        json!({"role": "user", "content": command}),
+    );
+    let all = [
+        note,
+        prompt(FIRST, "a", Some("n"), 2),
+        reply(FIRST, "1", "a", 3, &said("Done.")),
+        command,
+    ];
     assert_eq!(seen(&session(FIRST, &all)).3, [0_usize; 0]);
 }
 
@@ -171,7 +254,12 @@ fn a_file_of_nothing_but_branches_is_read_in_time() {
     }
     // Each goes from the end of one long branch to that of another.
     for n in 3_000..6_000 {
-        all.push(prompt(FIRST, &format!("p{n}"), Some(if n % 2 == 0 { "a" } else { "2999" }), 3));
+        all.push(prompt(
+            FIRST,
+            &format!("p{n}"),
+            Some(if n % 2 == 0 { "a" } else { "2999" }),
+            3,
+        ));
     }
     assert_eq!(seen(&session(FIRST, &all)).0, 3_000);
 }
@@ -195,13 +283,17 @@ fn turn(id: &str, second: u32, words: &str) -> Vec<Value> {
     let usage = json!({"input_tokens": 100, "output_tokens": 10, "total_tokens": 110});
     vec![
         told(json!({"type": "task_started", "turn_id": id})),
-        item(json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]})),
+        item(
+            json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]}),
+        ),
         told(json!({"type": "user_message", "message": words})),
         item(
             json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": format!("To {words}")}]}),
         ),
         line(second, "token_usage_record", &json!({"usage": usage})),
-        told(json!({"type": "task_complete", "turn_id": id, "last_agent_message": format!("To {words}")})),
+        told(
+            json!({"type": "task_complete", "turn_id": id, "last_agent_message": format!("To {words}")}),
+        ),
     ]
 }
 
@@ -209,71 +301,146 @@ fn turn(id: &str, second: u32, words: &str) -> Vec<Value> {
 fn a_fork_of_codex_begins_with_the_first_turn_that_is_not_older_than_it() {
     let (parent, fork) = (codex_id(1, 1), codex_id(20, 2));
     let meta = |id: &str, second, from: Value| {
-        line(second, "session_meta", &json!({"id": id, "cwd": "/w", "forked_from_id": from}))
+        line(
+            second,
+            "session_meta",
+            &json!({"id": id, "cwd": "/w", "forked_from_id": from}),
+        )
     };
-    let mut all = vec![meta(&fork, 20, json!(parent)), meta(&parent, 20, Value::Null)];
+    let mut all = vec![
+        meta(&fork, 20, json!(parent)),
+        meta(&parent, 20, Value::Null),
+    ];
     // Written anew at the moment of the fork.
     all.extend(turn(&codex_id(2, 3), 20, "one"));
     all.extend(turn(&codex_id(21, 4), 30, "two"));
     let run = lines("rollout-a.jsonl", &all);
-    assert_eq!((seen(&run), run.row.run_id.as_deref()), ((1, Some(110), Some("two"), vec![]), Some(&*fork)));
+    assert_eq!(
+        (seen(&run), run.row.run_id.as_deref()),
+        ((1, Some(110), Some("two"), vec![]), Some(&*fork))
+    );
     assert_eq!(run.row.verdict.sentence, "Answered at step 0");
-    assert!(reasons(&run, IssueKind::Copied)[0].starts_with(&format!("7 records copied from run {parent}: ")));
+    assert!(
+        reasons(&run, IssueKind::Copied)[0]
+            .starts_with(&format!("7 records copied from run {parent}: "))
+    );
     let manifest = run.index.manifest().get().expect("what is said of it");
-    assert_eq!((manifest.turns, manifest.parent.as_deref()), (Some(1), None));
+    assert_eq!(
+        (manifest.turns, manifest.parent.as_deref()),
+        (Some(1), None)
+    );
     // Without such ids, what is written in one go is the copy.
-    let old: Vec<Value> = [vec![meta("fork", 20, json!("old"))], turn("u1", 20, "one"), turn("u2", 30, "two")].concat();
-    assert_eq!(seen(&lines("rollout-b.jsonl", &old)), (1, Some(110), Some("two"), vec![]));
+    let old: Vec<Value> = [
+        vec![meta("fork", 20, json!("old"))],
+        turn("u1", 20, "one"),
+        turn("u2", 30, "two"),
+    ]
+    .concat();
+    assert_eq!(
+        seen(&lines("rollout-b.jsonl", &old)),
+        (1, Some(110), Some("two"), vec![])
+    );
     // A session that is no fork is its own from the start.
-    let own: Vec<Value> = [vec![meta(&fork, 20, Value::Null)], turn(&codex_id(2, 3), 20, "one")].concat();
+    let own: Vec<Value> = [
+        vec![meta(&fork, 20, Value::Null)],
+        turn(&codex_id(2, 3), 20, "one"),
+    ]
+    .concat();
     assert_eq!(seen(&lines("rollout-c.jsonl", &own)).0, 1);
 }
 
 #[test]
 fn turns_of_codex_that_were_rolled_back_are_no_part_of_the_way_to_the_end() {
-    let meta = line(0, "session_meta", &json!({"id": codex_id(0, 1), "cwd": "/w"}));
+    let meta = line(
+        0,
+        "session_meta",
+        &json!({"id": codex_id(0, 1), "cwd": "/w"}),
+    );
     let back_at = |second, turns: u64| {
-        vec![line(second, "event_msg", &json!({"type": "thread_rolled_back", "num_turns": turns}))]
+        vec![line(
+            second,
+            "event_msg",
+            &json!({"type": "thread_rolled_back", "num_turns": turns}),
+        )]
     };
     let back = |turns| back_at(9, turns);
-    let turns = |upto: u32| (1..=upto).flat_map(|n| turn(&codex_id(n.into(), n.into()), n, &format!("t{n}")));
-    let of = |more: Vec<Value>| lines("rollout-a.jsonl", &[vec![meta.clone()], turns(3).collect(), more].concat());
+    let turns = |upto: u32| {
+        (1..=upto).flat_map(|n| turn(&codex_id(n.into(), n.into()), n, &format!("t{n}")))
+    };
+    let of = |more: Vec<Value>| {
+        lines(
+            "rollout-a.jsonl",
+            &[vec![meta.clone()], turns(3).collect(), more].concat(),
+        )
+    };
     let run = of(back(2));
     assert_eq!(seen(&run), (3, Some(330), Some("t1"), vec![1, 2]));
-    assert_eq!((run.row.verdict.sentence.as_str(), run.row.answer.as_deref()), ("Answered at step 0", Some("To t1")));
+    assert_eq!(
+        (run.row.verdict.sentence.as_str(), run.row.answer.as_deref()),
+        ("Answered at step 0", Some("To t1"))
+    );
     let run = of([back(1), back_at(10, 1), turn(&codex_id(12, 9), 12, "t4")].concat());
-    assert_eq!((seen(&run).3, run.row.answer.as_deref()), (vec![1, 2], Some("To t4")));
+    assert_eq!(
+        (seen(&run).3, run.row.answer.as_deref()),
+        (vec![1, 2], Some("To t4"))
+    );
     let run = of(back(99));
     let said = "Ends at a point before its first step, to which it went back · killed, or waiting for its user";
-    assert_eq!((seen(&run).3, run.row.verdict.sentence.as_str()), (vec![0, 1, 2], said));
+    assert_eq!(
+        (seen(&run).3, run.row.verdict.sentence.as_str()),
+        (vec![0, 1, 2], said)
+    );
     assert_eq!(seen(&of(back(0))).3, [0_usize; 0]);
 }
 
 #[test]
 fn messages_of_gemini_that_were_gone_back_to_before_are_left() {
     let header = json!({"sessionId": "s", "projectHash": "h", "startTime": at(0)});
-    let asked =
-        |id: &str, second| json!({"id": id, "timestamp": at(second), "type": "user", "content": [{"text": id}]});
+    let asked = |id: &str, second| json!({"id": id, "timestamp": at(second), "type": "user", "content": [{"text": id}]});
     let reply = |id: &str, second| {
         json!({"id": id, "timestamp": at(second), "type": "gemini", "content": id, "model": "m",
         "tokens": {"input": 9, "output": 1}})
     };
     let back = |id: &str| json!({"$rewindTo": id});
-    let all = [header, asked("u1", 1), reply("g1", 2), asked("u2", 3), reply("g2", 4), back("u2")];
+    let all = [
+        header,
+        asked("u1", 1),
+        reply("g1", 2),
+        asked("u2", 3),
+        reply("g2", 4),
+        back("u2"),
+    ];
     let run = lines("session-1.jsonl", &all);
     assert_eq!((seen(&run).3, run.row.answer.as_deref()), (vec![1], None));
     let more = [all.as_slice(), &[asked("u3", 6), reply("g3", 7)]].concat();
     let run = lines("session-1.jsonl", &more);
     assert_eq!((seen(&run).3, run.row.steps), (vec![1], 3));
     let odd = [all.as_slice(), &[back("nobody")]].concat();
-    assert_eq!(reasons(&lines("session-1.jsonl", &odd), IssueKind::Join).len(), 1);
+    assert_eq!(
+        reasons(&lines("session-1.jsonl", &odd), IssueKind::Join).len(),
+        1
+    );
 }
 
 #[test]
 fn a_line_that_is_there_twice_counts_once() {
-    let doubled = |lines: &[Value]| lines.iter().flat_map(|line| [line.clone(), line.clone()]).collect::<Vec<_>>();
-    let meta = line(0, "session_meta", &json!({"id": codex_id(0, 1), "cwd": "/w"}));
-    let codex = [vec![meta], turn(&codex_id(1, 1), 1, "t1"), turn(&codex_id(2, 2), 2, "t2")].concat();
+    let doubled = |lines: &[Value]| {
+        lines
+            .iter()
+            .flat_map(|line| [line.clone(), line.clone()])
+            .collect::<Vec<_>>()
+    };
+    let meta = line(
+        0,
+        "session_meta",
+        &json!({"id": codex_id(0, 1), "cwd": "/w"}),
+    );
+    let codex = [
+        vec![meta],
+        turn(&codex_id(1, 1), 1, "t1"),
+        turn(&codex_id(2, 2), 2, "t2"),
+    ]
+    .concat();
     let claude = [
         prompt(FIRST, "a", None, 1),
         reply(FIRST, "1", "a", 2, &call("c1")),
@@ -286,21 +453,44 @@ fn a_line_that_is_there_twice_counts_once() {
         json!({"sessionId": FIRST, "uuid": uuid, "timestamp": at(second), "type": kind, "message": parts(uuid),
             "model": "m", "usageMetadata": usage})
     };
-    let qwen = [qwen("u", "user", 1, &Value::Null), qwen("a", "assistant", 2, &usage)];
+    let qwen = [
+        qwen("u", "user", 1, &Value::Null),
+        qwen("a", "assistant", 2, &usage),
+    ];
     let header = json!({"sessionId": "s", "projectHash": "h", "startTime": at(0)});
     let gemini = [
         header,
         json!({"id": "u1", "timestamp": at(1), "type": "user", "content": [{"text": "Go."}]}),
         json!({"id": "g1", "timestamp": at(2), "type": "gemini", "content": "Gone.", "model": "m", "tokens": {"input": 9}}),
     ];
-    let files: [(&str, &[Value]); 4] =
-        [("rollout-a.jsonl", &codex), (FIRST, &claude), ("q.jsonl", &qwen), ("s.jsonl", &gemini)];
+    let files: [(&str, &[Value]); 4] = [
+        ("rollout-a.jsonl", &codex),
+        (FIRST, &claude),
+        ("q.jsonl", &qwen),
+        ("s.jsonl", &gemini),
+    ];
     for (name, all) in files {
-        let name = if name == FIRST { format!("{FIRST}.jsonl") } else { name.to_owned() };
+        let name = if name == FIRST {
+            format!("{FIRST}.jsonl")
+        } else {
+            name.to_owned()
+        };
         let (once, twice) = (lines(&name, all), lines(&name, &doubled(all)));
-        let turns = |run: &Read| run.index.manifest().get().and_then(|manifest| manifest.turns);
-        assert_eq!((seen(&twice), turns(&twice)), (seen(&once), turns(&once)), "{name}");
-        assert_eq!(twice.row.verdict.sentence, once.row.verdict.sentence, "{name}");
+        let turns = |run: &Read| {
+            run.index
+                .manifest()
+                .get()
+                .and_then(|manifest| manifest.turns)
+        };
+        assert_eq!(
+            (seen(&twice), turns(&twice)),
+            (seen(&once), turns(&once)),
+            "{name}"
+        );
+        assert_eq!(
+            twice.row.verdict.sentence, once.row.verdict.sentence,
+            "{name}"
+        );
         assert!(once.row.steps > 0 && reasons(&once, IssueKind::Join).is_empty());
         assert!(!reasons(&twice, IssueKind::Join).is_empty(), "{name}");
     }
@@ -316,10 +506,29 @@ fn lines_that_share_an_id_and_say_different_things_are_not_the_same() {
         reply(FIRST, "2", "1", 4, &said("Done.")),
     ];
     let run = lines(&name, &all);
-    assert_eq!((run.row.steps, run.row.verdict.sentence.starts_with("Answered at step 1")), (2, true));
-    assert!(reasons(&run, IssueKind::Join).is_empty(), "{:?}", reasons(&run, IssueKind::Join));
-    assert_eq!(run.index.steps().get(0).map(|step| step.unanswered), Some(None));
+    assert_eq!(
+        (
+            run.row.steps,
+            run.row.verdict.sentence.starts_with("Answered at step 1")
+        ),
+        (2, true)
+    );
+    assert!(
+        reasons(&run, IssueKind::Join).is_empty(),
+        "{:?}",
+        reasons(&run, IssueKind::Join)
+    );
+    assert_eq!(
+        run.index.steps().get(0).map(|step| step.unanswered),
+        Some(None)
+    );
     // The same words at another time are the same line.
-    let again = lines(&name, &[&all[..], &[result(FIRST, "1", "1", 9, "c1")]].concat());
-    assert_eq!(reasons(&again, IssueKind::Join), ["the line is there twice, and counts once"]);
+    let again = lines(
+        &name,
+        &[&all[..], &[result(FIRST, "1", "1", 9, "c1")]].concat(),
+    );
+    assert_eq!(
+        reasons(&again, IssueKind::Join),
+        ["the line is there twice, and counts once"]
+    );
 }

@@ -4,11 +4,12 @@ use super::truth::{FIELDS, compare};
 use super::{damaged, read, sample};
 
 const PROJECT: &str = "tools/claude-code/-home-me-ledger";
-const CHILD: &str =
-    "tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02/subagents/agent-a1b2c3d4e5.jsonl";
+const CHILD: &str = "tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02/subagents/agent-a1b2c3d4e5.jsonl";
 
 fn session(n: usize) -> std::path::PathBuf {
-    sample(&format!("{PROJECT}/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a0{n}.jsonl"))
+    sample(&format!(
+        "{PROJECT}/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a0{n}.jsonl"
+    ))
 }
 
 #[test]
@@ -21,9 +22,22 @@ fn a_reply_on_several_lines_is_one_step_and_its_tokens_count_once() {
     assert_eq!(row.tools, ["Read", "Bash", "Edit", "TodoWrite"]);
     assert_eq!(row.changed, ["files.split.py", "todos"]);
     assert_eq!(row.model.as_deref(), Some("claude-sonnet-4-5-20250929"));
-    assert_eq!(row.verdict.sentence, "Answered at step 4 · inferred from end_turn");
-    assert_eq!((row.verdict.certainty.as_str(), row.verdict.stop_reason.as_deref()), ("inferred", Some("end_turn")));
-    assert!(row.task.as_deref().is_some_and(|task| task.starts_with("Splitting 100 by 3")));
+    assert_eq!(
+        row.verdict.sentence,
+        "Answered at step 4 · inferred from end_turn"
+    );
+    assert_eq!(
+        (
+            row.verdict.certainty.as_str(),
+            row.verdict.stop_reason.as_deref()
+        ),
+        ("inferred", Some("end_turn"))
+    );
+    assert!(
+        row.task
+            .as_deref()
+            .is_some_and(|task| task.starts_with("Splitting 100 by 3"))
+    );
 }
 
 #[test]
@@ -33,39 +47,69 @@ fn a_step_is_put_together_from_its_lines() {
     assert_eq!(step["actions"][1]["action_id"], "toolu_01b");
     assert_eq!(step["action_results"][0]["status"], "success");
     assert_eq!(step["action_results"][1]["status"], "error");
-    assert_eq!(step["decision"]["rationale"], "The shares must sum up to the total, so the rest has to go somewhere.");
-    assert_eq!(step["model_response"]["text"], "I read the code and its tests first.");
+    assert_eq!(
+        step["decision"]["rationale"],
+        "The shares must sum up to the total, so the rest has to go somewhere."
+    );
+    assert_eq!(
+        step["model_response"]["text"],
+        "I read the code and its tests first."
+    );
     assert_eq!(step["context"]["cached_tokens"], 0);
     assert_eq!(run.index.steps().get(1).unwrap().returncode, Some(1));
     let edit = &run.step(2)["state_diff"]["files.split.py"];
-    assert!(edit["before"].as_str().is_some_and(|text| text.contains("share = total // parts")));
     assert!(
-        edit["after"].as_str().is_some_and(|text| text.contains("divmod") && !text.contains("// parts\n    return"))
+        edit["before"]
+            .as_str()
+            .is_some_and(|text| text.contains("share = total // parts"))
+    );
+    assert!(
+        edit["after"]
+            .as_str()
+            .is_some_and(|text| text.contains("divmod") && !text.contains("// parts\n    return"))
     );
 }
 
 #[test]
 fn limits_children_and_what_was_cut_are_told() {
     let limited = read(&session(2));
-    assert_eq!(limited.row.verdict.sentence, "Turn limit reached after step 1: 2 turns");
+    assert_eq!(
+        limited.row.verdict.sentence,
+        "Turn limit reached after step 1: 2 turns"
+    );
     assert_eq!(limited.row.verdict.certainty.as_str(), "recorded");
-    let manifest = limited.index.manifest().get().expect("what is said of the session");
+    let manifest = limited
+        .index
+        .manifest()
+        .get()
+        .expect("what is said of the session");
     assert_eq!((manifest.turns, manifest.children), (Some(1), Some(1)));
     assert_eq!(limited.row.cost_usd, None, "no line tells of the cost");
     let child = read(&sample(CHILD));
-    assert_eq!(child.row.parent.as_deref(), Some("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02"));
+    assert_eq!(
+        child.row.parent.as_deref(),
+        Some("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02")
+    );
     assert_eq!(child.row.run_id.as_deref(), Some("a1b2c3d4e5"));
     let cut = read(&session(3));
-    assert_eq!((cut.row.verdict.mark.word(), cut.row.steps, cut.row.issues.1), ("unknown", 1, 1));
+    assert_eq!(
+        (cut.row.verdict.mark.word(), cut.row.steps, cut.row.issues.1),
+        ("unknown", 1, 1)
+    );
 }
 
 /// A file about such sessions holds the words of an interrupted call, too.
 #[test]
 fn an_edit_of_a_file_with_the_words_of_an_interruption_is_no_interruption() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl");
+    let path = dir
+        .path()
+        .join("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl");
     let text = std::fs::read_to_string(session(1)).unwrap();
-    let edited = text.replace("def split(", "# [Request interrupted by user for tool use]\\ndef split(");
+    let edited = text.replace(
+        "def split(",
+        "# [Request interrupted by user for tool use]\\ndef split(",
+    );
     assert_ne!(text, edited);
     std::fs::write(&path, edited).unwrap();
     assert_eq!(read(&path).row.errors, read(&session(1)).row.errors);
@@ -78,9 +122,9 @@ fn messages_that_do_not_name_their_session_are_a_run() {
     let path = dir.path().join("kept.jsonl");
     let message = |n: usize, kind: &str, content: serde_json::Value| {
         let usage = serde_json::json!({"input_tokens": 100, "output_tokens": n});
-        let message = serde_json::json!({"model": "claude-sonnet-4-5", "content": content, "usage": usage});
-        let line =
-            serde_json::json!({"type": kind, "timestamp": format!("2026-05-04T09:00:0{n}Z"), "message": message});
+        let message =
+            serde_json::json!({"model": "claude-sonnet-4-5", "content": content, "usage": usage});
+        let line = serde_json::json!({"type": kind, "timestamp": format!("2026-05-04T09:00:0{n}Z"), "message": message});
         format!("{line}\n")
     };
     let call = serde_json::json!([{"type": "tool_use", "id": "a", "name": "Read", "input": {"file_path": "a.py"}}]);
@@ -89,26 +133,51 @@ fn messages_that_do_not_name_their_session_are_a_run() {
         message(0, "user", "Read it.".into()),
         message(1, "assistant", call),
         message(2, "user", result),
-        message(3, "assistant", serde_json::json!([{"type": "text", "text": "It is x."}])),
+        message(
+            3,
+            "assistant",
+            serde_json::json!([{"type": "text", "text": "It is x."}]),
+        ),
     ];
     std::fs::write(&path, lines.concat()).unwrap();
     let run = read(&path);
-    assert_eq!((run.row.steps, run.row.errors, run.row.tokens, run.row.turns), (2, 1, Some(204), Some(1)));
-    assert_eq!((run.row.task.as_deref(), run.row.run_id.as_deref()), (Some("Read it."), None));
-    assert_eq!(run.row.verdict.sentence, "Answered at step 1 · inferred from a reply without calls");
+    assert_eq!(
+        (run.row.steps, run.row.errors, run.row.tokens, run.row.turns),
+        (2, 1, Some(204), Some(1))
+    );
+    assert_eq!(
+        (run.row.task.as_deref(), run.row.run_id.as_deref()),
+        (Some("Read it."), None)
+    );
+    assert_eq!(
+        run.row.verdict.sentence,
+        "Answered at step 1 · inferred from a reply without calls"
+    );
     assert_eq!(run.row.issues, (0, 0));
     // A line that is there twice counts once.
     std::fs::write(&path, [&lines.concat(), lines[3].as_str()].concat()).unwrap();
     let twice = read(&path);
-    assert_eq!((twice.row.steps, twice.row.tokens, twice.row.issues), (2, Some(204), (1, 0)));
+    assert_eq!(
+        (twice.row.steps, twice.row.tokens, twice.row.issues),
+        (2, Some(204), (1, 0))
+    );
     std::fs::write(&path, &lines[0]).unwrap();
-    assert_eq!((read(&path).row.steps, read(&path).row.verdict.mark.word()), (0, "unknown"));
+    assert_eq!(
+        (read(&path).row.steps, read(&path).row.verdict.mark.word()),
+        (0, "unknown")
+    );
     // What another program writes of messages is none of it.
-    for other in
-        [r#"{"type":"user","message":{"content":"x"}}"#, r#"{"type":"user","timestamp":"2026-05-04T09:00:00Z"}"#]
-    {
+    for other in [
+        r#"{"type":"user","message":{"content":"x"}}"#,
+        r#"{"type":"user","timestamp":"2026-05-04T09:00:00Z"}"#,
+    ] {
         std::fs::write(&path, format!("{other}\n")).unwrap();
-        assert!(trace_board::trace::RunDir::of_file(&path).unwrap().is_none(), "{other}");
+        assert!(
+            trace_board::trace::RunDir::of_file(&path)
+                .unwrap()
+                .is_none(),
+            "{other}"
+        );
     }
 }
 
@@ -122,9 +191,15 @@ fn a_damaged_session_loses_only_what_is_damaged() {
 fn a_session_and_its_sub_agent_lead_to_each_other() {
     let board = crate::board::Board::serve(&sample("tools/claude-code"));
     board.until_read();
-    let page = |key: &str| board.get(&format!("/runs/{}", key.replace('/', "%2F"))).text().to_owned();
+    let page = |key: &str| {
+        board
+            .get(&format!("/runs/{}", key.replace('/', "%2F")))
+            .text()
+            .to_owned()
+    };
     let parent = "-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl";
-    let child = "-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02/subagents/agent-a1b2c3d4e5.jsonl";
+    let child =
+        "-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02/subagents/agent-a1b2c3d4e5.jsonl";
     let link = |key: &str| format!("href=\"/runs/{}\"", key.replace('/', "%2F"));
     assert!(page(parent).contains(&link(child)));
     assert!(page(child).contains(&link(parent)));
@@ -145,19 +220,27 @@ fn what_the_model_said_beside_its_calls_is_shown() {
 fn real_sessions_agree_with_what_is_known_of_them() {
     let is_session = |name: &str| name.starts_with("projects/") && name.ends_with(".jsonl");
     let open = "a call has no result, so nobody knows how many failed";
-    compare("claude-code", is_session, &FIELDS, &[("max-budget", "failed calls of the run", 0, open)]);
+    compare(
+        "claude-code",
+        is_session,
+        &FIELDS,
+        &[("max-budget", "failed calls of the run", 0, open)],
+    );
 }
 
 #[test]
 fn several_edits_of_one_file_are_a_change_of_it() {
     let change = |result: &serde_json::Value| {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl");
+        let path = dir
+            .path()
+            .join("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl");
         let line = |uuid: &str, kind: &str, message: serde_json::Value| {
             serde_json::json!({"type": kind, "uuid": uuid, "sessionId": "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01",
                 "cwd": "/w", "message": message})
         };
-        let call = serde_json::json!([{"type": "tool_use", "id": "c", "name": "MultiEdit", "input": {}}]);
+        let call =
+            serde_json::json!([{"type": "tool_use", "id": "c", "name": "MultiEdit", "input": {}}]);
         let mut answer = line(
             "u2",
             "user",
@@ -166,38 +249,64 @@ fn several_edits_of_one_file_are_a_change_of_it() {
         answer["toolUseResult"] = result.clone();
         let lines = [
             line("u1", "user", serde_json::json!({"content": "Go."})),
-            line("a1", "assistant", serde_json::json!({"id": "m", "content": call})),
+            line(
+                "a1",
+                "assistant",
+                serde_json::json!({"id": "m", "content": call}),
+            ),
             answer,
         ];
         std::fs::write(&path, lines.map(|line| format!("{line}\n")).concat()).unwrap();
         let run = read(&path);
-        (run.row.changed.clone(), run.step(0)["state_diff"]["files.a.py"].clone())
+        (
+            run.row.changed.clone(),
+            run.step(0)["state_diff"]["files.a.py"].clone(),
+        )
     };
-    let edit =
-        |old: &str, new: &str, all: bool| serde_json::json!({"old_string": old, "new_string": new, "replace_all": all});
+    let edit = |old: &str, new: &str, all: bool| serde_json::json!({"old_string": old, "new_string": new, "replace_all": all});
     let edits = serde_json::json!([edit("a", "b", true), edit("b", "c", false)]);
     for key in ["originalFileContents", "originalFile"] {
-        let (changed, diff) = change(&serde_json::json!({"filePath": "/w/a.py", key: "a a", "edits": edits}));
+        let (changed, diff) =
+            change(&serde_json::json!({"filePath": "/w/a.py", key: "a a", "edits": edits}));
         assert_eq!(changed, ["files.a.py"], "{key}");
-        assert_eq!((&diff["before"], &diff["after"]), (&"a a".into(), &"c b".into()), "{key}");
+        assert_eq!(
+            (&diff["before"], &diff["after"]),
+            (&"a a".into(), &"c b".into()),
+            "{key}"
+        );
     }
     let other = serde_json::json!([edit("a", "b", false), edit("z", "y", false)]);
-    let result = serde_json::json!({"filePath": "/w/a.py", "originalFileContents": "a a", "edits": other});
-    assert!(change(&result).1["after"].is_null(), "an edit that does not fit leaves the result unknown");
+    let result =
+        serde_json::json!({"filePath": "/w/a.py", "originalFileContents": "a a", "edits": other});
+    assert!(
+        change(&result).1["after"].is_null(),
+        "an edit that does not fit leaves the result unknown"
+    );
 }
 
 #[test]
 fn what_no_result_tells_of_is_neither_a_failure_nor_none() {
-    let session = sample("tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl");
+    let session =
+        sample("tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl");
     let whole = read(&session);
     assert_eq!(whole.row.tool_errors, Some(2));
     let text = std::fs::read_to_string(&session).expect("the sample");
-    let asked = text.lines().position(|line| line.contains("\"type\":\"tool_use\"")).expect("it calls a tool");
+    let asked = text
+        .lines()
+        .position(|line| line.contains("\"type\":\"tool_use\""))
+        .expect("it calls a tool");
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("pending.jsonl");
-    let begun: String = text.lines().take(asked + 1).flat_map(|line| [line, "\n"]).collect();
+    let begun: String = text
+        .lines()
+        .take(asked + 1)
+        .flat_map(|line| [line, "\n"])
+        .collect();
     std::fs::write(&path, begun).expect("written");
     let run = read(&path);
-    assert_eq!(run.index.steps().get(0).expect("a step").tool_errors(), None);
+    assert_eq!(
+        run.index.steps().get(0).expect("a step").tool_errors(),
+        None
+    );
     assert_eq!((run.row.tool_calls, run.row.tool_errors), (Some(1), None));
 }

@@ -7,20 +7,44 @@ use super::{damaged, read, sample};
 fn replies_of_sub_agents_are_steps_and_the_result_has_the_totals() {
     let run = read(&sample("tools/claude-code-stream/answered.jsonl"));
     let row = &run.row;
-    assert_eq!((row.steps, row.errors, row.events, row.issues), (3, 1, 12, (0, 0)));
+    assert_eq!(
+        (row.steps, row.errors, row.events, row.issues),
+        (3, 1, 12, (0, 0))
+    );
     // 1,630 + 280 + 1,600 + 490, with the sub-agent.
     assert_eq!((row.tokens, row.cost_usd), (Some(4_000), Some(0.0213)));
-    assert_eq!(row.model_calls, None, "the last reply of a sub-agent is not printed");
-    assert_eq!(read(&sample("tools/claude-code-stream/turn-limit.jsonl")).row.model_calls, Some(1));
+    assert_eq!(
+        row.model_calls, None,
+        "the last reply of a sub-agent is not printed"
+    );
+    assert_eq!(
+        read(&sample("tools/claude-code-stream/turn-limit.jsonl"))
+            .row
+            .model_calls,
+        Some(1)
+    );
     assert_eq!(row.tools, ["Edit", "Task", "Bash"]);
     assert_eq!(row.changed, ["files./home/me/ledger/split.py"]);
-    assert_eq!((&*row.verdict.sentence, row.verdict.certainty.as_str()), ("Answered at step 2", "recorded"));
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("Answered at step 2", "recorded")
+    );
     let manifest = run.index.manifest().get().expect("what is said of the run");
-    assert_eq!((manifest.turns, manifest.children, manifest.latency_s), (Some(1), Some(1), Some(3.1)));
+    assert_eq!(
+        (manifest.turns, manifest.children, manifest.latency_s),
+        (Some(1), Some(1), Some(3.1))
+    );
     let step = run.step(0);
-    assert_eq!(step["decision"]["rationale"], "The rest has to go somewhere.");
+    assert_eq!(
+        step["decision"]["rationale"],
+        "The rest has to go somewhere."
+    );
     assert_eq!(step["context"]["input_tokens"], 1_610);
-    assert_eq!(step["context"].get("output_tokens"), None, "the 3 is what was written when the reply began");
+    assert_eq!(
+        step["context"].get("output_tokens"),
+        None,
+        "the 3 is what was written when the reply began"
+    );
     assert_eq!(step["action_results"][1]["output"], "Nobody does.");
     assert_eq!(run.step(1)["agent_id"], "a1");
     assert_eq!(run.index.steps().get(1).and_then(|step| step.tokens), None);
@@ -30,7 +54,8 @@ fn replies_of_sub_agents_are_steps_and_the_result_has_the_totals() {
 fn what_a_session_took_before_it_went_on_is_not_what_the_run_took() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("stream.jsonl");
-    let text = std::fs::read_to_string(sample("tools/claude-code-stream/turn-limit.jsonl")).unwrap();
+    let text =
+        std::fs::read_to_string(sample("tools/claude-code-stream/turn-limit.jsonl")).unwrap();
     let whole = "\"claude-sonnet-4-5-20250929\":{\"inputTokens\":900,\"outputTokens\":40,";
     let told = |more: &str| {
         std::fs::write(&path, text.replace(whole, more)).unwrap();
@@ -39,9 +64,17 @@ fn what_a_session_took_before_it_went_on_is_not_what_the_run_took() {
     };
     assert_eq!(told(whole), (Some(940), Some(0.004), (0, 0)));
     let before = whole.replace("900", "5900").replace("40,", "240,");
-    assert_eq!(told(&before), (Some(940), None, (1, 0)), "a session that goes on counts what it took before");
+    assert_eq!(
+        told(&before),
+        (Some(940), None, (1, 0)),
+        "a session that goes on counts what it took before"
+    );
     let helper = format!("\"claude-haiku-4-5\":{{\"inputTokens\":50,\"outputTokens\":5}},{whole}");
-    assert_eq!(told(&helper), (Some(995), Some(0.004), (0, 0)), "a model that helps beside it is the run's own");
+    assert_eq!(
+        told(&helper),
+        (Some(995), Some(0.004), (0, 0)),
+        "a model that helps beside it is the run's own"
+    );
 }
 
 #[test]
@@ -62,10 +95,19 @@ fn a_result_that_tells_what_came_since_the_last_one_tells_what_the_run_took() {
         })
         .collect();
     let priced = lines.concat();
-    std::fs::write(&path, priced.replace(",\"costUSD\":0.001953125", "").replace("\"costUSD\":0.001953125,", ""))
-        .unwrap();
+    std::fs::write(
+        &path,
+        priced
+            .replace(",\"costUSD\":0.001953125", "")
+            .replace("\"costUSD\":0.001953125,", ""),
+    )
+    .unwrap();
     let row = read(&path).row;
-    assert_eq!((row.tokens, row.cost_usd), (Some(1_500), None), "what one model of two cost is not told");
+    assert_eq!(
+        (row.tokens, row.cost_usd),
+        (Some(1_500), None),
+        "what one model of two cost is not told"
+    );
     let result = lines.last().unwrap();
     std::fs::write(&path, lines.concat()).unwrap();
     let row = read(&path).row;
@@ -76,12 +118,20 @@ fn a_result_that_tells_what_came_since_the_last_one_tells_what_the_run_took() {
     );
     std::fs::write(&path, lines.concat() + result).unwrap();
     let row = read(&path).row;
-    assert_eq!((row.duration_ms, row.tokens, row.issues), (Some(3_100.0), Some(1_500), (2, 0)), "the same line again");
+    assert_eq!(
+        (row.duration_ms, row.tokens, row.issues),
+        (Some(3_100.0), Some(1_500), (2, 0)),
+        "the same line again"
+    );
     let second = result.replace("\"duration_ms\":3100", "\"duration_ms\":3000");
     assert_ne!(second, *result);
     std::fs::write(&path, lines.concat() + &second).unwrap();
     let row = read(&path).row;
-    assert_eq!(row.duration_ms, Some(6_100.0), "each result is of its own turn");
+    assert_eq!(
+        row.duration_ms,
+        Some(6_100.0),
+        "each result is of its own turn"
+    );
     assert_eq!(
         (row.tokens, row.cost_usd),
         (Some(3_000), Some(0.011_718_75)),
@@ -95,7 +145,11 @@ fn two_turns_that_took_as_long_as_each_other_took_twice_as_long() {
     let path = dir.path().join("stream.jsonl");
     let text = std::fs::read_to_string(sample("tools/claude-code-stream/answered.jsonl")).unwrap();
     std::fs::write(&path, text.repeat(2)).unwrap();
-    assert_eq!(read(&path).row.duration_ms, Some(6_200.0), "the session was gone on with between them");
+    assert_eq!(
+        read(&path).row.duration_ms,
+        Some(6_200.0),
+        "the session was gone on with between them"
+    );
 }
 
 #[test]
@@ -103,7 +157,8 @@ fn a_duration_below_zero_is_none() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("stream.jsonl");
     for name in ["claude-code-stream", "qwen-stream"] {
-        let text = std::fs::read_to_string(sample(&format!("tools/{name}/answered.jsonl"))).unwrap();
+        let text =
+            std::fs::read_to_string(sample(&format!("tools/{name}/answered.jsonl"))).unwrap();
         let spoilt: String = text
             .lines()
             .map(|line| {
@@ -118,8 +173,16 @@ fn a_duration_below_zero_is_none() {
         let run = read(&path);
         let manifest = run.index.manifest().get().unwrap();
         assert_eq!((manifest.latency_s, run.row.issues.0), (None, 1), "{name}");
-        let issue = run.index.issues().listed().first().map(|issue| issue.reason.as_str());
-        assert_eq!(issue, Some("the result's duration is below zero, and does not count"));
+        let issue = run
+            .index
+            .issues()
+            .listed()
+            .first()
+            .map(|issue| issue.reason.as_str());
+        assert_eq!(
+            issue,
+            Some("the result's duration is below zero, and does not count")
+        );
     }
 }
 
@@ -127,30 +190,46 @@ fn a_duration_below_zero_is_none() {
 fn totals_of_which_one_half_is_missing_are_not_known() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("stream.jsonl");
-    let text = std::fs::read_to_string(sample("tools/claude-code-stream/turn-limit.jsonl")).unwrap();
+    let text =
+        std::fs::read_to_string(sample("tools/claude-code-stream/turn-limit.jsonl")).unwrap();
     let told = |text: String| {
         std::fs::write(&path, text).unwrap();
         let manifest = read(&path).index.manifest().get().unwrap().clone();
         (manifest.tokens, manifest.usage.input, manifest.usage.output)
     };
     assert_eq!(told(text.clone()), (Some(940), Some(900), Some(40)));
-    assert_eq!(told(text.replace("\"inputTokens\":900,", "")), (None, None, Some(40)));
-    assert_eq!(told(text.replace("\"outputTokens\":40,", "")), (None, Some(900), None));
+    assert_eq!(
+        told(text.replace("\"inputTokens\":900,", "")),
+        (None, None, Some(40))
+    );
+    assert_eq!(
+        told(text.replace("\"outputTokens\":40,", "")),
+        (None, Some(900), None)
+    );
     // Of one model of two, it is missing of both.
     let helper = "\"modelUsage\":{\"claude-haiku-4-5\":{\"outputTokens\":5},";
-    assert_eq!(told(text.replace("\"modelUsage\":{", helper)), (None, None, Some(45)));
+    assert_eq!(
+        told(text.replace("\"modelUsage\":{", helper)),
+        (None, None, Some(45))
+    );
 }
 
 #[test]
 fn what_two_sessions_of_one_stream_took_is_added_up() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("stream.jsonl");
-    let text = std::fs::read_to_string(sample("tools/claude-code-stream/turn-limit.jsonl")).unwrap();
-    let other = text.replace("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1b01", "other").replace("toolu_1", "toolu_2");
+    let text =
+        std::fs::read_to_string(sample("tools/claude-code-stream/turn-limit.jsonl")).unwrap();
+    let other = text
+        .replace("5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1b01", "other")
+        .replace("toolu_1", "toolu_2");
     let other = other.replace("\"id\":\"msg_", "\"id\":\"other_");
     std::fs::write(&path, format!("{}\n{other}", text.trim_end())).unwrap();
     let row = read(&path).row;
-    assert_eq!((row.tokens, row.cost_usd, row.duration_ms), (Some(1_880), Some(0.008), Some(1_600.0)));
+    assert_eq!(
+        (row.tokens, row.cost_usd, row.duration_ms),
+        (Some(1_880), Some(0.008), Some(1_600.0))
+    );
     assert_eq!(row.issues, (1, 0));
 }
 
@@ -158,10 +237,22 @@ fn what_two_sessions_of_one_stream_took_is_added_up() {
 fn a_limit_is_told_with_its_number() {
     let run = read(&sample("tools/claude-code-stream/turn-limit.jsonl"));
     let verdict = &run.row.verdict;
-    assert!(verdict.sentence.starts_with("Turn limit reached after step 0: 1 turn"), "{}", verdict.sentence);
-    assert_eq!((verdict.certainty.as_str(), verdict.stop_reason.as_deref()), ("recorded", Some("error_max_turns")));
+    assert!(
+        verdict
+            .sentence
+            .starts_with("Turn limit reached after step 0: 1 turn"),
+        "{}",
+        verdict.sentence
+    );
+    assert_eq!(
+        (verdict.certainty.as_str(), verdict.stop_reason.as_deref()),
+        ("recorded", Some("error_max_turns"))
+    );
     let cut = read(&sample("tools/claude-code-stream/cut.jsonl"));
-    assert_eq!((cut.row.verdict.mark.word(), cut.row.steps, cut.row.tokens), ("unknown", 1, None));
+    assert_eq!(
+        (cut.row.verdict.mark.word(), cut.row.steps, cut.row.tokens),
+        ("unknown", 1, None)
+    );
 }
 
 #[test]
@@ -171,23 +262,76 @@ fn a_damaged_stream_loses_only_what_is_damaged() {
 
 #[test]
 fn real_streams_agree_with_what_is_known_of_them() {
-    let fields = FIELDS.into_iter().filter(|field| *field != "output").collect::<Vec<_>>();
+    let fields = FIELDS
+        .into_iter()
+        .filter(|field| *field != "output")
+        .collect::<Vec<_>>();
     let last = "the last reply of a sub-agent is not printed";
     let known = &[
-        ("sigkill-in-tool", "tokens of the run", 0, "no result, so nobody knows how much was written"),
-        ("stream-cut-recovers", "tokens of the run", 2_959, "the tool counts a reply that was cut"),
+        (
+            "sigkill-in-tool",
+            "tokens of the run",
+            0,
+            "no result, so nobody knows how much was written",
+        ),
+        (
+            "stream-cut-recovers",
+            "tokens of the run",
+            2_959,
+            "the tool counts a reply that was cut",
+        ),
         ("two-subagents", "replies", 7, last),
-        ("two-subagents", "replies of the run", 0, "so nobody knows how many there were"),
+        (
+            "two-subagents",
+            "replies of the run",
+            0,
+            "so nobody knows how many there were",
+        ),
         ("two-subagents", "input", 33_746, last),
         ("two-subagents", "cached", 19_500, last),
-        ("two-subagents", "input of the run", 40_186, "the result counts it"),
-        ("two-subagents", "cached of the run", 25_690, "the result counts it"),
-        ("max-budget", "failed calls of the run", 0, "a call has no result, so nobody knows how many failed"),
+        (
+            "two-subagents",
+            "input of the run",
+            40_186,
+            "the result counts it",
+        ),
+        (
+            "two-subagents",
+            "cached of the run",
+            25_690,
+            "the result counts it",
+        ),
+        (
+            "max-budget",
+            "failed calls of the run",
+            0,
+            "a call has no result, so nobody knows how many failed",
+        ),
         ("sigkill-in-tool", "input of the run", 0, "no result"),
         ("sigkill-in-tool", "output of the run", 0, "no result"),
-        ("stream-cut-recovers", "input of the run", 2_830, "the tool counts a reply that was cut"),
-        ("stream-cut-recovers", "cached of the run", 1_650, "the tool counts a reply that was cut"),
-        ("stream-cut-recovers", "output of the run", 129, "the tool counts a reply that was cut"),
+        (
+            "stream-cut-recovers",
+            "input of the run",
+            2_830,
+            "the tool counts a reply that was cut",
+        ),
+        (
+            "stream-cut-recovers",
+            "cached of the run",
+            1_650,
+            "the tool counts a reply that was cut",
+        ),
+        (
+            "stream-cut-recovers",
+            "output of the run",
+            129,
+            "the tool counts a reply that was cut",
+        ),
     ];
-    compare("claude-code", |file| file.starts_with("stream"), &fields, known);
+    compare(
+        "claude-code",
+        |file| file.starts_with("stream"),
+        &fields,
+        known,
+    );
 }

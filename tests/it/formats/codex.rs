@@ -7,26 +7,55 @@ use super::{damaged, read, sample};
 
 fn rollout(time: &str, n: usize) -> PathBuf {
     let dir = "tools/codex/sessions/2026/05/04";
-    sample(&format!("{dir}/rollout-2026-05-04T{time}-019df000-0000-7000-8000-0000000000a{n}.jsonl"))
+    sample(&format!(
+        "{dir}/rollout-2026-05-04T{time}-019df000-0000-7000-8000-0000000000a{n}.jsonl"
+    ))
 }
 
 #[test]
 fn the_items_between_two_records_of_tokens_are_one_step() {
     let run = read(&rollout("09-00-00", 1));
     let row = &run.row;
-    assert_eq!((row.steps, row.errors, row.events, row.issues), (4, 2, 32, (0, 0)));
+    assert_eq!(
+        (row.steps, row.errors, row.events, row.issues),
+        (4, 2, 32, (0, 0))
+    );
     // 5,200 + 140, 5,500 + 60, 5,700 + 190, 5,950 + 88: the running totals beside them count nothing again.
     assert_eq!((row.tokens, row.cost_usd), (Some(22_828), None));
-    assert_eq!(row.tools, ["exec_command", "update_plan", "collaboration.spawn_agent", "exec"]);
+    assert_eq!(
+        row.tools,
+        [
+            "exec_command",
+            "update_plan",
+            "collaboration.spawn_agent",
+            "exec"
+        ]
+    );
     assert_eq!(row.changed, ["plan", "files.split.py", "files.shares.py"]);
     assert_eq!(
         (row.model.as_deref(), row.task.as_deref()),
-        (Some("gpt-5.5"), Some("Splitting 100 by 3 loses a cent. Fix it."))
+        (
+            Some("gpt-5.5"),
+            Some("Splitting 100 by 3 loses a cent. Fix it.")
+        )
     );
-    assert_eq!((&*row.verdict.sentence, row.verdict.certainty.as_str()), ("Answered at step 3", "recorded"));
-    assert_eq!(row.answer.as_deref(), Some("`split` spreads the rest now; the import is still missing."));
-    let manifest = run.index.manifest().get().expect("what is said of the session");
-    assert_eq!((manifest.turns, manifest.children, manifest.usage.cached), (Some(1), Some(1), Some(16_300)));
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("Answered at step 3", "recorded")
+    );
+    assert_eq!(
+        row.answer.as_deref(),
+        Some("`split` spreads the rest now; the import is still missing.")
+    );
+    let manifest = run
+        .index
+        .manifest()
+        .get()
+        .expect("what is said of the session");
+    assert_eq!(
+        (manifest.turns, manifest.children, manifest.usage.cached),
+        (Some(1), Some(1), Some(16_300))
+    );
     assert_eq!(
         (manifest.tool.as_deref(), manifest.project.as_deref()),
         (Some("Codex 0.169.0"), Some("/home/me/ledger"))
@@ -42,41 +71,76 @@ fn a_call_failed_where_its_exit_code_or_a_command_inside_of_it_says_so() {
     assert_eq!(first["action_results"][0]["status"], "success");
     assert_eq!(first["action_results"][0]["metadata"]["latency_ms"], 41.0);
     assert_eq!(
-        (&first["action_results"][1]["status"], &first["action_results"][1]["error"]),
+        (
+            &first["action_results"][1]["status"],
+            &first["action_results"][1]["error"]
+        ),
         (&"error".into(), &"FAIL: test_sum\n99 != 100\n".into())
     );
     assert_eq!(run.index.steps().get(0).unwrap().returncode, Some(1));
     let plan = run.step(1);
-    assert_eq!(plan["state_diff"]["plan"]["after"][0]["status"], "in_progress");
-    assert_eq!(plan["action_results"][1]["status"], "not recorded", "nothing says how it went");
+    assert_eq!(
+        plan["state_diff"]["plan"]["after"][0]["status"],
+        "in_progress"
+    );
+    assert_eq!(
+        plan["action_results"][1]["status"], "not recorded",
+        "nothing says how it went"
+    );
     let script = run.step(2);
     assert_eq!(script["action_results"][0]["status"], "error");
-    assert_eq!(script["action_results"][0]["error"], "a command ended with exit code 1");
+    assert_eq!(
+        script["action_results"][0]["error"],
+        "a command ended with exit code 1"
+    );
     assert_eq!(
         script["action_results"][0]["output"],
         "Script completed\nWall time 0.6 seconds\nOutput:\n\nImportError\n"
     );
     let change = &script["state_diff"]["files.split.py"];
-    assert!(change["diff"].as_str().unwrap().contains("+    return shares(total, parts)"), "{change}");
-    assert!(change.get("before").is_none() && change.get("after").is_none(), "{change}");
+    assert!(
+        change["diff"]
+            .as_str()
+            .unwrap()
+            .contains("+    return shares(total, parts)"),
+        "{change}"
+    );
+    assert!(
+        change.get("before").is_none() && change.get("after").is_none(),
+        "{change}"
+    );
 }
 
 #[test]
 fn a_child_names_its_parent_and_its_copied_lines_do_not_count() {
     let run = read(&rollout("09-00-03", 2));
     assert_eq!((run.row.steps, run.row.tokens), (1, Some(3_020)));
-    assert_eq!(run.row.parent.as_deref(), Some("019df000-0000-7000-8000-0000000000a1"));
+    assert_eq!(
+        run.row.parent.as_deref(),
+        Some("019df000-0000-7000-8000-0000000000a1")
+    );
     assert_eq!(run.row.task.as_deref(), Some("Who calls split()?"));
-    assert_eq!(run.row.verdict.sentence, "Interrupted by the user after step 0");
+    assert_eq!(
+        run.row.verdict.sentence,
+        "Interrupted by the user after step 0"
+    );
     assert_eq!(run.step(0)["action_results"][0]["status"], "cancelled");
 }
 
 #[test]
 fn older_sessions_have_totals_instead_of_records() {
     let run = read(&rollout("10-00-00", 3));
-    assert_eq!((run.row.steps, run.row.tokens, run.row.errors), (2, Some(130_150), 1));
+    assert_eq!(
+        (run.row.steps, run.row.tokens, run.row.errors),
+        (2, Some(130_150), 1)
+    );
     assert_eq!(run.row.tools, ["web_search", "shell", "apply_patch"]);
-    assert!(run.row.verdict.sentence.starts_with("Context window full after step 1: Codex ran out of room"));
+    assert!(
+        run.row
+            .verdict
+            .sentence
+            .starts_with("Context window full after step 1: Codex ran out of room")
+    );
     assert_eq!(run.row.verdict.certainty.as_str(), "recorded");
     assert_eq!(run.step(0)["action_results"][1]["status"], "success");
 }
@@ -87,7 +151,10 @@ fn an_error_of_a_turn_counts_whatever_it_is() {
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("rollout-a.jsonl");
     let ends = |error: &str| {
-        let (is, other) = ("\"type\":\"task_complete\"", format!("\"error\":{error},\"type\":\"task_complete\""));
+        let (is, other) = (
+            "\"type\":\"task_complete\"",
+            format!("\"error\":{error},\"type\":\"task_complete\""),
+        );
         assert!(text.contains(is));
         std::fs::write(&path, text.replace(is, &other)).expect("written");
         let verdict = read(&path).row.verdict;
@@ -104,7 +171,10 @@ fn an_error_of_a_turn_counts_whatever_it_is() {
 #[test]
 fn a_cut_session_ends_unknown_in_its_call() {
     let run = read(&rollout("11-00-00", 4));
-    assert_eq!((run.row.verdict.mark.word(), run.row.steps, run.row.issues.1), ("unknown", 1, 1));
+    assert_eq!(
+        (run.row.verdict.mark.word(), run.row.steps, run.row.issues.1),
+        ("unknown", 1, 1)
+    );
 }
 
 #[test]
@@ -115,8 +185,12 @@ fn a_damaged_session_loses_only_what_is_damaged() {
 #[test]
 fn real_sessions_agree_with_what_is_known_of_them() {
     let is_session = |file: &str| file.starts_with("sessions/") && file.ends_with(".jsonl");
-    let known =
-        &[("goal-budget", "failed calls of the run", 0, "what came back from another call does not say how it went")];
+    let known = &[(
+        "goal-budget",
+        "failed calls of the run",
+        0,
+        "what came back from another call does not say how it went",
+    )];
     compare("codex", is_session, &super::truth::FIELDS, known);
 }
 
@@ -124,43 +198,131 @@ fn real_sessions_agree_with_what_is_known_of_them() {
 fn a_call_that_is_done_closes_a_reply_in_a_stream() {
     let run = read(&sample("tools/codex-exec/answered.jsonl"));
     let row = &run.row;
-    assert_eq!((row.steps, row.errors, row.events, row.tokens), (6, 1, 15, Some(28_643)));
-    assert_eq!(row.tools, ["todo_list", "command_execution", "file_change", "docs.search"]);
+    assert_eq!(
+        (row.steps, row.errors, row.events, row.tokens),
+        (6, 1, 15, Some(28_643))
+    );
+    assert_eq!(
+        row.tools,
+        [
+            "todo_list",
+            "command_execution",
+            "file_change",
+            "docs.search"
+        ]
+    );
     assert_eq!(row.changed, ["todos", "files./home/me/ledger/split.py"]);
-    assert_eq!((&*row.verdict.sentence, row.verdict.certainty.as_str()), ("Answered at step 5", "recorded"));
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("Answered at step 5", "recorded")
+    );
     assert_eq!(row.answer.as_deref(), Some("`split` spreads the rest now."));
     assert_eq!(run.step(1)["action_results"][0]["error"], "99 != 100\n");
     let limit = read(&sample("tools/codex-exec/output-limit.jsonl"));
-    assert!(limit.row.verdict.sentence.starts_with("The reply reached its token limit after step 0: Incomplete"));
+    assert!(
+        limit
+            .row
+            .verdict
+            .sentence
+            .starts_with("The reply reached its token limit after step 0: Incomplete")
+    );
     let cut = read(&sample("tools/codex-exec/cut.jsonl"));
-    assert_eq!((cut.row.verdict.mark.word(), cut.row.steps, cut.row.tokens), ("unknown", 1, None));
+    assert_eq!(
+        (cut.row.verdict.mark.word(), cut.row.steps, cut.row.tokens),
+        ("unknown", 1, None)
+    );
     damaged(&sample("tools/codex-exec/cut.jsonl"));
 }
 
 #[test]
 fn real_streams_agree_with_what_is_known_of_them() {
-    let (unsaid, lost) = ("no call outside of the program", "a turn that failed has no tokens");
+    let (unsaid, lost) = (
+        "no call outside of the program",
+        "a turn that failed has no tokens",
+    );
     let known = &[
-        ("big-output", "replies", 2, "a patch that does not apply is no item"),
-        ("big-output", "calls", 1, "a patch that does not apply is no item"),
-        ("big-output", "failed calls", 0, "a patch that does not apply is no item"),
+        (
+            "big-output",
+            "replies",
+            2,
+            "a patch that does not apply is no item",
+        ),
+        (
+            "big-output",
+            "calls",
+            1,
+            "a patch that does not apply is no item",
+        ),
+        (
+            "big-output",
+            "failed calls",
+            0,
+            "a patch that does not apply is no item",
+        ),
         ("compaction", "replies", 4, "the summary is not printed"),
         ("context-exceeded", "tokens of the run", 0, lost),
-        ("finishes-code-mode", "replies", 6, "a script's commands are items of their own"),
-        ("finishes-code-mode", "calls", 5, "a script's commands are items of their own"),
+        (
+            "finishes-code-mode",
+            "replies",
+            6,
+            "a script's commands are items of their own",
+        ),
+        (
+            "finishes-code-mode",
+            "calls",
+            5,
+            "a script's commands are items of their own",
+        ),
         ("goal-budget", "replies", 3, unsaid),
         ("goal-budget", "calls", 2, unsaid),
         ("max-output-tokens", "tokens of the run", 0, lost),
         ("server-error-500", "tokens of the run", 0, lost),
-        ("sigint-in-tool", "stopped calls", 0, "the stream just stops"),
-        ("sigint-in-tool", "calls without an answer", 1, "the stream just stops"),
-        ("sigint-in-tool", "tokens of the run", 0, "the stream just stops"),
-        ("sigkill-in-tool", "tokens of the run", 0, "the stream just stops"),
+        (
+            "sigint-in-tool",
+            "stopped calls",
+            0,
+            "the stream just stops",
+        ),
+        (
+            "sigint-in-tool",
+            "calls without an answer",
+            1,
+            "the stream just stops",
+        ),
+        (
+            "sigint-in-tool",
+            "tokens of the run",
+            0,
+            "the stream just stops",
+        ),
+        (
+            "sigkill-in-tool",
+            "tokens of the run",
+            0,
+            "the stream just stops",
+        ),
         ("subagent", "replies", 2, unsaid),
         ("subagent", "calls", 1, unsaid),
-        ("subagent", "tokens of the run", 39_459, "sub-agents are not counted"),
+        (
+            "subagent",
+            "tokens of the run",
+            39_459,
+            "sub-agents are not counted",
+        ),
     ];
-    let fields = ["replies", "calls", "failed calls", "stopped calls", "calls without an answer", "tokens of the run"];
+    let fields = [
+        "replies",
+        "calls",
+        "failed calls",
+        "stopped calls",
+        "calls without an answer",
+        "tokens of the run",
+    ];
     compare("codex", |file| file == "exec.jsonl", &fields, known);
-    compare("codex", |file| file == "exec.jsonl", &["calls of the run", "failed calls of the run"], known);
+    compare(
+        "codex",
+        |file| file == "exec.jsonl",
+        &["calls of the run", "failed calls of the run"],
+        known,
+    );
 }

@@ -12,15 +12,31 @@ use super::{Read, read, sample};
 type Sample = (&'static str, fn(&str) -> bool);
 
 const SAMPLES: [Sample; 9] = [
-    ("claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl", |_| false),
+    (
+        "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl",
+        |_| false,
+    ),
     ("claude-code-stream/answered.jsonl", |_| false),
-    ("codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl", |_| false),
+    (
+        "codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl",
+        |_| false,
+    ),
     ("codex-exec/answered.jsonl", |line| {
-        !["item.completed", "thread.started", "turn.started"].iter().any(|kind| line.contains(kind))
+        !["item.completed", "thread.started", "turn.started"]
+            .iter()
+            .any(|kind| line.contains(kind))
     }),
-    ("gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl", |line| !line.starts_with("{\"id\"")),
-    ("gemini-stream/answered.jsonl", |line| line.contains("\"delta\"")),
-    ("qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl", |_| false),
+    (
+        "gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl",
+        |line| !line.starts_with("{\"id\""),
+    ),
+    ("gemini-stream/answered.jsonl", |line| {
+        line.contains("\"delta\"")
+    }),
+    (
+        "qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl",
+        |_| false,
+    ),
     ("qwen-stream/answered.jsonl", |_| false),
     ("openhands/events/events.jsonl", |_| false),
 ];
@@ -28,18 +44,36 @@ const SAMPLES: [Sample; 9] = [
 type Counts = (usize, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
 
 fn counts(run: &Read) -> Counts {
-    (run.row.steps, run.row.tokens, run.row.tool_calls, run.row.tool_errors, run.row.turns)
+    (
+        run.row.steps,
+        run.row.tokens,
+        run.row.tool_calls,
+        run.row.tool_errors,
+        run.row.turns,
+    )
 }
 
 /// The run of these lines, in a file of the sample's name.
 fn of(path: &Path, lines: &[&str]) -> Read {
-    fs::write(path, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).expect("written");
+    fs::write(
+        path,
+        lines
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect::<String>(),
+    )
+    .expect("written");
     read(path)
 }
 
 /// The numbers of the lines that have issues.
 fn places(run: &Read) -> Vec<u64> {
-    run.index.issues().listed().iter().filter_map(|issue| issue.line).collect()
+    run.index
+        .issues()
+        .listed()
+        .iter()
+        .filter_map(|issue| issue.line)
+        .collect()
 }
 
 #[test]
@@ -52,7 +86,9 @@ fn a_line_that_is_there_twice_counts_once_and_is_named() {
         // Each line of this program has an id; those of the sample are shorter.
         let is_without = name.starts_with("claude-code-stream");
         let with_id = |(n, line): (usize, &str)| match line.strip_suffix('}') {
-            Some(rest) if is_without && !line.contains("\"uuid\"") => format!("{rest},\"uuid\":\"line {n}\"}}"),
+            Some(rest) if is_without && !line.contains("\"uuid\"") => {
+                format!("{rest},\"uuid\":\"line {n}\"}}")
+            }
             _ => line.to_owned(),
         };
         let lines: Vec<String> = text.lines().enumerate().map(with_id).collect();
@@ -63,7 +99,12 @@ fn a_line_that_is_there_twice_counts_once_and_is_named() {
             twice.insert(at + 1, lines[at]);
             let run = of(&path, &twice);
             assert_eq!(counts(&run), as_it_is, "line {} of {name}", at + 1);
-            assert!(places(&run).contains(&(at as u64 + 2)), "line {} of {name}: {:?}", at + 1, places(&run));
+            assert!(
+                places(&run).contains(&(at as u64 + 2)),
+                "line {} of {name}: {:?}",
+                at + 1,
+                places(&run)
+            );
             tried += 1;
         }
         assert!(tried >= 4, "{tried} lines of {name}");
@@ -74,12 +115,20 @@ fn a_line_that_is_there_twice_counts_once_and_is_named() {
 fn a_span_that_is_exported_twice_counts_once() {
     let temp = tempfile::tempdir().expect("a directory");
     let text = fs::read_to_string(sample("tools/otlp/traces.jsonl")).expect("the sample");
-    let (once, twice) = (temp.path().join("once.jsonl"), temp.path().join("twice.jsonl"));
+    let (once, twice) = (
+        temp.path().join("once.jsonl"),
+        temp.path().join("twice.jsonl"),
+    );
     fs::write(&once, &text).expect("written");
     fs::write(&twice, text.repeat(2)).expect("written");
-    let found = trace_board::trace::RootScanner::new(temp.path().to_owned()).scan().runs;
+    let found = trace_board::trace::RootScanner::new(temp.path().to_owned())
+        .scan()
+        .runs;
     assert_eq!(found.len(), 6);
-    for key in found.keys().filter_map(|key| key.as_str().strip_prefix("once.jsonl/")) {
+    for key in found
+        .keys()
+        .filter_map(|key| key.as_str().strip_prefix("once.jsonl/"))
+    {
         let (once, twice) = (read(&once.join(key)), read(&twice.join(key)));
         assert_eq!(counts(&once), counts(&twice), "{key}");
         assert_eq!(once.row.cost_usd, twice.row.cost_usd);
@@ -92,10 +141,19 @@ fn lines_out_of_their_order_are_named() {
     let temp = tempfile::tempdir().expect("a directory");
     // Where each line has its time, or names the one before it.
     let samples = [
-        ("codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl", 10),
-        ("claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02/subagents/agent-a1b2c3d4e5.jsonl", 2),
+        (
+            "codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl",
+            10,
+        ),
+        (
+            "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02/subagents/agent-a1b2c3d4e5.jsonl",
+            2,
+        ),
         ("gemini-stream/answered.jsonl", 7),
-        ("qwen/subagents/7a1b2c3d-0000-4000-8000-0000000000d1/agent-general-purpose-c3.jsonl", 1),
+        (
+            "qwen/subagents/7a1b2c3d-0000-4000-8000-0000000000d1/agent-general-purpose-c3.jsonl",
+            1,
+        ),
     ];
     for (name, at) in samples {
         let from = sample("tools").join(name);
@@ -113,7 +171,11 @@ fn what_two_sessions_of_a_stream_took_is_added_up() {
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("stream.jsonl");
     for (name, id, children) in [
-        ("codex-exec/answered.jsonl", "019df000-0000-7000-8000-0000000000b1", true),
+        (
+            "codex-exec/answered.jsonl",
+            "019df000-0000-7000-8000-0000000000b1",
+            true,
+        ),
         ("gemini-stream/answered.jsonl", "2026-05-04T09", false),
     ] {
         let text = fs::read_to_string(sample("tools").join(name)).expect("the sample");
@@ -125,9 +187,21 @@ fn what_two_sessions_of_a_stream_took_is_added_up() {
         }
         let both = text.clone() + &other;
         let twice = of(&path, &both.lines().collect::<Vec<_>>());
-        assert_eq!(twice.row.tokens, once.row.tokens.map(|tokens| 2 * tokens), "{name}");
-        assert_eq!(twice.row.usage.input, once.row.usage.input.map(|input| 2 * input), "{name}");
-        assert_eq!(places(&twice).first(), Some(&(text.lines().count() as u64 + 1)), "{name}");
+        assert_eq!(
+            twice.row.tokens,
+            once.row.tokens.map(|tokens| 2 * tokens),
+            "{name}"
+        );
+        assert_eq!(
+            twice.row.usage.input,
+            once.row.usage.input.map(|input| 2 * input),
+            "{name}"
+        );
+        assert_eq!(
+            places(&twice).first(),
+            Some(&(text.lines().count() as u64 + 1)),
+            "{name}"
+        );
         if !children {
             let took = |run: &Read| run.index.manifest().get().and_then(|run| run.latency_s);
             assert_eq!(took(&twice), took(&once).map(|took| 2.0 * took));
@@ -138,8 +212,13 @@ fn what_two_sessions_of_a_stream_took_is_added_up() {
 #[test]
 fn a_line_of_qwen_without_an_id_is_no_copy() {
     let temp = tempfile::tempdir().expect("a directory");
-    let path = temp.path().join("7a1b2c3d-0000-4000-8000-0000000000d1.jsonl");
-    let text = fs::read_to_string(sample("tools/qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl")).expect("it");
+    let path = temp
+        .path()
+        .join("7a1b2c3d-0000-4000-8000-0000000000d1.jsonl");
+    let text = fs::read_to_string(sample(
+        "tools/qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl",
+    ))
+    .expect("it");
     let once = counts(&of(&path, &text.lines().collect::<Vec<_>>()));
     let lines: Vec<String> = text
         .lines()
@@ -153,7 +232,13 @@ fn a_line_of_qwen_without_an_id_is_no_copy() {
             line.to_string()
         })
         .collect();
-    assert_eq!(counts(&of(&path, &lines.iter().map(String::as_str).collect::<Vec<_>>())), once);
+    assert_eq!(
+        counts(&of(
+            &path,
+            &lines.iter().map(String::as_str).collect::<Vec<_>>()
+        )),
+        once
+    );
 }
 
 /// What a file begins with again, or an item that is told of after it was done.
@@ -166,7 +251,11 @@ fn a_stream_that_begins_again_says_so() {
     let run = of(&path, &[lines.clone(), lines.clone()].concat());
     assert_eq!(places(&run), [lines.len() as u64 + 1]);
     let last = run.index.issues().listed().last().expect("one");
-    assert!(last.reason.starts_with("the stream begins anew"), "{}", last.reason);
+    assert!(
+        last.reason.starts_with("the stream begins anew"),
+        "{}",
+        last.reason
+    );
     assert!(RunDir::of_file(&path).expect("readable").is_some());
 }
 
@@ -177,14 +266,26 @@ const PAIRS: [(&str, &str, &str); 5] = [
         "\"id\":\"toolu_01c\"",
         "\"tool_use_id\":\"toolu_01c\"",
     ),
-    ("claude-code-stream/answered.jsonl", "\"id\":\"toolu_3\"", "\"tool_use_id\":\"toolu_3\""),
+    (
+        "claude-code-stream/answered.jsonl",
+        "\"id\":\"toolu_3\"",
+        "\"tool_use_id\":\"toolu_3\"",
+    ),
     (
         "codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl",
         "\\\"python3 -m unittest -q\\\"}\",\"call_id\":\"call_b\"",
         "output\",\"call_id\":\"call_b\"",
     ),
-    ("gemini-stream/answered.jsonl", "\"tool_name\":\"replace\"", "\"tool_id\":\"b\",\"status\""),
-    ("qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl", "\"functionCall\":{\"id\":\"c1\"", "\"callId\":\"c1\""),
+    (
+        "gemini-stream/answered.jsonl",
+        "\"tool_name\":\"replace\"",
+        "\"tool_id\":\"b\",\"status\"",
+    ),
+    (
+        "qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl",
+        "\"functionCall\":{\"id\":\"c1\"",
+        "\"callId\":\"c1\"",
+    ),
 ];
 
 #[test]
@@ -196,20 +297,37 @@ fn a_result_that_stands_before_its_call_is_the_result_of_that_call() {
         let text = fs::read_to_string(&from).expect("the sample");
         let mut lines: Vec<&str> = text.lines().collect();
         let calls = |run: &Read| {
-            let failed: u64 = run.index.steps().iter().map(|step| u64::from(step.failed_calls)).sum();
+            let failed: u64 = run
+                .index
+                .steps()
+                .iter()
+                .map(|step| u64::from(step.failed_calls))
+                .sum();
             (run.row.tool_calls, run.row.tool_errors, failed)
         };
         let before = calls(&of(&path, &lines));
         assert!(before.0.is_some() && before.2 > 0, "{name}");
-        let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap_or_else(|| panic!("{words}"));
+        let at = |words: &str| {
+            lines
+                .iter()
+                .position(|line| line.contains(words))
+                .unwrap_or_else(|| panic!("{words}"))
+        };
         let (call, result) = (at(call), at(result));
         let moved = lines.remove(result);
         lines.insert(call, moved);
         let run = of(&path, &lines);
         assert_eq!(calls(&run), before, "{name}");
-        assert!(places(&run).contains(&(call as u64 + 1)), "{name}: {:?}", places(&run));
+        assert!(
+            places(&run).contains(&(call as u64 + 1)),
+            "{name}: {:?}",
+            places(&run)
+        );
         let shown = (0..run.index.steps().len()).any(|n| {
-            let results = run.step(n)["action_results"].as_array().cloned().unwrap_or_default();
+            let results = run.step(n)["action_results"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
             results.iter().any(|result| result["status"] == "error")
         });
         assert!(shown, "{name}: on its page the call failed as well");
@@ -224,9 +342,17 @@ fn a_result_whose_call_is_not_there_leaves_unknown_how_many_failed() {
         let path = temp.path().join(from.file_name().expect("a name"));
         let text = fs::read_to_string(&from).expect("the sample");
         let lines: Vec<&str> = text.lines().filter(|line| !line.contains(call)).collect();
-        let place = lines.iter().position(|line| line.contains(result)).expect("the result") as u64 + 1;
+        let place = lines
+            .iter()
+            .position(|line| line.contains(result))
+            .expect("the result") as u64
+            + 1;
         let run = of(&path, &lines);
-        assert_eq!((run.row.tool_calls, run.row.tool_errors), (None, None), "{name}");
+        assert_eq!(
+            (run.row.tool_calls, run.row.tool_errors),
+            (None, None),
+            "{name}"
+        );
         assert!(places(&run).contains(&place), "{name}: {:?}", places(&run));
     }
 }
@@ -235,11 +361,18 @@ fn a_result_whose_call_is_not_there_leaves_unknown_how_many_failed() {
 fn a_stream_of_texts_in_pieces_that_is_there_twice_counts_once() {
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("stream.jsonl");
-    let text = fs::read_to_string(sample("tools/gemini-stream/answered.jsonl")).expect("the sample");
+    let text =
+        fs::read_to_string(sample("tools/gemini-stream/answered.jsonl")).expect("the sample");
     let lines: Vec<&str> = text.lines().collect();
-    let (once, twice) = (of(&path, &lines), of(&path, &[lines.clone(), lines.clone()].concat()));
+    let (once, twice) = (
+        of(&path, &lines),
+        of(&path, &[lines.clone(), lines.clone()].concat()),
+    );
     assert_eq!(counts(&twice), counts(&once));
-    assert_eq!((&twice.row.verdict, &twice.row.answer), (&once.row.verdict, &once.row.answer));
+    assert_eq!(
+        (&twice.row.verdict, &twice.row.answer),
+        (&once.row.verdict, &once.row.answer)
+    );
     assert_eq!(places(&twice).len(), lines.len(), "each line is named");
 }
 
@@ -248,12 +381,27 @@ fn totals_are_those_of_the_steps_that_they_cover() {
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("stream.jsonl");
     for (name, id, total) in [
-        ("codex-exec/answered.jsonl", "019df000-0000-7000-8000-0000000000b1", "turn.completed"),
-        ("gemini-stream/answered.jsonl", "3b0c1d2e-0000-4000-8000-0000000000c1", "\"stats\""),
-        ("claude-code-stream/answered.jsonl", "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1b01", "\"modelUsage\""),
+        (
+            "codex-exec/answered.jsonl",
+            "019df000-0000-7000-8000-0000000000b1",
+            "turn.completed",
+        ),
+        (
+            "gemini-stream/answered.jsonl",
+            "3b0c1d2e-0000-4000-8000-0000000000c1",
+            "\"stats\"",
+        ),
+        (
+            "claude-code-stream/answered.jsonl",
+            "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1b01",
+            "\"modelUsage\"",
+        ),
     ] {
         let text = fs::read_to_string(sample("tools").join(name)).expect("the sample");
-        let other = text.replace(id, "another").replace("msg_", "msg_2").replace("toolu_", "toolu_2");
+        let other = text
+            .replace(id, "another")
+            .replace("msg_", "msg_2")
+            .replace("toolu_", "toolu_2");
         let other = other.replace("2026-05-04T09", "2026-05-04T10");
         let told = |first: &str, second: &str, without: &dyn Fn(usize, &str) -> bool| {
             let lines: Vec<&str> = [first.lines(), second.lines()]
@@ -271,7 +419,11 @@ fn totals_are_those_of_the_steps_that_they_cover() {
         assert!(both.0.is_some(), "{name}");
         for untold in 0..2 {
             let part = told(&text, &other, &|session, _| session == untold);
-            assert_eq!(part, (None, None, None, None), "{name}: session {untold} does not tell");
+            assert_eq!(
+                part,
+                (None, None, None, None),
+                "{name}: session {untold} does not tell"
+            );
         }
     }
 }

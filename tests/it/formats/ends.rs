@@ -27,17 +27,22 @@ fn line(uuid: &str, kind: &str, rest: &serde_json::Value) -> serde_json::Value {
     let mut line = serde_json::json!({
         "type": kind, "uuid": uuid, "sessionId": "5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01", "timestamp": "2026-11-20T10:00:00Z",
     });
-    line.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    line.as_object_mut()
+        .unwrap()
+        .extend(rest.as_object().unwrap().clone());
     line
 }
 
 fn prompt(uuid: &str) -> serde_json::Value {
-    line(uuid, "user", &serde_json::json!({"message": {"role": "user", "content": "And now?"}}))
+    line(
+        uuid,
+        "user",
+        &serde_json::json!({"message": {"role": "user", "content": "And now?"}}),
+    )
 }
 
 fn reply(uuid: &str, stop: Option<&str>, content: &serde_json::Value) -> serde_json::Value {
-    let message =
-        serde_json::json!({"id": uuid, "role": "assistant", "model": "m", "content": content, "stop_reason": stop});
+    let message = serde_json::json!({"id": uuid, "role": "assistant", "model": "m", "content": content, "stop_reason": stop});
     line(uuid, "assistant", &serde_json::json!({"message": message}))
 }
 
@@ -52,7 +57,11 @@ fn a_prompt_after_a_used_up_budget_begins_a_new_turn() {
         serde_json::json!({"type": "cost-state", "totalCostUSD": 0.05}),
     ];
     let run = claude(&spent);
-    assert!(run.row.verdict.sentence.starts_with("Cost budget used up"), "{}", run.row.verdict.sentence);
+    assert!(
+        run.row.verdict.sentence.starts_with("Cost budget used up"),
+        "{}",
+        run.row.verdict.sentence
+    );
     let run = claude(&[spent[0].clone(), spent[1].clone(), prompt("u1")]);
     assert_eq!(
         run.row.verdict.sentence,
@@ -69,10 +78,21 @@ fn an_end_that_is_concluded_is_no_rule_that_fired() {
         let page = board.get(&format!("/runs/{key}"));
         let rule = board.json(&format!("/api/runs/{key}/why"))["rules"][0].clone();
         let said = ["none fired, 1 inferred", "1 fired, "].map(|words| page.text().contains(words));
-        (rule["result"].clone(), rule["fired"].clone(), rule["inferred"].clone(), said)
+        (
+            rule["result"].clone(),
+            rule["fired"].clone(),
+            rule["inferred"].clone(),
+            said,
+        )
     };
-    assert_eq!(rule(1), ("unknown".into(), false.into(), true.into(), [true, false]));
-    assert_eq!(rule(2), ("fired".into(), true.into(), false.into(), [false, true]));
+    assert_eq!(
+        rule(1),
+        ("unknown".into(), false.into(), true.into(), [true, false])
+    );
+    assert_eq!(
+        rule(2),
+        ("fired".into(), true.into(), false.into(), [false, true])
+    );
 }
 
 #[test]
@@ -80,8 +100,18 @@ fn a_reply_that_is_only_thought_so_far_is_no_answer() {
     let thought = serde_json::json!([{"type": "thinking", "thinking": "Let me see."}]);
     let run = claude(&[prompt("u1"), reply("a1", None, &thought)]);
     assert_eq!(run.row.verdict.mark.word(), "unknown");
-    let run = claude(&[prompt("u1"), reply("a1", None, &serde_json::json!([{"type": "text", "text": "Yes."}]))]);
-    assert_eq!(run.row.verdict.sentence, "Answered at step 5 · inferred from a reply without calls");
+    let run = claude(&[
+        prompt("u1"),
+        reply(
+            "a1",
+            None,
+            &serde_json::json!([{"type": "text", "text": "Yes."}]),
+        ),
+    ]);
+    assert_eq!(
+        run.row.verdict.sentence,
+        "Answered at step 5 · inferred from a reply without calls"
+    );
 }
 
 #[test]
@@ -90,7 +120,10 @@ fn a_finish_reason_that_is_no_answer_is_not_told_as_one() {
     let run = claude(&[prompt("u1"), reply("a1", Some("pause_turn"), &said)]);
     assert_eq!(run.row.verdict.mark.word(), "unknown");
     let run = claude(&[prompt("u1"), reply("a1", Some("of_tomorrow"), &said)]);
-    assert_eq!(run.row.verdict.sentence, "Ended its turn after step 5 · inferred from of_tomorrow");
+    assert_eq!(
+        run.row.verdict.sentence,
+        "Ended its turn after step 5 · inferred from of_tomorrow"
+    );
     assert_eq!(run.row.verdict.mark.word(), "unknown");
 }
 
@@ -102,15 +135,17 @@ fn what_the_service_did_itself_is_answered_in_the_reply() {
         {"type": "text", "text": "Found."},
     ]);
     let run = claude(&[prompt("u1"), reply("a1", Some("end_turn"), &search)]);
-    assert_eq!(run.row.verdict.sentence, "Answered at step 5 · inferred from end_turn");
+    assert_eq!(
+        run.row.verdict.sentence,
+        "Answered at step 5 · inferred from end_turn"
+    );
     assert_eq!(run.index.steps().get(5).unwrap().unanswered, None);
 }
 
 #[test]
 fn a_call_that_the_user_stopped_is_not_told_as_failed() {
     let call = serde_json::json!([{"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "make"}}]);
-    let result =
-        serde_json::json!([{"type": "tool_result", "tool_use_id": "c1", "is_error": true, "content": "Not now."}]);
+    let result = serde_json::json!([{"type": "tool_result", "tool_use_id": "c1", "is_error": true, "content": "Not now."}]);
     let result = serde_json::json!({
         "message": {"role": "user", "content": result}, "toolUseResult": "User rejected tool use",
     });
@@ -123,8 +158,14 @@ fn a_call_that_the_user_stopped_is_not_told_as_failed() {
         line("u2", "user", &result),
         line("u3", "user", &stopped),
     ]);
-    assert_eq!(run.row.verdict.sentence, "Interrupted by the user after step 5");
-    assert_eq!(run.row.verdict.second, "In step 5 a call was cancelled: Not now.");
+    assert_eq!(
+        run.row.verdict.sentence,
+        "Interrupted by the user after step 5"
+    );
+    assert_eq!(
+        run.row.verdict.second,
+        "In step 5 a call was cancelled: Not now."
+    );
 }
 
 #[test]
@@ -158,7 +199,13 @@ fn arguments_that_are_no_object_are_still_told_apart() {
     let lines: Vec<serde_json::Value> = (0..4).flat_map(|n| [call(n), result(n)]).collect();
     let name = "tools/codex/sessions/2026/05/04/rollout-2026-05-04T10-00-00-019df000-0000-7000-8000-0000000000a3.jsonl";
     let run = with(name, "rollout-x.jsonl", &lines);
-    let calls: Vec<&str> = run.index.steps().iter().map(|step| &*step.call).skip(2).collect();
+    let calls: Vec<&str> = run
+        .index
+        .steps()
+        .iter()
+        .map(|step| &*step.call)
+        .skip(2)
+        .collect();
     assert_eq!(calls[0], "look(arguments=\"not JSON 0\")");
     assert_eq!(calls[3], "look(arguments=\"not JSON 3\")");
 }
@@ -168,7 +215,11 @@ fn arguments_that_are_no_object_are_still_told_apart() {
 fn a_prompt_that_begins_with_the_words_of_an_interruption_is_a_prompt() {
     let said = |words: &str| {
         let text = serde_json::json!([{"type": "text", "text": words}]);
-        let session = line("u9", "user", &serde_json::json!({"message": {"role": "user", "content": text}}));
+        let session = line(
+            "u9",
+            "user",
+            &serde_json::json!({"message": {"role": "user", "content": text}}),
+        );
         let stream = [
             serde_json::json!({"type": "system", "subtype": "init", "session_id": "s", "model": "m"}),
             serde_json::json!({"type": "user", "session_id": "s", "message": {"role": "user", "content": text}}),
@@ -176,18 +227,28 @@ fn a_prompt_that_begins_with_the_words_of_an_interruption_is_a_prompt() {
         let temp = tempfile::tempdir().expect("a directory");
         let path = temp.path().join("stream.jsonl");
         std::fs::write(&path, stream.map(|line| format!("{line}\n")).concat()).expect("written");
-        (claude(&[session]).row.verdict.sentence, read(&path).row.task.is_some())
+        (
+            claude(&[session]).row.verdict.sentence,
+            read(&path).row.task.is_some(),
+        )
     };
-    for marker in ["[Request interrupted by user]", "[Request interrupted by user for tool use]"] {
+    for marker in [
+        "[Request interrupted by user]",
+        "[Request interrupted by user for tool use]",
+    ] {
         let (sentence, is_task) = said(marker);
         assert!(
-            sentence.ends_with("a further turn was interrupted by the user, before any step") && !is_task,
+            sentence.ends_with("a further turn was interrupted by the user, before any step")
+                && !is_task,
             "{marker}"
         );
         let (sentence, is_task) = said(&format!("{marker} is what it says. Why?"));
         assert_eq!(
             (&*sentence, is_task),
-            ("Ends after step 4: no reply of the model follows · killed, or waiting for its user", true),
+            (
+                "Ends after step 4: no reply of the model follows · killed, or waiting for its user",
+                true
+            ),
             "{marker}"
         );
     }
@@ -196,10 +257,10 @@ fn a_prompt_that_begins_with_the_words_of_an_interruption_is_a_prompt() {
 #[test]
 fn an_error_of_codex_is_what_its_class_says_and_not_what_its_message_mentions() {
     let session = |class: serde_json::Value, words: &str| {
-        let error = serde_json::json!({"type": "error", "message": words, "codex_error_info": class});
+        let error =
+            serde_json::json!({"type": "error", "message": words, "codex_error_info": class});
         let line = serde_json::json!({"timestamp": "2026-11-20T10:00:00Z", "type": "event_msg", "payload": error});
-        let file =
-            "tools/codex/sessions/2026/05/04/rollout-2026-05-04T10-00-00-019df000-0000-7000-8000-0000000000a3.jsonl";
+        let file = "tools/codex/sessions/2026/05/04/rollout-2026-05-04T10-00-00-019df000-0000-7000-8000-0000000000a3.jsonl";
         with(file, "rollout-a.jsonl", &[line]).row.verdict.sentence
     };
     let limit = "Incomplete response returned, reason: max_output_tokens";
@@ -210,21 +271,41 @@ fn an_error_of_codex_is_what_its_class_says_and_not_what_its_message_mentions() 
     assert!(session("context_window_exceeded".into(), "no").starts_with("Context window full"));
     let stream = |words: &str| {
         let line = serde_json::json!({"type": "turn.failed", "error": {"message": words}});
-        with("tools/codex-exec/cut.jsonl", "stream.jsonl", &[line]).row.verdict.sentence
+        with("tools/codex-exec/cut.jsonl", "stream.jsonl", &[line])
+            .row
+            .verdict
+            .sentence
     };
-    assert!(stream(quoted).starts_with("Ended by an error"), "{}", stream(quoted));
-    assert!(stream("Codex ran out of room in the model's context window.").starts_with("Context window full"));
+    assert!(
+        stream(quoted).starts_with("Ended by an error"),
+        "{}",
+        stream(quoted)
+    );
+    assert!(
+        stream("Codex ran out of room in the model's context window.")
+            .starts_with("Context window full")
+    );
 }
 
 #[test]
 fn a_loop_is_told_by_the_words_of_the_program_alone() {
-    let stream = |more: &[serde_json::Value]| with("tools/gemini-stream/cut.jsonl", "stream.jsonl", more).row.verdict;
+    let stream = |more: &[serde_json::Value]| {
+        with("tools/gemini-stream/cut.jsonl", "stream.jsonl", more)
+            .row
+            .verdict
+    };
     let failed = |words: &str| serde_json::json!({"type": "result", "status": "error", "error": {"type": "unknown", "message": words}});
     let detected = "Loop detected, stopping execution";
     let told = serde_json::json!({"type": "error", "severity": "warning", "message": detected});
     let done = serde_json::json!({"type": "result", "status": "success"});
     for more in [&[told, done.clone()][..], &[failed(detected)]] {
-        assert!(stream(more).sentence.starts_with("Stopped by loop detection"), "{}", stream(more).sentence);
+        assert!(
+            stream(more)
+                .sentence
+                .starts_with("Stopped by loop detection"),
+            "{}",
+            stream(more).sentence
+        );
     }
     let other = stream(&[failed("the event loop is blocked")]).sentence;
     assert!(other.starts_with("Ended by an error"), "{other}");

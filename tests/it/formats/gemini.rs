@@ -7,43 +7,100 @@ const PARENT: &str = "3b0c1d2e-0000-4000-8000-0000000000c1";
 
 #[test]
 fn a_reply_that_is_written_again_replaces_the_first() {
-    let run = read(&sample("tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl"));
+    let run = read(&sample(
+        "tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl",
+    ));
     let row = &run.row;
     assert_eq!((row.steps, row.errors, row.issues), (3, 2, (0, 0)));
     // 9,105, 9,340, 10,044.
     assert_eq!(row.tokens, Some(28_489));
-    assert_eq!(row.tools, ["run_shell_command", "write_todos", "replace", "invoke_agent"]);
+    assert_eq!(
+        row.tools,
+        [
+            "run_shell_command",
+            "write_todos",
+            "replace",
+            "invoke_agent"
+        ]
+    );
     assert_eq!(row.changed, ["todos", "files./home/me/ledger/split.py"]);
-    assert_eq!(row.task.as_deref(), Some("Splitting 100 by 3 loses a cent."));
+    assert_eq!(
+        row.task.as_deref(),
+        Some("Splitting 100 by 3 loses a cent.")
+    );
     let untold = "Gemini CLI doesn't record it (answered, stopped at a limit, killed, or waiting for its user)";
-    assert_eq!(row.verdict.sentence, format!("No end is recorded after step 2: {untold}"));
-    assert_eq!((row.verdict.certainty.as_str(), row.verdict.mark.word(), &row.answer), ("unknown", "unknown", &None));
-    let manifest = run.index.manifest().get().expect("what is said of the session");
+    assert_eq!(
+        row.verdict.sentence,
+        format!("No end is recorded after step 2: {untold}")
+    );
+    assert_eq!(
+        (
+            row.verdict.certainty.as_str(),
+            row.verdict.mark.word(),
+            &row.answer
+        ),
+        ("unknown", "unknown", &None)
+    );
+    let manifest = run
+        .index
+        .manifest()
+        .get()
+        .expect("what is said of the session");
     assert_eq!((manifest.turns, manifest.children), (Some(1), Some(1)));
     let step = run.step(0);
     assert_eq!(step["model_response"]["text"], "I read it.", "once");
     assert_eq!(step["decision"]["rationale"], "Reading: Look first.");
-    assert_eq!((&step["context"]["output_tokens"], &step["context"]["reasoning_tokens"]), (&105.into(), &45.into()));
+    assert_eq!(
+        (
+            &step["context"]["output_tokens"],
+            &step["context"]["reasoning_tokens"]
+        ),
+        (&105.into(), &45.into())
+    );
     let shell = &step["action_results"][0];
-    assert_eq!((&shell["status"], &shell["returncode"]), (&"error".into(), &1.into()), "for the tool it is a success");
+    assert_eq!(
+        (&shell["status"], &shell["returncode"]),
+        (&"error".into(), &1.into()),
+        "for the tool it is a success"
+    );
     let edit = run.step(1);
-    assert_eq!(edit["state_diff"]["files./home/me/ledger/split.py"]["after"], "return divmod(a, b)\n");
+    assert_eq!(
+        edit["state_diff"]["files./home/me/ledger/split.py"]["after"],
+        "return divmod(a, b)\n"
+    );
     assert_eq!(edit["action_results"][2]["error"], "no such file");
 }
 
 #[test]
 fn a_child_is_known_by_its_directory() {
-    let run = read(&sample(&format!("tools/gemini/chats/{PARENT}/3b0c1d2e-0000-4000-8000-0000000000c2.jsonl")));
-    assert_eq!((run.row.steps, run.row.tokens, run.row.parent.as_deref()), (1, Some(3_029), Some(PARENT)));
+    let run = read(&sample(&format!(
+        "tools/gemini/chats/{PARENT}/3b0c1d2e-0000-4000-8000-0000000000c2.jsonl"
+    )));
+    assert_eq!(
+        (run.row.steps, run.row.tokens, run.row.parent.as_deref()),
+        (1, Some(3_029), Some(PARENT))
+    );
     let sentence = "Ended by an error after step 0: [API Error: the service is not there]";
-    assert_eq!((&*run.row.verdict.sentence, run.row.verdict.certainty.as_str()), (sentence, "recorded"));
+    assert_eq!(
+        (
+            &*run.row.verdict.sentence,
+            run.row.verdict.certainty.as_str()
+        ),
+        (sentence, "recorded")
+    );
 }
 
 #[test]
 fn a_session_of_a_version_that_wrote_one_document_is_the_same() {
-    let lines = std::fs::read_to_string(sample("tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl")).unwrap();
-    let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let mut document = serde_json::json!({"sessionId": PARENT, "projectHash": "00ff", "messages": []});
+    let lines = std::fs::read_to_string(sample(
+        "tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl",
+    ))
+    .unwrap();
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let mut document =
+        serde_json::json!({"sessionId": PARENT, "projectHash": "00ff", "messages": []});
     for line in lines.filter(|line| line["id"].is_string()) {
         let messages = document["messages"].as_array_mut().unwrap();
         // There a reply stands once.
@@ -54,24 +111,44 @@ fn a_session_of_a_version_that_wrote_one_document_is_the_same() {
     let path = temp.path().join("session-2026-05-04T09-00-3b0c1d2e.json");
     // As it is written: what is said of the session first.
     let messages = document["messages"].to_string();
-    let text = format!("{{\n\"sessionId\": \"{PARENT}\",\n\"projectHash\": \"00ff\",\n\"messages\": {messages}\n}}");
+    let text = format!(
+        "{{\n\"sessionId\": \"{PARENT}\",\n\"projectHash\": \"00ff\",\n\"messages\": {messages}\n}}"
+    );
     std::fs::write(&path, text).unwrap();
     let run = read(&path);
-    let of_lines = read(&sample("tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl"));
-    assert_eq!(run.index.manifest().get().and_then(|manifest| manifest.run_id.clone()).as_deref(), Some(PARENT));
+    let of_lines = read(&sample(
+        "tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl",
+    ));
+    assert_eq!(
+        run.index
+            .manifest()
+            .get()
+            .and_then(|manifest| manifest.run_id.clone())
+            .as_deref(),
+        Some(PARENT)
+    );
     assert_eq!(
         (run.row.steps, run.row.tokens, run.row.errors),
         (of_lines.row.steps, of_lines.row.tokens, of_lines.row.errors)
     );
-    assert_eq!((&run.row.verdict.sentence, &run.row.task), (&of_lines.row.verdict.sentence, &of_lines.row.task));
+    assert_eq!(
+        (&run.row.verdict.sentence, &run.row.task),
+        (&of_lines.row.verdict.sentence, &of_lines.row.task)
+    );
     (0..3).for_each(|n| assert_eq!(run.step(n), of_lines.step(n)));
 }
 
 /// A session whose file has lost its header, and all before a list of its messages.
 #[test]
 fn replies_that_stand_in_a_list_of_messages_alone_are_steps() {
-    let lines = std::fs::read_to_string(sample("tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl")).unwrap();
-    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = std::fs::read_to_string(sample(
+        "tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl",
+    ))
+    .unwrap();
+    let lines: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let mut messages: Vec<&serde_json::Value> = Vec::new();
     for line in lines.iter().filter(|line| line["id"].is_string()) {
         messages.retain(|known| known["id"] != line["id"]);
@@ -79,29 +156,70 @@ fn replies_that_stand_in_a_list_of_messages_alone_are_steps() {
     }
     let (listed, last) = messages.split_at(messages.len() - 1);
     assert_eq!(last[0]["type"], "gemini");
-    let text = format!("{}\n{}\n", serde_json::json!({"$set": {"messages": listed}}), last[0]);
+    let text = format!(
+        "{}\n{}\n",
+        serde_json::json!({"$set": {"messages": listed}}),
+        last[0]
+    );
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("session-2026-05-04T09-00-3b0c1d2e.jsonl");
     std::fs::write(&path, &text).unwrap();
-    let (run, whole) = (read(&path), read(&sample("tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl")));
+    let (run, whole) = (
+        read(&path),
+        read(&sample(
+            "tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl",
+        )),
+    );
     let row = |run: &super::Read| {
-        (run.row.steps, run.row.tokens, run.row.errors, run.row.task.clone(), run.row.turns, run.row.children)
+        (
+            run.row.steps,
+            run.row.tokens,
+            run.row.errors,
+            run.row.task.clone(),
+            run.row.turns,
+            run.row.children,
+        )
     };
     assert_eq!(row(&run), row(&whole));
     (0..whole.row.steps).for_each(|n| assert_eq!(run.step(n), whole.step(n), "step {n}"));
     let listed = run.index.issues().listed();
-    let issues: Vec<_> = listed.iter().map(|issue| (issue.line, &*issue.reason)).collect();
-    assert_eq!(issues, [(Some(1), "the file does not begin with the header of a session")]);
+    let issues: Vec<_> = listed
+        .iter()
+        .map(|issue| (issue.line, &*issue.reason))
+        .collect();
+    assert_eq!(
+        issues,
+        [(
+            Some(1),
+            "the file does not begin with the header of a session"
+        )]
+    );
     let second = run.index.steps().get(1).unwrap().span;
     let at = usize::try_from(second.offset).unwrap();
-    assert!(text[at..].starts_with(&format!("{{\"content\":{}", messages[3]["content"])), "where the reply stands");
+    assert!(
+        text[at..].starts_with(&format!("{{\"content\":{}", messages[3]["content"])),
+        "where the reply stands"
+    );
     // A list that leaves replies out is not the course of the session: of such a one nothing is made up.
     let header = serde_json::json!({"sessionId": "a", "projectHash": "b"});
-    std::fs::write(&path, format!("{header}\n{}\n{}", last[0], text.lines().next().unwrap())).unwrap();
+    std::fs::write(
+        &path,
+        format!("{header}\n{}\n{}", last[0], text.lines().next().unwrap()),
+    )
+    .unwrap();
     let run = read(&path);
-    let reasons: Vec<_> = run.index.issues().listed().iter().map(|issue| &*issue.reason).collect();
+    let reasons: Vec<_> = run
+        .index
+        .issues()
+        .listed()
+        .iter()
+        .map(|issue| &*issue.reason)
+        .collect();
     assert_eq!(run.row.steps, 1);
-    assert_eq!(reasons, ["2 replies stand in a list of messages alone, and no step is made of them"]);
+    assert_eq!(
+        reasons,
+        ["2 replies stand in a list of messages alone, and no step is made of them"]
+    );
     let one = r#"{"$set":{"messages":[{"id":"g","timestamp":"2026-05-04T09:00:00Z","type":"gemini","content":"Hi"}]}}"#;
     std::fs::write(&path, format!("{one}\n")).unwrap();
     damaged(&path);
@@ -111,21 +229,35 @@ fn replies_that_stand_in_a_list_of_messages_alone_are_steps() {
 fn pieces_of_a_text_are_one_text() {
     let run = read(&sample("tools/gemini-stream/answered.jsonl"));
     let row = &run.row;
-    assert_eq!((row.steps, row.errors, row.tokens, row.issues), (2, 1, Some(19_145), (0, 0)));
-    assert_eq!((&*row.verdict.sentence, row.verdict.certainty.as_str()), ("Answered at step 1", "recorded"));
+    assert_eq!(
+        (row.steps, row.errors, row.tokens, row.issues),
+        (2, 1, Some(19_145), (0, 0))
+    );
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("Answered at step 1", "recorded")
+    );
     assert_eq!(run.step(0)["model_response"]["text"], "I read it.");
     assert_eq!(run.step(0)["action_results"][1]["error"], "no such file");
     assert_eq!(row.answer.as_deref(), Some("It spreads the rest now."));
     let limit = read(&sample("tools/gemini-stream/turn-limit.jsonl"));
     let sentence = "Turn limit reached after step 0: Reached max session turns for this session.";
-    assert_eq!(limit.row.verdict.sentence.trim_end_matches('.'), sentence.trim_end_matches('.'));
+    assert_eq!(
+        limit.row.verdict.sentence.trim_end_matches('.'),
+        sentence.trim_end_matches('.')
+    );
     let cut = read(&sample("tools/gemini-stream/cut.jsonl"));
-    assert_eq!((cut.row.verdict.mark.word(), cut.row.steps, cut.row.tokens), ("unknown", 1, None));
+    assert_eq!(
+        (cut.row.verdict.mark.word(), cut.row.steps, cut.row.tokens),
+        ("unknown", 1, None)
+    );
 }
 
 #[test]
 fn a_damaged_session_loses_only_what_is_damaged() {
-    damaged(&sample("tools/gemini/chats/session-2026-05-04T10-00-cut.jsonl"));
+    damaged(&sample(
+        "tools/gemini/chats/session-2026-05-04T10-00-cut.jsonl",
+    ));
     damaged(&sample("tools/gemini-stream/cut.jsonl"));
 }
 
@@ -139,14 +271,20 @@ fn a_sub_agent_that_handed_its_answer_over_is_done() {
          {{\"id\":\"g\",\"type\":\"gemini\",\"content\":\"\",\"toolCalls\":[{call}]}}\n"
     );
     std::fs::write(&file, lines).expect("written");
-    assert_eq!(read(&file).row.verdict.sentence, "Answered at step 0 · inferred from complete_task");
+    assert_eq!(
+        read(&file).row.verdict.sentence,
+        "Answered at step 0 · inferred from complete_task"
+    );
 }
 
 #[test]
 fn real_sessions_agree_with_what_is_known_of_them() {
     let is_session = |file: &str| file.contains("/chats/") && file.ends_with(".jsonl");
     let lost = "a call is written when it is done";
-    let known = &[("sigkill-in-tool", "calls", 1, lost), ("sigkill-in-tool", "calls without an answer", 0, lost)];
+    let known = &[
+        ("sigkill-in-tool", "calls", 1, lost),
+        ("sigkill-in-tool", "calls without an answer", 0, lost),
+    ];
     compare("gemini", is_session, &FIELDS, known);
 }
 
@@ -154,16 +292,32 @@ fn real_sessions_agree_with_what_is_known_of_them() {
 fn real_streams_agree_with_what_is_known_of_them() {
     let own = "sub-agents are not printed";
     let known = &[
-        ("sigint-in-stream", "replies", 2, "the beginning of a reply is printed"),
+        (
+            "sigint-in-stream",
+            "replies",
+            2,
+            "the beginning of a reply is printed",
+        ),
         ("sigint-in-stream", "tokens of the run", 0, "no result"),
         ("sigkill-in-tool", "tokens of the run", 0, "no result"),
         ("subagent", "replies", 3, own),
         ("subagent", "calls", 2, own),
     ];
     // A command that failed is a success here, and nothing else tells of it.
-    let fields = ["replies", "calls", "stopped calls", "calls without an answer", "tokens of the run"];
+    let fields = [
+        "replies",
+        "calls",
+        "stopped calls",
+        "calls without an answer",
+        "tokens of the run",
+    ];
     compare("gemini", |file| file == "stream.jsonl", &fields, known);
-    compare("gemini", |file| file == "stream.jsonl", &["replies of the run", "calls of the run"], known);
+    compare(
+        "gemini",
+        |file| file == "stream.jsonl",
+        &["replies of the run", "calls of the run"],
+        known,
+    );
 }
 
 #[test]
@@ -183,13 +337,40 @@ fn a_command_that_prints_an_exit_code_has_not_failed() {
         read(&file).step(0)["action_results"][0]["returncode"].clone()
     };
     let behind = "Process Group PGID: 42\n</untrusted_context>";
-    assert_eq!(exit(&format!("Output: FAILED\nExit Code: 1\n{behind}"), "FAILED"), 1);
-    assert_eq!(exit(&format!("Output: (empty)\nExit Code: 2\n{behind}"), ""), 2);
-    assert_eq!(exit(&format!("Output: a\nExit Code: 2\nExit Code: 1\n{behind}"), "a\nExit Code: 2"), 1);
+    assert_eq!(
+        exit(&format!("Output: FAILED\nExit Code: 1\n{behind}"), "FAILED"),
+        1
+    );
+    assert_eq!(
+        exit(&format!("Output: (empty)\nExit Code: 2\n{behind}"), ""),
+        2
+    );
+    assert_eq!(
+        exit(
+            &format!("Output: a\nExit Code: 2\nExit Code: 1\n{behind}"),
+            "a\nExit Code: 2"
+        ),
+        1
+    );
     let none = serde_json::Value::Null;
-    assert_eq!(exit(&format!("Output: a\nExit Code: 1\nthat was it\n{behind}"), "a\nExit Code: 1\nthat was it"), none);
-    assert_eq!(exit(&format!("Output: a\nExit Code: 1\n{behind}"), "a\nExit Code: 1"), none);
-    assert_eq!(exit(&format!("Output: Exit Code: 1\n{behind}"), "Exit Code: 1"), none);
+    assert_eq!(
+        exit(
+            &format!("Output: a\nExit Code: 1\nthat was it\n{behind}"),
+            "a\nExit Code: 1\nthat was it"
+        ),
+        none
+    );
+    assert_eq!(
+        exit(
+            &format!("Output: a\nExit Code: 1\n{behind}"),
+            "a\nExit Code: 1"
+        ),
+        none
+    );
+    assert_eq!(
+        exit(&format!("Output: Exit Code: 1\n{behind}"), "Exit Code: 1"),
+        none
+    );
 }
 
 #[test]
@@ -197,12 +378,22 @@ fn whether_a_command_failed_is_not_known_from_a_stream() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("stream.jsonl");
     let text = std::fs::read_to_string(sample("tools/gemini-stream/answered.jsonl")).unwrap();
-    assert_eq!(read(&sample("tools/gemini-stream/answered.jsonl")).row.tool_errors, Some(1));
+    assert_eq!(
+        read(&sample("tools/gemini-stream/answered.jsonl"))
+            .row
+            .tool_errors,
+        Some(1)
+    );
     let id = "\"tool_id\":\"run_shell_command__run_shell_command_1_0\"";
-    let text = text.replace("\"read_file\"", "\"run_shell_command\"").replace("\"tool_id\":\"a\"", id);
+    let text = text
+        .replace("\"read_file\"", "\"run_shell_command\"")
+        .replace("\"tool_id\":\"a\"", id);
     std::fs::write(&path, text).unwrap();
     let run = read(&path);
-    assert_eq!((run.row.tool_errors, run.row.errors, run.row.issues), (None, 1, (0, 0)));
+    assert_eq!(
+        (run.row.tool_errors, run.row.errors, run.row.issues),
+        (None, 1, (0, 0))
+    );
     let step = run.step(0);
     assert_eq!(step["action_results"][0]["output"], "return a // b");
     assert_ne!(step["action_results"][0]["status"], "success");

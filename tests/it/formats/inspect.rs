@@ -22,14 +22,20 @@ fn keys(found: &RootScan) -> Vec<&str> {
 }
 
 fn reasons(found: &RootScan) -> Vec<(&str, &str)> {
-    found.skipped.iter().map(|skipped| (skipped.path.as_str(), skipped.reason.as_str())).collect()
+    found
+        .skipped
+        .iter()
+        .map(|skipped| (skipped.path.as_str(), skipped.reason.as_str()))
+        .collect()
 }
 
 /// A run with all its steps read as pages have them.
 fn read_run(run: &RunDir) -> Index {
     let index = read_index(run);
     for step in index.steps() {
-        let line = run.line(|| &index, TraceFile::Steps, step.span).expect("a listed step can be read");
+        let line = run
+            .line(|| &index, TraceFile::Steps, step.span)
+            .expect("a listed step can be read");
         serde_json::from_slice::<serde_json::Value>(&line).expect("it is JSON");
     }
     index
@@ -45,9 +51,16 @@ fn read_all(dir: &Path) -> (RootScan, Vec<Index>) {
 #[test]
 fn each_sample_and_epoch_is_a_run() {
     let (found, _) = read_all(&sample("tools/inspect"));
-    let of =
-        |log: &str| ["food/a b_epoch_1", "rent_epoch_1", "rent_epoch_2"].map(|run| format!("{log}/{run}")).to_vec();
-    let logs = [vec!["before-any-sample.json".to_owned()], of("ledger.eval"), of("ledger.json")];
+    let of = |log: &str| {
+        ["food/a b_epoch_1", "rent_epoch_1", "rent_epoch_2"]
+            .map(|run| format!("{log}/{run}"))
+            .to_vec()
+    };
+    let logs = [
+        vec!["before-any-sample.json".to_owned()],
+        of("ledger.eval"),
+        of("ledger.json"),
+    ];
     let mut expected = logs.concat();
     expected.push("running.eval/rent_epoch_2".to_owned());
     assert_eq!(keys(&found), expected);
@@ -60,14 +73,27 @@ fn a_sample_that_answered() {
         let run = run(&format!("{log}/rent_epoch_1"));
         let row = &run.row;
         // The scorer's question is no step, and its 73 tokens are not the agent's.
-        assert_eq!((row.steps, row.errors, row.tokens, row.issues), (4, 1, Some(835), (0, 0)), "{log}");
-        let told = (row.verdict.certainty.as_str(), row.verdict.sentence.as_str());
+        assert_eq!(
+            (row.steps, row.errors, row.tokens, row.issues),
+            (4, 1, Some(835), (0, 0)),
+            "{log}"
+        );
+        let told = (
+            row.verdict.certainty.as_str(),
+            row.verdict.sentence.as_str(),
+        );
         assert_eq!(
             told,
-            ("inferred", "Answered at step 3 · inferred from neither error nor limit"),
+            (
+                "inferred",
+                "Answered at step 3 · inferred from neither error nor limit"
+            ),
             "no record says so"
         );
-        assert_eq!((row.task.as_deref(), row.model.as_deref()), (Some("Add up the ledger."), Some("mockllm/model")));
+        assert_eq!(
+            (row.task.as_deref(), row.model.as_deref()),
+            (Some("Add up the ledger."), Some("mockllm/model"))
+        );
         let manifest = run.index.manifest().get().expect("what is said of the run");
         assert_eq!(
             (manifest.run_id.as_deref(), manifest.usage.cached),
@@ -75,55 +101,149 @@ fn a_sample_that_answered() {
             "the helper does not say"
         );
         assert_eq!(manifest.final_result.as_deref(), Some("The sum is 1695."));
-        assert_eq!((manifest.tool.as_deref(), manifest.agent.as_deref()), (Some("Inspect 0.3.285"), Some("react")));
-        let limits: Vec<_> = manifest.limits.iter().map(|limit| (limit.name, limit.limit, limit.used)).collect();
-        assert_eq!(limits, [("message_limit", 50.0, None), ("time_limit", 600e3, Some(9e3))], "the sample's own wins");
+        assert_eq!(
+            (manifest.tool.as_deref(), manifest.agent.as_deref()),
+            (Some("Inspect 0.3.285"), Some("react"))
+        );
+        let limits: Vec<_> = manifest
+            .limits
+            .iter()
+            .map(|limit| (limit.name, limit.limit, limit.used))
+            .collect();
+        assert_eq!(
+            limits,
+            [
+                ("message_limit", 50.0, None),
+                ("time_limit", 600e3, Some(9e3))
+            ],
+            "the sample's own wins"
+        );
         let steps = [run.step(0), run.step(1), run.step(2), run.step(3)];
         assert_eq!(steps[0]["decision"]["rationale"], "The rows first.");
-        let rows = steps[0]["action_results"][0]["output"].as_str().expect("a text that stands elsewhere");
+        let rows = steps[0]["action_results"][0]["output"]
+            .as_str()
+            .expect("a text that stands elsewhere");
         assert_eq!(rows.lines().count(), 40);
         assert_eq!(steps[1]["actions"][0]["args"]["of"], rows);
-        assert_eq!(steps[1]["action_results"][0]["error"], "parsing: row 7 is no number");
+        assert_eq!(
+            steps[1]["action_results"][0]["error"],
+            "parsing: row 7 is no number"
+        );
         assert_eq!(steps[1]["action_results"][1]["output"], "1695");
-        assert_eq!((&steps[2]["agent_id"], &steps[1]["agent_id"]), (&"helper".into(), &serde_json::Value::Null));
-        assert!(steps[3]["decision"]["final_answer"].as_str().is_some_and(|text| text.starts_with("Rent is 1200")));
-        assert_eq!(steps[0]["context"]["input_tokens_total"], 130, "what the cache held is part of it");
+        assert_eq!(
+            (&steps[2]["agent_id"], &steps[1]["agent_id"]),
+            (&"helper".into(), &serde_json::Value::Null)
+        );
+        assert!(
+            steps[3]["decision"]["final_answer"]
+                .as_str()
+                .is_some_and(|text| text.starts_with("Rent is 1200"))
+        );
+        assert_eq!(
+            steps[0]["context"]["input_tokens_total"], 130,
+            "what the cache held is part of it"
+        );
         assert_eq!(steps[0]["state_diff"]["rows"]["after"], 40);
-        assert_eq!(steps[2]["state_diff"]["rows"], serde_json::json!({"before": 40, "after": 41}));
-        assert_eq!(steps[3]["state_diff"], serde_json::json!({"completed": {"before": false, "after": true}}));
+        assert_eq!(
+            steps[2]["state_diff"]["rows"],
+            serde_json::json!({"before": 40, "after": 41})
+        );
+        assert_eq!(
+            steps[3]["state_diff"],
+            serde_json::json!({"completed": {"before": false, "after": true}})
+        );
         assert_eq!(
             steps[0]["critic_outputs"][0],
             serde_json::json!({"name": "progress", "score": 0.5, "reason": "halfway"})
         );
-        assert_eq!(steps[3]["critic_outputs"], json!(null), "what it was given at its end is no step's");
-        let scores: Vec<_> = manifest.scores.iter().filter_map(|given| Some((&*given.name, given.score?))).collect();
-        assert_eq!(scores, [("graded", 1.0), ("style.short", 0.75), ("style.kind", 1.0)]);
+        assert_eq!(
+            steps[3]["critic_outputs"],
+            json!(null),
+            "what it was given at its end is no step's"
+        );
+        let scores: Vec<_> = manifest
+            .scores
+            .iter()
+            .filter_map(|given| Some((&*given.name, given.score?)))
+            .collect();
+        assert_eq!(
+            scores,
+            [("graded", 1.0), ("style.short", 0.75), ("style.kind", 1.0)]
+        );
         let head = run.index.steps().get(3).expect("a step");
-        assert!(head.call.contains("the tram 65"), "the row has the text too: {}", head.call);
+        assert!(
+            head.call.contains("the tram 65"),
+            "the row has the text too: {}",
+            head.call
+        );
     }
 }
 
 #[test]
 fn limits_and_errors_are_recorded() {
     let limit = run("ledger.eval/rent_epoch_2");
-    let ended = limit.index.manifest().get().and_then(|manifest| manifest.ended.clone()).expect("an end");
-    assert_eq!((&*ended.word, ended.measured, ended.limit, ended.unit), ("token", Some(280.0), Some(250.0), "tokens"));
-    assert_eq!((limit.row.verdict.mark.word(), limit.row.verdict.certainty.as_str()), ("limit", "recorded"));
-    assert_eq!(limit.index.manifest().get().and_then(|manifest| manifest.success), Some(false));
-    assert_eq!((limit.row.answer.as_deref(), limit.row.tokens), (None, Some(280)), "what came last is no answer");
+    let ended = limit
+        .index
+        .manifest()
+        .get()
+        .and_then(|manifest| manifest.ended.clone())
+        .expect("an end");
+    assert_eq!(
+        (&*ended.word, ended.measured, ended.limit, ended.unit),
+        ("token", Some(280.0), Some(250.0), "tokens")
+    );
+    assert_eq!(
+        (
+            limit.row.verdict.mark.word(),
+            limit.row.verdict.certainty.as_str()
+        ),
+        ("limit", "recorded")
+    );
+    assert_eq!(
+        limit
+            .index
+            .manifest()
+            .get()
+            .and_then(|manifest| manifest.success),
+        Some(false)
+    );
+    assert_eq!(
+        (limit.row.answer.as_deref(), limit.row.tokens),
+        (None, Some(280)),
+        "what came last is no answer"
+    );
     let failed = run("ledger.json/food/a b_epoch_1");
-    assert_eq!(failed.row.verdict.sentence, "Ended by an error after step 1: RateLimitError('slow down')");
-    assert_eq!(failed.step(1)["error"]["message"], "RateLimitError: slow down");
+    assert_eq!(
+        failed.row.verdict.sentence,
+        "Ended by an error after step 1: RateLimitError('slow down')"
+    );
+    assert_eq!(
+        failed.step(1)["error"]["message"],
+        "RateLimitError: slow down"
+    );
     let none = run("before-any-sample.json");
-    assert_eq!(none.row.verdict.sentence, "The evaluation ended by an error: no key for the model");
-    assert_eq!((none.row.steps, none.row.issues, none.row.model_calls), (0, (0, 0), None));
-    assert_eq!(none.index.format().file_name(TraceFile::Events), "log", "there is no sample to say it");
+    assert_eq!(
+        none.row.verdict.sentence,
+        "The evaluation ended by an error: no key for the model"
+    );
+    assert_eq!(
+        (none.row.steps, none.row.issues, none.row.model_calls),
+        (0, (0, 0), None)
+    );
+    assert_eq!(
+        none.index.format().file_name(TraceFile::Events),
+        "log",
+        "there is no sample to say it"
+    );
 }
 
 /// A log of one sample whose only reply is this one, and what its completion is said to be.
 fn replied(status: &str, stop: &str, call: Option<&str>, came_back: &str) -> Read {
     let temp = tempfile::tempdir().expect("a directory");
-    let calls: Vec<_> = call.iter().map(|name| json!({"id": "c", "function": name, "arguments": {}})).collect();
+    let calls: Vec<_> = call
+        .iter()
+        .map(|name| json!({"id": "c", "function": name, "arguments": {}}))
+        .collect();
     let message = json!({"role": "assistant", "content": "Some words.", "tool_calls": calls});
     let usage = json!({"input_tokens": 10, "output_tokens": 5, "total_tokens": 15});
     let model = json!({"event": "model", "timestamp": "2026-11-20T10:00:00Z", "model": "m",
@@ -133,7 +253,9 @@ fn replied(status: &str, stop: &str, call: Option<&str>, came_back: &str) -> Rea
     let sample = json!({
         "id": 1, "epoch": 1, "output": {"completion": "Some words."}, "events": events, "model_usage": {}});
     // What is said of all samples stands before them.
-    let log = format!(r#"{{"version": 2, "status": "{status}", "eval": {{"run_id": "r"}}, "samples": [{sample}]}}"#);
+    let log = format!(
+        r#"{{"version": 2, "status": "{status}", "eval": {{"run_id": "r"}}, "samples": [{sample}]}}"#
+    );
     let path = temp.path().join("l.json");
     fs::write(&path, log).expect("written");
     read(&path)
@@ -143,40 +265,88 @@ fn replied(status: &str, stop: &str, call: Option<&str>, came_back: &str) -> Rea
 fn the_last_reply_tells_whether_it_is_an_answer() {
     let of = |status: &str, stop: &str, call: Option<&str>, came_back: &str| {
         let row = replied(status, stop, call, came_back).row;
-        format!("{}, {}: {}", row.verdict.certainty.as_str(), row.answer.unwrap_or_default(), row.verdict.sentence)
+        format!(
+            "{}, {}: {}",
+            row.verdict.certainty.as_str(),
+            row.answer.unwrap_or_default(),
+            row.verdict.sentence
+        )
     };
     let whole = "inferred, Some words.: Answered at step 0 · inferred from neither error nor limit";
     assert_eq!(of("success", "stop", None, ""), whole);
     assert_eq!(of("success", "tool_calls", Some("submit"), "1"), whole);
-    assert_eq!(of("success", "tool_calls", Some("hand_in"), "Some words."), whole, "its result is the completion");
+    assert_eq!(
+        of("success", "tool_calls", Some("hand_in"), "Some words."),
+        whole,
+        "its result is the completion"
+    );
     assert_eq!(
         of("success", "tool_calls", Some("add"), "3"),
         "inferred, : Ended without an answer after step 0 · inferred from a last reply with calls"
     );
-    assert_eq!(of("success", "max_tokens", None, ""), "recorded, : The reply reached its token limit after step 0");
-    assert_eq!(of("success", "content_filter", None, ""), "recorded, : The model refused after step 0");
-    assert_eq!(of("cancelled", "stop", None, ""), "inferred, Some words.: Answered at step 0 · inferred from stop");
+    assert_eq!(
+        of("success", "max_tokens", None, ""),
+        "recorded, : The reply reached its token limit after step 0"
+    );
+    assert_eq!(
+        of("success", "content_filter", None, ""),
+        "recorded, : The model refused after step 0"
+    );
+    assert_eq!(
+        of("cancelled", "stop", None, ""),
+        "inferred, Some words.: Answered at step 0 · inferred from stop"
+    );
 }
 
 #[test]
 fn a_path_to_one_of_several_runs() {
-    assert_eq!(run("running.eval").row.steps, 2, "the only run needs no name");
-    assert_eq!(run("ledger.eval/samples/rent_epoch_1.json").row.steps, 4, "so does its place in the archive");
-    let several = RunDir::of_file(&sample("tools/inspect/ledger.eval")).expect_err("there are three");
-    assert!(several.to_string().contains("3 runs: food/a b_epoch_1, rent_epoch_1, rent_epoch_2"), "{several}");
-    let unknown = RunDir::of_file(&sample("tools/inspect/ledger.eval/rent_epoch_3")).expect_err("no such run");
-    assert!(unknown.to_string().starts_with("no run of that name"), "{unknown}");
+    assert_eq!(
+        run("running.eval").row.steps,
+        2,
+        "the only run needs no name"
+    );
+    assert_eq!(
+        run("ledger.eval/samples/rent_epoch_1.json").row.steps,
+        4,
+        "so does its place in the archive"
+    );
+    let several =
+        RunDir::of_file(&sample("tools/inspect/ledger.eval")).expect_err("there are three");
+    assert!(
+        several
+            .to_string()
+            .contains("3 runs: food/a b_epoch_1, rent_epoch_1, rent_epoch_2"),
+        "{several}"
+    );
+    let unknown = RunDir::of_file(&sample("tools/inspect/ledger.eval/rent_epoch_3"))
+        .expect_err("no such run");
+    assert!(
+        unknown.to_string().starts_with("no run of that name"),
+        "{unknown}"
+    );
 }
 
 /// The members of an archive, unpacked.
 fn members(log: &str) -> Vec<(String, Vec<u8>)> {
     let found = RootScanner::new(sample("tools/inspect")).scan();
-    let of_log = found.runs.iter().filter(|(key, _)| key.as_str().starts_with(log));
+    let of_log = found
+        .runs
+        .iter()
+        .filter(|(key, _)| key.as_str().starts_with(log));
     let mut members = Vec::new();
     for (key, run) in of_log {
-        let name = key.as_str().strip_prefix(&format!("{log}/")).expect("a name");
-        members.push((format!("samples/{name}.json"), run.read_all(TraceFile::Events, u64::MAX).expect("read")));
-        let header = ("header.json".to_owned(), run.read_all(TraceFile::Manifest, u64::MAX).expect("read"));
+        let name = key
+            .as_str()
+            .strip_prefix(&format!("{log}/"))
+            .expect("a name");
+        members.push((
+            format!("samples/{name}.json"),
+            run.read_all(TraceFile::Events, u64::MAX).expect("read"),
+        ));
+        let header = (
+            "header.json".to_owned(),
+            run.read_all(TraceFile::Manifest, u64::MAX).expect("read"),
+        );
         if !members.contains(&header) {
             members.insert(0, header);
         }
@@ -185,7 +355,10 @@ fn members(log: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 fn write(dir: &Path, name: &str, members: &[(String, Vec<u8>)]) {
-    let packed: Vec<Packed> = members.iter().map(|(name, bytes)| Packed::deflated(name, bytes)).collect();
+    let packed: Vec<Packed> = members
+        .iter()
+        .map(|(name, bytes)| Packed::deflated(name, bytes))
+        .collect();
     fs::write(dir.join(name), archive(&packed)).expect("written");
 }
 
@@ -204,7 +377,10 @@ fn samples_appear_as_the_log_grows_and_known_ones_stay_as_they_were_read() {
     write(temp.path(), "l.eval", &all);
     assert_eq!(scanner.scan().runs.len(), 3);
     let again = reader.refresh(u64::MAX);
-    assert!(!again.restarted && again.steps.is_empty(), "its member did not change");
+    assert!(
+        !again.restarted && again.steps.is_empty(),
+        "its member did not change"
+    );
     let line = first.runs.values().next().expect("a run").line(
         || &index,
         TraceFile::Steps,
@@ -223,12 +399,23 @@ fn a_document_that_is_replaced_has_other_runs() {
     fs::write(&path, &whole).expect("written");
     let mut scanner = RootScanner::new(temp.path().to_owned());
     let found = scanner.scan();
-    let run = found.runs.get(&RunKey::new("l.json/rent_epoch_2")).expect("a run").clone();
+    let run = found
+        .runs
+        .get(&RunKey::new("l.json/rent_epoch_2"))
+        .expect("a run")
+        .clone();
     let index = read_index(&run);
     let span = index.steps().get(1).expect("a step").span;
-    fs::write(&path, whole.replacen("\"success\"", "\"cancelled by a person\"", 1)).expect("written");
+    fs::write(
+        &path,
+        whole.replacen("\"success\"", "\"cancelled by a person\"", 1),
+    )
+    .expect("written");
     let moved = run.line(|| &index, TraceFile::Steps, span);
-    assert!(moved.is_err_and(|why| why.contains("written anew")), "no page shows bytes of another place");
+    assert!(
+        moved.is_err_and(|why| why.contains("written anew")),
+        "no page shows bytes of another place"
+    );
     fs::write(&path, whole.replace("\"epoch\": 2", "\"epoch\": 3")).expect("written");
     assert_eq!(keys(&scanner.scan()).last(), Some(&"l.json/rent_epoch_3"));
     assert!(!run.has_files());
@@ -238,7 +425,10 @@ fn a_document_that_is_replaced_has_other_runs() {
 fn an_archive_without_its_directory_is_named_with_its_place() {
     let temp = tempfile::tempdir().expect("a directory");
     let whole = fs::read(sample("tools/inspect/ledger.eval")).expect("the sample");
-    let start = whole.windows(4).rposition(|bytes| bytes == b"PK\x03\x04").expect("the last member");
+    let start = whole
+        .windows(4)
+        .rposition(|bytes| bytes == b"PK\x03\x04")
+        .expect("the last member");
     fs::write(temp.path().join("l.eval"), &whole[..start + 20]).expect("written");
     let (found, indexes) = read_all(temp.path());
     assert_eq!(found.runs.len(), 3);
@@ -247,7 +437,11 @@ fn an_archive_without_its_directory_is_named_with_its_place() {
     );
     assert_eq!(reasons(&found), [("l.eval", said.as_str())]);
     let torn = indexes[0].passing_issues();
-    assert!(torn.iter().any(|issue| issue.kind == IssueKind::Torn && issue.reason == said), "{torn:?}");
+    assert!(
+        torn.iter()
+            .any(|issue| issue.kind == IssueKind::Torn && issue.reason == said),
+        "{torn:?}"
+    );
 }
 
 #[test]
@@ -257,8 +451,10 @@ fn names_are_no_paths_and_the_last_of_two_counts() {
     fs::create_dir(&inner).expect("made");
     let sample = members("running.eval").pop().expect("a sample").1;
     let names = ["../../evil", "/etc/evil", "..", "", "a?b#c%20", "nul\0l"];
-    let mut packed: Vec<Packed> =
-        names.iter().map(|name| Packed::deflated(&format!("samples/{name}.json"), &sample)).collect();
+    let mut packed: Vec<Packed> = names
+        .iter()
+        .map(|name| Packed::deflated(&format!("samples/{name}.json"), &sample))
+        .collect();
     packed.push(Packed::deflated("samples/twice_epoch_1.json", b"{}"));
     packed.push(Packed::deflated("samples/twice_epoch_1.json", &sample));
     packed.push(Packed::deflated("elsewhere/x.json", &sample));
@@ -266,18 +462,30 @@ fn names_are_no_paths_and_the_last_of_two_counts() {
     let (found, indexes) = read_all(&inner);
     assert_eq!(found.runs.len(), names.len() + 1);
     assert!(indexes.iter().all(|index| index.steps().len() == 2));
-    assert!(found.runs.values().all(|run| run.path().starts_with(inner.canonicalize().expect("there"))));
-    assert!(reasons(&found)[0].1.starts_with("members with the name of another: 1;"));
-    let written: Vec<_> =
-        fs::read_dir(temp.path()).expect("listed").chain(fs::read_dir(&inner).expect("listed")).collect();
+    assert!(
+        found
+            .runs
+            .values()
+            .all(|run| run.path().starts_with(inner.canonicalize().expect("there")))
+    );
+    assert!(
+        reasons(&found)[0]
+            .1
+            .starts_with("members with the name of another: 1;")
+    );
+    let written: Vec<_> = fs::read_dir(temp.path())
+        .expect("listed")
+        .chain(fs::read_dir(&inner).expect("listed"))
+        .collect();
     assert_eq!(written.len(), 2, "nothing is written");
 }
 
 #[test]
 fn more_members_than_16_bits_count() {
     let temp = tempfile::tempdir().expect("a directory");
-    let packed: Vec<Packed> =
-        (0..65_536).map(|n| Packed::stored(&format!("samples/{n}_epoch_1.json"), b"{\"id\":1}")).collect();
+    let packed: Vec<Packed> = (0..65_536)
+        .map(|n| Packed::stored(&format!("samples/{n}_epoch_1.json"), b"{\"id\":1}"))
+        .collect();
     fs::write(temp.path().join("l.eval"), archive(&packed)).expect("written");
     let found = RootScanner::new(temp.path().to_owned()).scan();
     assert_eq!(found.runs.len(), 65_536);
@@ -286,19 +494,38 @@ fn more_members_than_16_bits_count() {
 /// What a sample has by its own events, counted another way.
 fn counted(sample: &serde_json::Value) -> [usize; 3] {
     let none = Vec::new();
-    let events = sample["events"].as_array().or_else(|| sample["transcript"]["events"].as_array()).unwrap_or(&none);
+    let events = sample["events"]
+        .as_array()
+        .or_else(|| sample["transcript"]["events"].as_array())
+        .unwrap_or(&none);
     // In every known log, the scorers come last.
     let is_scorer = |event: &serde_json::Value| {
         ["span_begin", "step"].contains(&event["event"].as_str().unwrap_or_default())
-            && event["type"].as_str().is_some_and(|kind| kind.starts_with("scorer"))
+            && event["type"]
+                .as_str()
+                .is_some_and(|kind| kind.starts_with("scorer"))
     };
     let events = &events[..events.iter().position(is_scorer).unwrap_or(events.len())];
-    let of = |sort: &str| events.iter().filter(|event| event["event"] == sort).collect::<Vec<_>>();
-    let calls = |event: &&serde_json::Value| {
-        event["output"]["choices"][0]["message"]["tool_calls"].as_array().map_or(0, Vec::len)
+    let of = |sort: &str| {
+        events
+            .iter()
+            .filter(|event| event["event"] == sort)
+            .collect::<Vec<_>>()
     };
-    let failed = of("tool").iter().filter(|event| event["error"].is_object()).count();
-    [of("model").len(), of("model").iter().map(calls).sum(), failed]
+    let calls = |event: &&serde_json::Value| {
+        event["output"]["choices"][0]["message"]["tool_calls"]
+            .as_array()
+            .map_or(0, Vec::len)
+    };
+    let failed = of("tool")
+        .iter()
+        .filter(|event| event["error"].is_object())
+        .count();
+    [
+        of("model").len(),
+        of("model").iter().map(calls).sum(),
+        failed,
+    ]
 }
 
 /// Walks the directory that `BOARD_INSPECT` names; without it there is nothing to do.
@@ -311,21 +538,36 @@ fn real_logs_have_what_their_events_count() {
     let (found, indexes) = read_all(Path::new(&dir));
     assert!(!found.runs.is_empty());
     for ((key, run), index) in found.runs.iter().zip(indexes) {
-        let Ok(text) = run.read_all(TraceFile::Events, u64::MAX) else { continue };
+        let Ok(text) = run.read_all(TraceFile::Events, u64::MAX) else {
+            continue;
+        };
         let sample: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         let (mut calls, mut failed) = (0, 0);
         for step in index.steps() {
-            let line = run.line(|| &index, TraceFile::Steps, step.span).expect("a step");
+            let line = run
+                .line(|| &index, TraceFile::Steps, step.span)
+                .expect("a step");
             let line: serde_json::Value = serde_json::from_slice(&line).expect("JSON");
             calls += line["actions"].as_array().map_or(0, Vec::len);
-            let results = line["action_results"].as_array().map_or(&[][..], Vec::as_slice);
+            let results = line["action_results"]
+                .as_array()
+                .map_or(&[][..], Vec::as_slice);
             failed += results
                 .iter()
-                .filter(|result| ["error", "cancelled"].contains(&result["status"].as_str().unwrap_or_default()))
+                .filter(|result| {
+                    ["error", "cancelled"].contains(&result["status"].as_str().unwrap_or_default())
+                })
                 .count();
-            assert!(!line.to_string().contains("\"attachment://"), "{key}: a text was not found");
+            assert!(
+                !line.to_string().contains("\"attachment://"),
+                "{key}: a text was not found"
+            );
         }
-        assert_eq!([index.steps().len(), calls, failed], counted(&sample), "{key}");
+        assert_eq!(
+            [index.steps().len(), calls, failed],
+            counted(&sample),
+            "{key}"
+        );
     }
 }
 
@@ -337,12 +579,23 @@ fn messages_are_counted_where_a_limit_is_on_them() {
     let mut log: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     log["samples"].as_array_mut().expect("a list").truncate(1);
     let mut told = |messages: usize, limit: serde_json::Value| {
-        log["samples"][0]["messages"] = (0..messages).map(|_| json!({"role": "user", "content": "x"})).collect();
+        log["samples"][0]["messages"] = (0..messages)
+            .map(|_| json!({"role": "user", "content": "x"}))
+            .collect();
         log["samples"][0]["limit"] = limit;
         fs::write(&path, log.to_string()).expect("written");
         let run = read(&path);
-        let manifest = run.index.manifest().get().cloned().expect("what is said of the run");
-        let used = manifest.limits.iter().find(|limit| limit.name == "message_limit").and_then(|limit| limit.used);
+        let manifest = run
+            .index
+            .manifest()
+            .get()
+            .cloned()
+            .expect("what is said of the run");
+        let used = manifest
+            .limits
+            .iter()
+            .find(|limit| limit.name == "message_limit")
+            .and_then(|limit| limit.used);
         (used, manifest.ended.map(|end| (end.measured, end.limit)))
     };
     assert_eq!(told(0, json!(null)).0, None, "a log may leave them out");
@@ -368,37 +621,66 @@ fn a_score_at_the_end_is_the_run_s_where_an_event_alone_tells_of_it() {
         let first = &mut log["samples"][0];
         first.as_object_mut().expect("a sample").remove("scores");
         let events = first["events"].as_array_mut().expect("events");
-        let last = events.iter_mut().rfind(|event| event["event"] == "score").expect("a score");
+        let last = events
+            .iter_mut()
+            .rfind(|event| event["event"] == "score")
+            .expect("a score");
         last["scorer"] = "judge".into();
     });
     let run = read(&path.join("rent_epoch_1"));
     let manifest = run.index.manifest().get().expect("what is said of the run");
-    let scores: Vec<_> = manifest.scores.iter().map(|given| (&*given.name, given.score)).collect();
+    let scores: Vec<_> = manifest
+        .scores
+        .iter()
+        .map(|given| (&*given.name, given.score))
+        .collect();
     assert_eq!(scores, [("judge", Some(1.0))]);
-    let critics: Vec<usize> = run.index.steps().iter().map(|step| step.critics.len()).collect();
-    assert_eq!(critics, [1, 0, 0, 0], "the one between the steps is of a step");
+    let critics: Vec<usize> = run
+        .index
+        .steps()
+        .iter()
+        .map(|step| step.critics.len())
+        .collect();
+    assert_eq!(
+        critics,
+        [1, 0, 0, 0],
+        "the one between the steps is of a step"
+    );
 }
 
 #[test]
 fn a_step_that_does_not_say_what_it_took_makes_the_sum_a_least() {
     assert_eq!(run("ledger.json/rent_epoch_1").row.tokens_untold, 0);
     let (_temp, path) = changed(|log| {
-        log["samples"][0]["events"][5]["output"].as_object_mut().expect("a reply").remove("usage");
+        log["samples"][0]["events"][5]["output"]
+            .as_object_mut()
+            .expect("a reply")
+            .remove("usage");
     });
     let row = read(&path.join("rent_epoch_1")).row;
     assert_eq!((row.tokens, row.tokens_untold), (Some(685), 1));
-    assert_eq!(row.tokens_words().as_deref(), Some("at least 685; 1 step does not say"));
+    assert_eq!(
+        row.tokens_words().as_deref(),
+        Some("at least 685; 1 step does not say")
+    );
     // Nor is the sum of some models that of all.
     let (_temp, path) = changed(|log| {
         let second = &mut log["samples"][1];
         for event in second["events"].as_array_mut().expect("events") {
-            event["output"].as_object_mut().into_iter().for_each(|output| drop(output.remove("usage")));
+            event["output"]
+                .as_object_mut()
+                .into_iter()
+                .for_each(|output| drop(output.remove("usage")));
         }
     });
     let of = || read(&path.join("rent_epoch_2")).row.tokens;
     assert_eq!(of(), Some(280), "as the sample says");
     let text = fs::read_to_string(&path).expect("written");
-    let more = text.replacen("\"model_usage\":{", "\"model_usage\":{\"other/model\":{\"output_tokens\":5},", 3);
+    let more = text.replacen(
+        "\"model_usage\":{",
+        "\"model_usage\":{\"other/model\":{\"output_tokens\":5},",
+        3,
+    );
     fs::write(&path, more).expect("written");
     assert_eq!(of(), None);
 }
@@ -420,11 +702,19 @@ impl Numbers {
 fn the_row_of_a_step_of_a_spoilt_log_says_what_its_page_says() {
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("log.json");
-    let many = std::env::var("BOARD_SPOILT").ok().and_then(|many| many.parse().ok()).unwrap_or(12);
+    let many = std::env::var("BOARD_SPOILT")
+        .ok()
+        .and_then(|many| many.parse().ok())
+        .unwrap_or(12);
     let mut files = vec![sample("tools/inspect/ledger.json")];
     if many > 100 {
-        let logs = super::foreign("inspect").map(|dir| crate::disk::walk(&dir)).unwrap_or_default();
-        files.extend(logs.into_iter().filter(|path| path.extension().is_some_and(|end| end == "json")));
+        let logs = super::foreign("inspect")
+            .map(|dir| crate::disk::walk(&dir))
+            .unwrap_or_default();
+        files.extend(
+            logs.into_iter()
+                .filter(|path| path.extension().is_some_and(|end| end == "json")),
+        );
     }
     for seed in 0..many {
         let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15 ^ (seed + 1));
@@ -448,15 +738,47 @@ fn the_row_of_a_step_of_a_spoilt_log_says_what_its_page_says() {
             }
         }
         fs::write(&path, &bytes).expect("written");
-        for dir in RootScanner::new(temp.path().to_owned()).scan().runs.values() {
+        for dir in RootScanner::new(temp.path().to_owned())
+            .scan()
+            .runs
+            .values()
+        {
             let index = read_index(dir);
             for (n, head) in index.steps().iter().enumerate() {
-                let line = dir.line(|| &index, TraceFile::Steps, head.span).expect("a listed step can be read");
+                let line = dir
+                    .line(|| &index, TraceFile::Steps, head.span)
+                    .expect("a listed step can be read");
                 let (page, _) = step_head(&line, &mut index.names().clone());
-                let StepHead { span, line, parts, fate, unanswered, is_left, is_nested, outside, .. } = head.clone();
+                let StepHead {
+                    span,
+                    line,
+                    parts,
+                    fate,
+                    unanswered,
+                    is_left,
+                    is_nested,
+                    outside,
+                    ..
+                } = head.clone();
                 let links = Box::default();
-                let page = StepHead { span, line, parts, fate, unanswered, is_left, is_nested, outside, links, ..page };
-                assert_eq!(*head, page, "seed {seed}, step {n} of {}", dir.path().display());
+                let page = StepHead {
+                    span,
+                    line,
+                    parts,
+                    fate,
+                    unanswered,
+                    is_left,
+                    is_nested,
+                    outside,
+                    links,
+                    ..page
+                };
+                assert_eq!(
+                    *head,
+                    page,
+                    "seed {seed}, step {n} of {}",
+                    dir.path().display()
+                );
             }
         }
     }

@@ -22,7 +22,11 @@ fn changed(name: &str, from: &str, to: &str) -> Read {
 }
 
 fn usage(run: &Read) -> (Option<u64>, Usage) {
-    run.index.manifest().get().map(|manifest| (manifest.tokens, manifest.usage)).expect("what is said of the run")
+    run.index
+        .manifest()
+        .get()
+        .map(|manifest| (manifest.tokens, manifest.usage))
+        .expect("what is said of the run")
 }
 
 #[test]
@@ -32,16 +36,29 @@ fn half_of_what_a_run_took_is_not_what_it_took() {
     assert_eq!((tokens, told.input, told.output), (None, None, Some(493)));
     assert_eq!(exec.row.tokens, None);
     let exec = changed("codex-exec/answered.jsonl", "\"output_tokens\":493,", "");
-    assert_eq!((exec.row.tokens, usage(&exec).1.input), (None, Some(28_150)));
+    assert_eq!(
+        (exec.row.tokens, usage(&exec).1.input),
+        (None, Some(28_150))
+    );
     let text = fs::read_to_string(sample("tools/swe-agent/submitted.traj")).expect("the sample");
-    let sent = text.lines().find(|line| line.contains("\"tokens_sent\"")).expect("what was sent");
+    let sent = text
+        .lines()
+        .find(|line| line.contains("\"tokens_sent\""))
+        .expect("what was sent");
     let swe = changed("swe-agent/submitted.traj", sent, "");
     let (tokens, told) = usage(&swe);
-    assert_eq!((tokens, told.input, told.output.is_some()), (None, None, true));
+    assert_eq!(
+        (tokens, told.input, told.output.is_some()),
+        (None, None, true)
+    );
     assert_eq!(swe.row.tokens, None);
     let events = |more: &str| {
         let each = "\"usage_to_metrics\":{";
-        let run = changed("openhands/events/events.jsonl", each, &format!("{each}\"condenser\":{more},"));
+        let run = changed(
+            "openhands/events/events.jsonl",
+            each,
+            &format!("{each}\"condenser\":{more},"),
+        );
         let (tokens, told) = usage(&run);
         (tokens, told.input, told.output)
     };
@@ -51,18 +68,28 @@ fn half_of_what_a_run_took_is_not_what_it_took() {
     let unasked = r#"{"model_name":"m","accumulated_cost":0,"accumulated_token_usage":null}"#;
     assert_eq!(events(unasked), (tokens, told.input, told.output));
     let half = r#"{"model_name":"m","accumulated_token_usage":{"completion_tokens":5}}"#;
-    assert_eq!(events(half), (None, None, told.output.map(|output| output + 5)));
+    assert_eq!(
+        events(half),
+        (None, None, told.output.map(|output| output + 5))
+    );
 }
 
 #[test]
 fn half_of_what_a_reply_took_is_not_what_it_took() {
     let session = "claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a03.jsonl";
     let whole = read(&sample("tools").join(session));
-    assert_eq!((whole.row.tokens, whole.row.tokens_untold), (Some(4_651), 0));
+    assert_eq!(
+        (whole.row.tokens, whole.row.tokens_untold),
+        (Some(4_651), 0)
+    );
     let half = changed(session, "\"input_tokens\":700,", "");
     assert_eq!((half.row.tokens, half.row.tokens_untold), (None, 1));
     let step = half.index.steps().get(0).expect("a step");
-    assert_eq!((step.tokens, step.usage.get().output), (None, Some(51)), "what it wrote is known");
+    assert_eq!(
+        (step.tokens, step.usage.get().output),
+        (None, Some(51)),
+        "what it wrote is known"
+    );
     // What went to no cache may be left out.
     let plain = changed(session, "\"cache_creation_input_tokens\":0,", "");
     assert_eq!(plain.row.tokens, Some(4_651));
@@ -72,11 +99,20 @@ fn half_of_what_a_reply_took_is_not_what_it_took() {
 fn what_caches_held_is_told_where_each_step_tells_it() {
     let session = "codex/sessions/2026/05/04/rollout-2026-05-04T10-00-00-019df000-0000-7000-8000-0000000000a3.jsonl";
     let whole = read(&sample("tools").join(session));
-    assert_eq!((whole.row.usage.cached, whole.row.usage.reasoning), (Some(39_000), Some(40)));
+    assert_eq!(
+        (whole.row.usage.cached, whole.row.usage.reasoning),
+        (Some(39_000), Some(40))
+    );
     let untold = changed(session, "\"cached_input_tokens\":39000,", "");
-    assert_eq!((untold.row.usage.cached, untold.row.tokens), (None, whole.row.tokens));
+    assert_eq!(
+        (untold.row.usage.cached, untold.row.tokens),
+        (None, whole.row.tokens)
+    );
     let untold = changed(session, "\"reasoning_output_tokens\":0,", "");
-    assert_eq!((untold.row.usage.reasoning, untold.row.usage.cached), (None, Some(39_000)));
+    assert_eq!(
+        (untold.row.usage.reasoning, untold.row.usage.cached),
+        (None, Some(39_000))
+    );
 }
 
 #[test]
@@ -84,14 +120,35 @@ fn more_from_a_cache_than_was_read_is_odd() {
     let reasons = |run: &Read| -> Vec<(IssueKind, Option<u64>)> {
         let odd = "more tokens came from the cache than were read";
         let issues = run.index.issues();
-        issues.listed().iter().filter(|issue| issue.reason == odd).map(|issue| (issue.kind, issue.line)).collect()
+        issues
+            .listed()
+            .iter()
+            .filter(|issue| issue.reason == odd)
+            .map(|issue| (issue.kind, issue.line))
+            .collect()
     };
     let session = "codex/sessions/2026/05/04/rollout-2026-05-04T10-00-00-019df000-0000-7000-8000-0000000000a3.jsonl";
     assert_eq!(reasons(&read(&sample("tools").join(session))), []);
-    let more = changed(session, "\"cached_input_tokens\":39000,", "\"cached_input_tokens\":90001,");
-    assert_eq!(reasons(&more), [(IssueKind::Field, Some(15))], "of the step, where it is told");
-    let exec = changed("codex-exec/answered.jsonl", "\"cached_input_tokens\":21900", "\"cached_input_tokens\":28151");
-    assert_eq!(reasons(&exec), [(IssueKind::Field, None)], "of the run as a whole");
+    let more = changed(
+        session,
+        "\"cached_input_tokens\":39000,",
+        "\"cached_input_tokens\":90001,",
+    );
+    assert_eq!(
+        reasons(&more),
+        [(IssueKind::Field, Some(15))],
+        "of the step, where it is told"
+    );
+    let exec = changed(
+        "codex-exec/answered.jsonl",
+        "\"cached_input_tokens\":21900",
+        "\"cached_input_tokens\":28151",
+    );
+    assert_eq!(
+        reasons(&exec),
+        [(IssueKind::Field, None)],
+        "of the run as a whole"
+    );
 }
 
 #[test]
@@ -102,8 +159,14 @@ fn what_a_conversation_took_up_to_one_step_is_not_what_it_took() {
     let end = last + text[last..].find("}}").expect("its end") + 2;
     let run = changed(name, &text[last..end], "");
     let manifest = run.index.manifest().get().expect("what is said of the run");
-    assert_eq!((manifest.tokens, manifest.usage, manifest.cost_usd), (None, Usage::default(), None));
-    assert_eq!((run.row.steps, run.row.tokens, run.row.cost_usd), (2, None, None));
+    assert_eq!(
+        (manifest.tokens, manifest.usage, manifest.cost_usd),
+        (None, Usage::default(), None)
+    );
+    assert_eq!(
+        (run.row.steps, run.row.tokens, run.row.cost_usd),
+        (2, None, None)
+    );
 }
 
 #[test]
@@ -117,7 +180,11 @@ fn a_format_is_known_without_a_field_that_others_make_up_for() {
         RootScanner::new(temp.path().to_owned()).scan().runs.len()
     };
     assert_eq!(simulations("\"max_errors\"", "\"max_failures\""), 2);
-    assert_eq!(simulations("\"agent_info\"", "\"another_info\""), 0, "nothing else has both");
+    assert_eq!(
+        simulations("\"agent_info\"", "\"another_info\""),
+        0,
+        "nothing else has both"
+    );
     for name in ["finished", "iteration-limit"] {
         let name = format!("openhands-v0/{name}.json");
         let whole = read(&sample("tools").join(&name));
@@ -125,6 +192,10 @@ fn a_format_is_known_without_a_field_that_others_make_up_for() {
         let first = text.find("\"timestamp\":").expect("a time");
         let end = first + text[first..].find(',').expect("its end") + 1;
         let run = changed(&name, &text[first..end], "");
-        assert_eq!((run.row.steps, run.row.events), (whole.row.steps, whole.row.events), "{name}");
+        assert_eq!(
+            (run.row.steps, run.row.events),
+            (whole.row.steps, whole.row.events),
+            "{name}"
+        );
     }
 }

@@ -22,64 +22,131 @@ fn trace(name: char) -> Read {
 /// The names of the runs in the file, which lies alone in a directory.
 fn names(dir: &Path) -> Vec<String> {
     let found = RootScanner::new(dir.to_owned()).scan();
-    found.runs.keys().map(|key| key.as_str().rsplit('/').next().unwrap_or_default()[..1].to_owned()).collect()
+    found
+        .runs
+        .keys()
+        .map(|key| key.as_str().rsplit('/').next().unwrap_or_default()[..1].to_owned())
+        .collect()
 }
 
 #[test]
 fn a_trace_is_a_run_with_its_replies_in_the_order_in_which_they_began() {
-    assert_eq!(names(&sample("tools/otlp")), ["a", "b", "c"], "the one that tells of no agent is none");
+    assert_eq!(
+        names(&sample("tools/otlp")),
+        ["a", "b", "c"],
+        "the one that tells of no agent is none"
+    );
     let run = trace('a');
     let row = &run.row;
     // 100 + 30, 50 + 5, 150 + 10.
-    assert_eq!((row.steps, row.errors, row.events, row.issues), (3, 1, 7, (0, 0)));
+    assert_eq!(
+        (row.steps, row.errors, row.events, row.issues),
+        (3, 1, 7, (0, 0))
+    );
     assert_eq!((row.tokens, row.cost_usd), (Some(345), Some(0.0055)));
-    assert_eq!(row.duration_ms, Some(8_500.0), "as long as the span that all others are below");
-    assert_eq!((row.task.as_deref(), row.model.as_deref()), (Some("How many lines?"), Some("small-1")));
+    assert_eq!(
+        row.duration_ms,
+        Some(8_500.0),
+        "as long as the span that all others are below"
+    );
+    assert_eq!(
+        (row.task.as_deref(), row.model.as_deref()),
+        (Some("How many lines?"), Some("small-1"))
+    );
     assert_eq!(
         (row.answer.as_deref(), &*row.agents),
-        (Some("It holds 3 lines."), &["planner".into(), "counter".into()][..])
+        (
+            Some("It holds 3 lines."),
+            &["planner".into(), "counter".into()][..]
+        )
     );
-    assert_eq!(row.verdict.sentence, "Answered at step 2 · inferred from stop");
-    assert_eq!(row.verdict.certainty.as_str(), "inferred", "no span says why a trace ended well");
+    assert_eq!(
+        row.verdict.sentence,
+        "Answered at step 2 · inferred from stop"
+    );
+    assert_eq!(
+        row.verdict.certainty.as_str(),
+        "inferred",
+        "no span says why a trace ended well"
+    );
     let first = run.step(0);
     assert_eq!(
-        (&first["decision"]["rationale"], &first["model_response"]["text"]),
+        (
+            &first["decision"]["rationale"],
+            &first["model_response"]["text"]
+        ),
         (&"Two parts.".into(), &"I ask for help.".into())
     );
-    assert_eq!((&first["context"]["cached_tokens"], &first["finish_reason"]), (&60.into(), &"tool_calls".into()));
+    assert_eq!(
+        (&first["context"]["cached_tokens"], &first["finish_reason"]),
+        (&60.into(), &"tool_calls".into())
+    );
     let results = first["action_results"].as_array().expect("results");
-    assert_eq!((&results[0]["status"], &results[0]["error"]), (&"error".into(), &"FileNotFoundError: a.txt".into()));
-    assert_eq!((&results[1]["output"]["count"], &results[1]["metadata"]["latency_ms"]), (&3.into(), &3_000.into()));
+    assert_eq!(
+        (&results[0]["status"], &results[0]["error"]),
+        (&"error".into(), &"FileNotFoundError: a.txt".into())
+    );
+    assert_eq!(
+        (
+            &results[1]["output"]["count"],
+            &results[1]["metadata"]["latency_ms"]
+        ),
+        (&3.into(), &3_000.into())
+    );
 }
 
 #[test]
 fn a_limit_is_told_in_the_words_of_its_exception() {
     let run = trace('b');
     let verdict = &run.row.verdict;
-    let sentence =
-        "Request limit reached after step 1: limit 2 requests: The next request would exceed the request_limit of 2";
-    assert_eq!((&*verdict.sentence, verdict.certainty.as_str()), (sentence, "recorded"));
-    assert_eq!((run.row.steps, run.row.tokens), (2, Some(108)), "older names of attributes");
+    let sentence = "Request limit reached after step 1: limit 2 requests: The next request would exceed the request_limit of 2";
+    assert_eq!(
+        (&*verdict.sentence, verdict.certainty.as_str()),
+        (sentence, "recorded")
+    );
+    assert_eq!(
+        (run.row.steps, run.row.tokens),
+        (2, Some(108)),
+        "older names of attributes"
+    );
     assert_eq!(run.step(0)["actions"][0]["args"]["x"], 1);
 }
 
 #[test]
 fn a_trace_goes_on_until_its_first_span_ended() {
     let run = trace('c');
-    assert_eq!((run.row.verdict.mark.word(), run.row.steps, run.row.tokens), ("unknown", 1, Some(77)));
+    assert_eq!(
+        (run.row.verdict.mark.word(), run.row.steps, run.row.tokens),
+        ("unknown", 1, Some(77))
+    );
     let step = run.step(0);
-    assert_eq!(step["actions"][0]["name"], "search", "known by the span of the tool alone");
-    assert_eq!(step["model_response"], serde_json::json!({"text": null}), "what it said is left out");
+    assert_eq!(
+        step["actions"][0]["name"], "search",
+        "known by the span of the tool alone"
+    );
+    assert_eq!(
+        step["model_response"],
+        serde_json::json!({"text": null}),
+        "what it said is left out"
+    );
     assert_eq!(step["action_results"][0]["output"], Value::Null);
 }
 
 /// Two tools that run beside each other for minutes, in the first of them an agent.
 #[test]
 fn a_step_is_over_where_the_last_of_its_tools_is() {
-    let took = |run: &Read| -> Vec<Option<i64>> { run.index.groups().iter().map(timing::took).collect() };
-    assert_eq!(took(&trace('a')), [Some(5_000_000), Some(1_000_000), Some(1_500_000)]);
+    let took =
+        |run: &Read| -> Vec<Option<i64>> { run.index.groups().iter().map(timing::took).collect() };
+    assert_eq!(
+        took(&trace('a')),
+        [Some(5_000_000), Some(1_000_000), Some(1_500_000)]
+    );
     let span = |id: &str, parent: &str, name: &str, start: i64, end: i64| {
-        let operation = if name == "chat" { "chat" } else { "execute_tool" };
+        let operation = if name == "chat" {
+            "chat"
+        } else {
+            "execute_tool"
+        };
         serde_json::json!({
             "traceId": "e".repeat(32), "spanId": id, "parentSpanId": parent, "name": name,
             "startTimeUnixNano": format!("{}000000000", 1_789_380_000 + start),
@@ -114,8 +181,14 @@ fn a_last_reply_that_was_cut_is_no_answer() {
     fs::write(&path, cut).expect("written");
     let run = read(&path.join("a".repeat(32)));
     let verdict = &run.row.verdict;
-    assert_eq!(verdict.sentence, "The reply reached its token limit after step 2 · inferred from length");
-    assert_eq!((verdict.certainty.as_str(), run.row.answer.as_deref()), ("inferred", None));
+    assert_eq!(
+        verdict.sentence,
+        "The reply reached its token limit after step 2 · inferred from length"
+    );
+    assert_eq!(
+        (verdict.certainty.as_str(), run.row.answer.as_deref()),
+        ("inferred", None)
+    );
 }
 
 #[test]
@@ -124,21 +197,39 @@ fn a_last_reply_that_was_refused_is_no_answer() {
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("refused.jsonl");
     for word in ["content_filter", "SAFETY", "refusal"] {
-        let refused = text.replace(r#"\"finish_reason\": \"stop\""#, &format!(r#"\"finish_reason\": \"{word}\""#));
+        let refused = text.replace(
+            r#"\"finish_reason\": \"stop\""#,
+            &format!(r#"\"finish_reason\": \"{word}\""#),
+        );
         assert_ne!(refused, text);
         fs::write(&path, refused).expect("written");
         let run = read(&path.join("a".repeat(32)));
         let verdict = &run.row.verdict;
-        assert_eq!(verdict.sentence, format!("The model refused after step 2 · inferred from {word}"));
-        assert_eq!((verdict.mark.word(), run.row.answer.as_deref()), ("error", None));
+        assert_eq!(
+            verdict.sentence,
+            format!("The model refused after step 2 · inferred from {word}")
+        );
+        assert_eq!(
+            (verdict.mark.word(), run.row.answer.as_deref()),
+            ("error", None)
+        );
     }
 }
 
 #[test]
 fn whether_a_model_repeats_itself_is_not_known_where_its_words_were_left_out() {
     let asked = |path: &Path| {
-        let args = ["whatif", path.to_str().unwrap(), "--json", "--rule", "loop_detection=2"];
-        let output = std::process::Command::new(crate::board::BINARY).args(args).output().expect("it runs");
+        let args = [
+            "whatif",
+            path.to_str().unwrap(),
+            "--json",
+            "--rule",
+            "loop_detection=2",
+        ];
+        let output = std::process::Command::new(crate::board::BINARY)
+            .args(args)
+            .output()
+            .expect("it runs");
         let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         told["runs"][0]["rules"][0].clone()
     };
@@ -147,14 +238,19 @@ fn whether_a_model_repeats_itself_is_not_known_where_its_words_were_left_out() {
     let untold = asked(&run('c'));
     assert_eq!(
         (&untold["result"], &untold["needs"]),
-        (&"unknown".into(), &"the model's text of every step is not recorded".into())
+        (
+            &"unknown".into(),
+            &"the model's text of every step is not recorded".into()
+        )
     );
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("traces.jsonl");
     let text = fs::read_to_string(traces()).expect("read");
     // A sub-agent that says the same is no model that repeats itself.
-    for (said, result, step) in [("It holds 3 lines.", "same", 2.into()), ("There are 3.", "not_reached", Value::Null)]
-    {
+    for (said, result, step) in [
+        ("It holds 3 lines.", "same", 2.into()),
+        ("There are 3.", "not_reached", Value::Null),
+    ] {
         let again = text.replace(said, "I ask for help.");
         assert_ne!(again, text);
         fs::write(&path, again).expect("written");
@@ -167,8 +263,13 @@ fn whether_a_model_repeats_itself_is_not_known_where_its_words_were_left_out() {
 fn what_some_replies_cost_is_not_what_the_trace_cost_and_a_span_without_an_id_is_no_copy() {
     let span = |id: Value, cost: Option<f64>, start: u64| {
         let of = |key: &str, value: Value| serde_json::json!({"key": key, "value": value});
-        let mut attributes = vec![of("gen_ai.operation.name", serde_json::json!({"stringValue": "chat"}))];
-        attributes.extend(cost.map(|cost| of("operation.cost", serde_json::json!({"doubleValue": cost}))));
+        let mut attributes = vec![of(
+            "gen_ai.operation.name",
+            serde_json::json!({"stringValue": "chat"}),
+        )];
+        attributes.extend(
+            cost.map(|cost| of("operation.cost", serde_json::json!({"doubleValue": cost}))),
+        );
         serde_json::json!({
             "traceId": "f".repeat(32), "spanId": id, "parentSpanId": "00", "name": "chat", "attributes": attributes,
             "startTimeUnixNano": format!("{start}000000000"), "endTimeUnixNano": format!("{}000000000", start + 1),
@@ -184,10 +285,23 @@ fn what_some_replies_cost_is_not_what_the_trace_cost_and_a_span_without_an_id_is
     };
     let at = 1_789_380_000;
     for nobody in [Value::Null, "".into()] {
-        let of_nobody = [span(nobody.clone(), Some(0.25), at), span(nobody, Some(0.5), at + 1)];
-        assert_eq!(of(&of_nobody), (2, Some(0.75), 1), "their parent is not there");
+        let of_nobody = [
+            span(nobody.clone(), Some(0.25), at),
+            span(nobody, Some(0.5), at + 1),
+        ];
+        assert_eq!(
+            of(&of_nobody),
+            (2, Some(0.75), 1),
+            "their parent is not there"
+        );
     }
-    assert_eq!(of(&[span("01".into(), Some(0.25), at), span("02".into(), None, at + 1)]), (2, None, 1));
+    assert_eq!(
+        of(&[
+            span("01".into(), Some(0.25), at),
+            span("02".into(), None, at + 1)
+        ]),
+        (2, None, 1)
+    );
 }
 
 #[test]
@@ -201,10 +315,17 @@ fn one_document_says_the_same() {
     let temp = tempfile::tempdir().expect("a directory");
     let path = temp.path().join("traces.json");
     let document = serde_json::json!({"resourceSpans": all});
-    fs::write(&path, serde_json::to_string_pretty(&document).expect("JSON")).expect("written");
+    fs::write(
+        &path,
+        serde_json::to_string_pretty(&document).expect("JSON"),
+    )
+    .expect("written");
     for name in ['a', 'b', 'c'] {
         let (one, other) = (trace(name), read(&path.join(name.to_string().repeat(32))));
-        assert_eq!((&one.row.verdict, one.row.tokens), (&other.row.verdict, other.row.tokens));
+        assert_eq!(
+            (&one.row.verdict, one.row.tokens),
+            (&other.row.verdict, other.row.tokens)
+        );
         assert!((0..one.row.steps).all(|n| one.step(n) == other.step(n)));
     }
 }
@@ -227,8 +348,15 @@ fn spans_that_come_make_the_same_runs() {
         index.apply(reader.refresh(u64::MAX));
         let whole = read_index(&dir);
         let told = |index: &Index| {
-            let steps = index.steps().iter().map(|step| (step.span, step.call.clone(), step.result_hash));
-            (steps.collect::<Vec<_>>(), index.events().len(), index.manifest().get().cloned())
+            let steps = index
+                .steps()
+                .iter()
+                .map(|step| (step.span, step.call.clone(), step.result_hash));
+            (
+                steps.collect::<Vec<_>>(),
+                index.events().len(),
+                index.manifest().get().cloned(),
+            )
         };
         assert_eq!(told(&index), told(&whole));
         assert!(index.steps().len() >= seen);
@@ -245,10 +373,15 @@ fn damage_costs_the_spans_that_it_hits() {
     let look = |bytes: &[u8]| {
         fs::write(&path, bytes).expect("written");
         let mut steps = 0;
-        for dir in RootScanner::new(temp.path().to_owned()).scan().runs.values() {
+        for dir in RootScanner::new(temp.path().to_owned())
+            .scan()
+            .runs
+            .values()
+        {
             let index = read_index(dir);
             for step in index.steps() {
-                dir.line(|| &index, TraceFile::Steps, step.span).expect("a listed step can be read");
+                dir.line(|| &index, TraceFile::Steps, step.span)
+                    .expect("a listed step can be read");
             }
             steps += index.steps().len();
         }
@@ -259,10 +392,16 @@ fn damage_costs_the_spans_that_it_hits() {
     let mut seen = 0;
     for cut in (0..whole.len()).step_by(29) {
         let found = look(&whole[..cut]);
-        assert!(found >= seen, "{found} steps of {cut} bytes, {seen} of fewer");
+        assert!(
+            found >= seen,
+            "{found} steps of {cut} bytes, {seen} of fewer"
+        );
         seen = found;
     }
-    for (at, byte) in (700..whole.len()).step_by(41).zip(b"\"{}[],:0n\\\0\n\xff".iter().cycle()) {
+    for (at, byte) in (700..whole.len())
+        .step_by(41)
+        .zip(b"\"{}[],:0n\\\0\n\xff".iter().cycle())
+    {
         let mut spoilt = whole.clone();
         spoilt[at] = *byte;
         // A line has at most two replies; a line end in one more than spoils it.
@@ -276,21 +415,35 @@ fn counted(text: &str) -> BTreeMap<String, [u64; 4]> {
     for line in text.lines() {
         let line: Value = serde_json::from_str(line).expect("JSON");
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-        let scopes = list(&line["resourceSpans"]).into_iter().flat_map(|resource| list(&resource["scopeSpans"]));
+        let scopes = list(&line["resourceSpans"])
+            .into_iter()
+            .flat_map(|resource| list(&resource["scopeSpans"]));
         for span in scopes.flat_map(|scope| list(&scope["spans"])) {
-            let count = counts.entry(span["traceId"].as_str().expect("an id").to_owned()).or_default();
+            let count = counts
+                .entry(span["traceId"].as_str().expect("an id").to_owned())
+                .or_default();
             let attribute = |name: &str| {
                 let all = list(&span["attributes"]);
-                all.into_iter().find(|attribute| attribute["key"] == name).map(|attribute| attribute["value"].clone())
+                all.into_iter()
+                    .find(|attribute| attribute["key"] == name)
+                    .map(|attribute| attribute["value"].clone())
             };
-            let operation = attribute("gen_ai.operation.name").map(|value| value["stringValue"].clone());
+            let operation =
+                attribute("gen_ai.operation.name").map(|value| value["stringValue"].clone());
             let is_tool = operation == Some("execute_tool".into());
             count[0] += u64::from(operation == Some("chat".into()));
             count[1] += u64::from(is_tool);
             count[2] += u64::from(is_tool && span["status"]["code"] == 2);
-            for name in ["input_tokens", "output_tokens", "prompt_tokens", "completion_tokens"] {
+            for name in [
+                "input_tokens",
+                "output_tokens",
+                "prompt_tokens",
+                "completion_tokens",
+            ] {
                 let value = attribute(&format!("gen_ai.usage.{name}"));
-                count[3] += value.and_then(|value| value["intValue"].as_str()?.parse::<u64>().ok()).unwrap_or_default();
+                count[3] += value
+                    .and_then(|value| value["intValue"].as_str()?.parse::<u64>().ok())
+                    .unwrap_or_default();
             }
         }
     }
@@ -309,15 +462,26 @@ fn what_is_read_of_traces_at_hand_is_what_stands_in_them() {
             }
             let run = read(&file.join(&name));
             let steps: Vec<Value> = (0..run.row.steps).map(|n| run.step(n)).collect();
-            let sum = |count: &dyn Fn(&Value) -> usize| steps.iter().map(count).sum::<usize>() as u64;
+            let sum =
+                |count: &dyn Fn(&Value) -> usize| steps.iter().map(count).sum::<usize>() as u64;
             let failed = |step: &Value| {
                 let results = step["action_results"].as_array().into_iter().flatten();
                 results.filter(|result| result["status"] == "error").count()
             };
             let calls = sum(&|step| step["actions"].as_array().map_or(0, Vec::len));
             // A call that the run ended before has no span.
-            let open = run.index.steps().iter().filter(|step| step.unanswered.is_some()).count() as u64;
-            let found = [steps.len() as u64, calls - open, sum(&failed), run.row.tokens.unwrap_or_default()];
+            let open = run
+                .index
+                .steps()
+                .iter()
+                .filter(|step| step.unanswered.is_some())
+                .count() as u64;
+            let found = [
+                steps.len() as u64,
+                calls - open,
+                sum(&failed),
+                run.row.tokens.unwrap_or_default(),
+            ];
             assert_eq!(found, expected, "{name}");
         }
     }
@@ -333,8 +497,15 @@ fn a_trace_without_its_root_took_as_long_as_what_is_there() {
         for resource in line["resourceSpans"].as_array_mut().expect("a list") {
             for scope in resource["scopeSpans"].as_array_mut().expect("a list") {
                 let spans = scope["spans"].as_array_mut().expect("a list");
-                spans.retain(|span| span["parentSpanId"].as_str().is_some_and(|parent| !parent.is_empty()));
-                for span in spans.iter().filter(|span| span["traceId"].as_str().unwrap().starts_with('a')) {
+                spans.retain(|span| {
+                    span["parentSpanId"]
+                        .as_str()
+                        .is_some_and(|parent| !parent.is_empty())
+                });
+                for span in spans
+                    .iter()
+                    .filter(|span| span["traceId"].as_str().unwrap().starts_with('a'))
+                {
                     let nanos = |key: &str| span[key].as_str().unwrap().parse::<u64>().unwrap();
                     began = began.min(nanos("startTimeUnixNano"));
                     ended = ended.max(nanos("endTimeUnixNano"));
@@ -348,14 +519,24 @@ fn a_trace_without_its_root_took_as_long_as_what_is_there() {
     std::fs::write(&path, without).expect("written");
     let whole = trace('a').row;
     let run = read(&path.join(whole.run_id.as_deref().expect("an id")));
-    assert_eq!(run.row.life.liveness.word(), "unknown", "nothing says that it ended");
+    assert_eq!(
+        run.row.life.liveness.word(),
+        "unknown",
+        "nothing says that it ended"
+    );
     assert_eq!(run.row.duration_ms, Some((ended - began) as f64 / 1e6));
 }
 
 #[test]
 fn a_run_began_and_changed_when_its_spans_did() {
-    let row = read(&sample("tools/otlp/traces.jsonl/cccccccccccccccccccccccccccccccc")).row;
+    let row = read(&sample(
+        "tools/otlp/traces.jsonl/cccccccccccccccccccccccccccccccc",
+    ))
+    .row;
     // From the start of its first span to the end of its last one; there is none around them.
-    assert_eq!((row.started, row.updated), (Some(1_789_380_021_000_000), Some(1_789_380_023_000_000)));
+    assert_eq!(
+        (row.started, row.updated),
+        (Some(1_789_380_021_000_000), Some(1_789_380_023_000_000))
+    );
     assert_eq!(row.duration_ms, Some(2_000.0));
 }

@@ -9,13 +9,23 @@ const SESSION: &str = "7a1b2c3d-0000-4000-8000-0000000000d";
 fn a_session_is_read_by_its_lines() {
     let run = read(&sample(&format!("tools/qwen/chats/{SESSION}1.jsonl")));
     let row = &run.row;
-    assert_eq!((row.steps, row.errors, row.events, row.issues), (3, 1, 10, (0, 0)));
+    assert_eq!(
+        (row.steps, row.errors, row.events, row.issues),
+        (3, 1, 10, (0, 0))
+    );
     // 9,060, 9,330, 9,714.
     assert_eq!(row.tokens, Some(28_104));
     assert_eq!(row.tools, ["run_shell_command", "edit", "agent"]);
     assert_eq!(row.changed, ["files.split.py"]);
-    assert_eq!(row.verdict.sentence, "Answered at step 2 · inferred from a reply without calls");
-    let manifest = run.index.manifest().get().expect("what is said of the session");
+    assert_eq!(
+        row.verdict.sentence,
+        "Answered at step 2 · inferred from a reply without calls"
+    );
+    let manifest = run
+        .index
+        .manifest()
+        .get()
+        .expect("what is said of the session");
     assert_eq!((manifest.turns, manifest.children), (Some(1), Some(1)));
     assert_eq!(
         (manifest.tool.as_deref(), manifest.project.as_deref()),
@@ -24,16 +34,27 @@ fn a_session_is_read_by_its_lines() {
     let step = run.step(0);
     assert_eq!(step["decision"]["rationale"], "Read first.");
     let failed = &step["action_results"][0];
-    assert_eq!((&failed["error"], &failed["returncode"]), (&"99 != 100".into(), &1.into()));
-    assert_eq!(step["state_diff"]["files.split.py"]["before"], "return a // b\n");
+    assert_eq!(
+        (&failed["error"], &failed["returncode"]),
+        (&"99 != 100".into(), &1.into())
+    );
+    assert_eq!(
+        step["state_diff"]["files.split.py"]["before"],
+        "return a // b\n"
+    );
 }
 
 #[test]
 fn a_reply_of_a_sub_agent_is_spread_over_lines() {
-    let run = read(&sample(&format!("tools/qwen/subagents/{SESSION}1/agent-general-purpose-c3.jsonl")));
+    let run = read(&sample(&format!(
+        "tools/qwen/subagents/{SESSION}1/agent-general-purpose-c3.jsonl"
+    )));
     assert_eq!((run.row.steps, run.row.tokens), (2, Some(6_380)));
     assert_eq!(run.row.parent.as_deref(), Some(&*format!("{SESSION}1")));
-    assert_eq!(run.step(0)["action_results"][0]["metadata"]["latency_ms"], 95.0);
+    assert_eq!(
+        run.step(0)["action_results"][0]["metadata"]["latency_ms"],
+        95.0
+    );
 }
 
 #[test]
@@ -41,7 +62,9 @@ fn an_error_that_nothing_comes_after_is_the_end() {
     let run = read(&sample(&format!("tools/qwen/chats/{SESSION}2.jsonl")));
     let verdict = &run.row.verdict;
     assert!(
-        verdict.sentence.starts_with("Ended by an API error after step 0: 400 This request"),
+        verdict
+            .sentence
+            .starts_with("Ended by an API error after step 0: 400 This request"),
         "{}",
         verdict.sentence
     );
@@ -52,12 +75,30 @@ fn an_error_that_nothing_comes_after_is_the_end() {
 fn messages_of_one_reply_are_one_step_in_a_stream() {
     let run = read(&sample("tools/qwen-stream/answered.jsonl"));
     let row = &run.row;
-    assert_eq!((row.steps, row.errors, row.tokens, row.issues), (2, 1, Some(18_374), (0, 0)));
-    assert_eq!((&*row.verdict.sentence, row.verdict.certainty.as_str()), ("Answered at step 1", "recorded"));
+    assert_eq!(
+        (row.steps, row.errors, row.tokens, row.issues),
+        (2, 1, Some(18_374), (0, 0))
+    );
+    assert_eq!(
+        (&*row.verdict.sentence, row.verdict.certainty.as_str()),
+        ("Answered at step 1", "recorded")
+    );
     assert_eq!(run.step(0)["model_response"]["text"], "I read it.");
-    assert_eq!(run.index.manifest().get().and_then(|manifest| manifest.tool.as_deref()), Some("Qwen Code 0.24.4"));
+    assert_eq!(
+        run.index
+            .manifest()
+            .get()
+            .and_then(|manifest| manifest.tool.as_deref()),
+        Some("Qwen Code 0.24.4")
+    );
     let stopped = read(&sample("tools/qwen-stream/loop.jsonl"));
-    assert!(stopped.row.verdict.sentence.starts_with("Stopped by loop detection after step 0: Loop detection halted"));
+    assert!(
+        stopped
+            .row
+            .verdict
+            .sentence
+            .starts_with("Stopped by loop detection after step 0: Loop detection halted")
+    );
 }
 
 #[test]
@@ -96,6 +137,9 @@ fn real_streams_agree_with_what_is_known_of_them() {
         ("subagent", "tokens of the run", 28_173, own),
     ];
     let known: Vec<_> = LOOP.into_iter().chain(known).collect();
-    let fields: Vec<_> = FIELDS.into_iter().filter(|field| !field.starts_with("thought")).collect();
+    let fields: Vec<_> = FIELDS
+        .into_iter()
+        .filter(|field| !field.starts_with("thought"))
+        .collect();
     compare("qwen", |file| file == "stream.jsonl", &fields, &known);
 }

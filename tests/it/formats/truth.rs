@@ -39,13 +39,17 @@ type Counts = [u64; FIELDS.len()];
 pub(crate) type Difference<'a> = (&'a str, &'a str, u64, &'a str);
 
 pub(crate) fn sessions(tool: &str) -> Vec<PathBuf> {
-    let dir = std::env::var_os("BOARD_AGENTS").map(|dir| PathBuf::from(dir).join(tool)).filter(|dir| dir.is_dir());
+    let dir = std::env::var_os("BOARD_AGENTS")
+        .map(|dir| PathBuf::from(dir).join(tool))
+        .filter(|dir| dir.is_dir());
     let Some(dir) = dir else {
         eprintln!("skipped: BOARD_AGENTS names no directory of sessions");
         return Vec::new();
     };
-    let mut sessions: Vec<PathBuf> =
-        fs::read_dir(dir).expect("readable").map(|entry| entry.expect("an entry").path()).collect();
+    let mut sessions: Vec<PathBuf> = fs::read_dir(dir)
+        .expect("readable")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     sessions.retain(|session| session.join("truth.json").is_file());
     sessions.sort();
     assert!(!sessions.is_empty(), "no session of {tool}");
@@ -55,22 +59,41 @@ pub(crate) fn sessions(tool: &str) -> Vec<PathBuf> {
 /// The files of a session whose names `wanted` takes; a name is the path below the session.
 pub(crate) fn files(session: &Path, wanted: fn(&str) -> bool) -> Vec<PathBuf> {
     let mut files = walk(session);
-    files.retain(|file| file.is_file() && wanted(&file.strip_prefix(session).expect("below").to_string_lossy()));
+    files.retain(|file| {
+        file.is_file() && wanted(&file.strip_prefix(session).expect("below").to_string_lossy())
+    });
     files.sort();
     files
 }
 
 /// Adds up the named files of every session of a tool and compares with the truth, in the fields that such a file has.
-pub(crate) fn compare(tool: &str, wanted: fn(&str) -> bool, fields: &[&str], known: &[Difference<'_>]) {
+pub(crate) fn compare(
+    tool: &str,
+    wanted: fn(&str) -> bool,
+    fields: &[&str],
+    known: &[Difference<'_>],
+) {
     let mut wrong = Vec::new();
     for session in sessions(tool) {
-        let name = session.file_name().expect("a name").to_string_lossy().into_owned();
-        let truth: Value = serde_json::from_slice(&fs::read(session.join("truth.json")).expect("read")).expect("JSON");
+        let name = session
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        let truth: Value =
+            serde_json::from_slice(&fs::read(session.join("truth.json")).expect("read"))
+                .expect("JSON");
         let files = files(&session, wanted);
-        let found = files.iter().map(|file| counts(file)).fold(Counts::default(), |mut sum, counts| {
-            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-            sum
-        });
+        let found =
+            files
+                .iter()
+                .map(|file| counts(file))
+                .fold(Counts::default(), |mut sum, counts| {
+                    sum.iter_mut()
+                        .zip(counts)
+                        .for_each(|(sum, count)| *sum += count);
+                    sum
+                });
         for ((field, expected), found) in FIELDS.iter().zip(expected(&truth)).zip(found) {
             let steps_say = |of: &str| field.strip_suffix(" of the run") == Some(of);
             let of_session = || known.iter().filter(|(session, ..)| *session == name);
@@ -87,7 +110,9 @@ pub(crate) fn compare(tool: &str, wanted: fn(&str) -> bool, fields: &[&str], kno
 
 fn expected(truth: &Value) -> Counts {
     let of = |key: &str| truth[key].as_u64().unwrap_or_default();
-    let tokens = |key: &str| ["main", "children"].map(|who| truth["tokens"][who][key].as_u64().unwrap_or_default());
+    let tokens = |key: &str| {
+        ["main", "children"].map(|who| truth["tokens"][who][key].as_u64().unwrap_or_default())
+    };
     let tokens = |key: &str| tokens(key).iter().sum::<u64>();
     let cached = tokens("cache_read");
     let input = tokens("input") + cached + tokens("cache_write");
@@ -121,11 +146,22 @@ fn counts(file: &Path) -> Counts {
     let run = read(file);
     let mut counts = Counts::default();
     counts[10] = run.row.tokens.unwrap_or_default();
-    counts[9] = run.index.manifest().get().and_then(|manifest| manifest.children).unwrap_or_default();
+    counts[9] = run
+        .index
+        .manifest()
+        .get()
+        .and_then(|manifest| manifest.children)
+        .unwrap_or_default();
     let usage = run.row.usage;
     let kept = [run.row.model_calls, run.row.tool_calls, run.row.tool_errors];
-    let kept = kept.into_iter().chain([usage.input, usage.cached, usage.output, usage.reasoning]);
-    counts.iter_mut().skip(11).zip(kept).for_each(|(count, kept)| *count = kept.unwrap_or_default());
+    let kept = kept
+        .into_iter()
+        .chain([usage.input, usage.cached, usage.output, usage.reasoning]);
+    counts
+        .iter_mut()
+        .skip(11)
+        .zip(kept)
+        .for_each(|(count, kept)| *count = kept.unwrap_or_default());
     for n in 0..run.index.steps().len() {
         let step = run.step(n);
         let results: Vec<&str> = step["action_results"]
@@ -150,7 +186,10 @@ fn counts(file: &Path) -> Counts {
             tokens("output_tokens"),
             tokens("reasoning_tokens"),
         ];
-        counts.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        counts
+            .iter_mut()
+            .zip(more)
+            .for_each(|(sum, more)| *sum += more);
     }
     counts
 }

@@ -51,7 +51,11 @@ fn says(id: &str, finish: &str, text: &str) -> Value {
 }
 
 fn calls(id: &str, call: &str) -> Value {
-    reply(id, "tool_use", &json!([{"type": "tool_use", "id": call, "name": "Task", "input": {}}]))
+    reply(
+        id,
+        "tool_use",
+        &json!([{"type": "tool_use", "id": call, "name": "Task", "input": {}}]),
+    )
 }
 
 fn gives(call: &str) -> Value {
@@ -77,50 +81,102 @@ fn a_clock_that_goes_back_makes_no_copies() {
         with(says("m2", "end_turn", "Done."), &back),
     ]);
     assert_eq!((run.row.steps, run.row.tokens), (2, Some(30)));
-    assert_eq!(run.row.verdict.sentence, "Answered at step 1 · inferred from end_turn");
+    assert_eq!(
+        run.row.verdict.sentence,
+        "Answered at step 1 · inferred from end_turn"
+    );
     // What stands before the session's first own line and is older is another one's.
     let old = json!({"timestamp": "2026-05-04T08:00:00.000Z"});
-    let run = session(&[began, with(user("Before."), &old), user("Go."), says("m2", "end_turn", "Done.")]);
+    let run = session(&[
+        began,
+        with(user("Before."), &old),
+        user("Go."),
+        says("m2", "end_turn", "Done."),
+    ]);
     let manifest = run.index.manifest().get().unwrap();
-    assert_eq!(manifest.copied.as_ref().map(|copied| copied.records), Some(1));
+    assert_eq!(
+        manifest.copied.as_ref().map(|copied| copied.records),
+        Some(1)
+    );
 }
 
 #[test]
 fn the_end_of_a_sub_agent_in_the_same_file_is_not_the_sessions() {
     let inside = json!({"isSidechain": true, "parentUuid": null});
-    let mut answer = with(says("s1", "end_turn", "It is broken."), &json!({"isSidechain": true}));
+    let mut answer = with(
+        says("s1", "end_turn", "It is broken."),
+        &json!({"isSidechain": true}),
+    );
     answer["message"]["model"] = "model-b".into();
-    let lines = [user("Go."), calls("m1", "c1"), with(user("Look."), &inside), answer];
+    let lines = [
+        user("Go."),
+        calls("m1", "c1"),
+        with(user("Look."), &inside),
+        answer,
+    ];
     let run = session(&lines);
-    assert_eq!(run.row.verdict.sentence, "Ends in step 0 while Task has no result · killed, or waiting for its user");
-    assert_eq!((run.row.turns, run.row.children, run.row.model.as_deref()), (Some(1), Some(1), Some("model-a")));
+    assert_eq!(
+        run.row.verdict.sentence,
+        "Ends in step 0 while Task has no result · killed, or waiting for its user"
+    );
+    assert_eq!(
+        (run.row.turns, run.row.children, run.row.model.as_deref()),
+        (Some(1), Some(1), Some("model-a"))
+    );
     assert_eq!(run.row.models, ["model-a", "model-b"]);
-    let done = session(&[lines.as_slice(), &[gives("c1"), says("m2", "end_turn", "All is well.")]].concat());
+    let done = session(
+        &[
+            lines.as_slice(),
+            &[gives("c1"), says("m2", "end_turn", "All is well.")],
+        ]
+        .concat(),
+    );
     assert_eq!(done.row.verdict.outcome, Outcome::Completed);
     assert_eq!((done.row.turns, done.row.errors), (Some(1), 0));
 }
 
 #[test]
 fn a_cut_reply_that_is_gone_on_with_is_not_the_end() {
-    let failed = with(says("e1", "stop_sequence", "API Error: 500"), &json!({"isApiErrorMessage": true}));
-    let lines = [user("Go."), says("m1", "max_tokens", "One, two,"), note("Output token limit hit. Resume directly.")];
+    let failed = with(
+        says("e1", "stop_sequence", "API Error: 500"),
+        &json!({"isApiErrorMessage": true}),
+    );
+    let lines = [
+        user("Go."),
+        says("m1", "max_tokens", "One, two,"),
+        note("Output token limit hit. Resume directly."),
+    ];
     assert_eq!(
         session(&lines).row.verdict.sentence,
         "Ends after step 0: no reply of the model follows · killed, or waiting for its user"
     );
     let run = session(&[lines.as_slice(), &[failed]].concat());
-    assert_eq!(run.row.verdict.sentence, "Ended by an API error after step 0: API Error: 500");
+    assert_eq!(
+        run.row.verdict.sentence,
+        "Ended by an API error after step 0: API Error: 500"
+    );
 }
 
 #[test]
 fn a_command_of_the_users_own_begins_a_turn() {
     let command = "<command-message>fix</command-message>\n<command-name>/fix</command-name>";
-    let lines = [user("Go."), says("m1", "end_turn", "Done."), user(command), note("Fix all that is broken.")];
+    let lines = [
+        user("Go."),
+        says("m1", "end_turn", "Done."),
+        user(command),
+        note("Fix all that is broken."),
+    ];
     let run = session(&lines);
     let open = "Ends after step 0: no reply of the model follows · killed, or waiting for its user";
-    assert_eq!((run.row.turns, run.row.verdict.sentence.as_str()), (Some(2), open));
+    assert_eq!(
+        (run.row.turns, run.row.verdict.sentence.as_str()),
+        (Some(2), open)
+    );
     let only = session(&lines[2..]);
-    assert_eq!((only.row.turns, only.row.task.as_deref()), (Some(1), Some("Fix all that is broken.")));
+    assert_eq!(
+        (only.row.turns, only.row.task.as_deref()),
+        (Some(1), Some("Fix all that is broken."))
+    );
     // One that the program itself carries out asks the model for nothing.
     let local = [
         note("Caveat: the messages below were made by the user."),
@@ -129,18 +185,32 @@ fn a_command_of_the_users_own_begins_a_turn() {
         note("Something else that the program writes."),
     ];
     let run = session(&[&lines[..2], &local].concat());
-    assert_eq!((run.row.turns, run.row.verdict.outcome), (Some(1), Outcome::Completed));
+    assert_eq!(
+        (run.row.turns, run.row.verdict.outcome),
+        (Some(1), Outcome::Completed)
+    );
 }
 
 fn stream(results: &[Value]) -> Read {
     let init = json!({"type": "system", "subtype": "init", "session_id": ID, "claude_code_version": "2.1.0"});
     let mut text = String::new();
     for (n, result) in results.iter().enumerate() {
-        let asked = with(user("Go."), &json!({"timestamp": format!("2026-05-04T09:{n}0:00Z")}));
+        let asked = with(
+            user("Go."),
+            &json!({"timestamp": format!("2026-05-04T09:{n}0:00Z")}),
+        );
         let mut said = says(&format!("m{n}"), "end_turn", "Done.");
         said["timestamp"] = format!("2026-05-04T09:{n}0:02Z").into();
-        for line in [&init, &asked, &said, &with(result.clone(), &json!({"type": "result", "n": n}))] {
-            text.push_str(&format!("{}\n", with(line.clone(), &json!({"session_id": ID}))));
+        for line in [
+            &init,
+            &asked,
+            &said,
+            &with(result.clone(), &json!({"type": "result", "n": n})),
+        ] {
+            text.push_str(&format!(
+                "{}\n",
+                with(line.clone(), &json!({"session_id": ID}))
+            ));
         }
     }
     written(&text)
@@ -150,19 +220,34 @@ fn stream(results: &[Value]) -> Read {
 fn a_result_says_no_more_than_its_words() {
     let end = |result: Value| {
         let run = stream(&[result]);
-        (run.row.verdict.outcome, run.row.verdict.stop_reason.clone().unwrap_or_default())
+        (
+            run.row.verdict.outcome,
+            run.row.verdict.stop_reason.clone().unwrap_or_default(),
+        )
     };
     let none = json!({"subtype": null, "is_error": false, "terminal_reason": "completed", "stop_reason": "end_turn"});
     assert_eq!(end(none), (Outcome::Completed, "result".to_owned()));
-    let deferred = json!({"subtype": "success", "is_error": false, "terminal_reason": "tool_deferred"});
-    assert_eq!(end(deferred), (Outcome::Unknown, "tool_deferred".to_owned()));
-    assert_eq!(end(json!({"subtype": "success"})), (Outcome::Completed, "success".to_owned()));
-    assert_eq!(end(json!({"subtype": "new", "is_error": true})), (Outcome::Failed, "new".to_owned()));
+    let deferred =
+        json!({"subtype": "success", "is_error": false, "terminal_reason": "tool_deferred"});
+    assert_eq!(
+        end(deferred),
+        (Outcome::Unknown, "tool_deferred".to_owned())
+    );
+    assert_eq!(
+        end(json!({"subtype": "success"})),
+        (Outcome::Completed, "success".to_owned())
+    );
+    assert_eq!(
+        end(json!({"subtype": "new", "is_error": true})),
+        (Outcome::Failed, "new".to_owned())
+    );
 }
 
 #[test]
 fn a_result_without_a_model_cost_nothing() {
-    let run = stream(&[json!({"subtype": "success", "total_cost_usd": 0, "model_usage_since_last_result": {}})]);
+    let run = stream(&[
+        json!({"subtype": "success", "total_cost_usd": 0, "model_usage_since_last_result": {}}),
+    ]);
     assert_eq!(run.row.cost_usd, Some(0.0));
 }
 
@@ -170,7 +255,13 @@ fn a_result_without_a_model_cost_nothing() {
 fn nobody_works_between_a_result_and_the_next_prompt() {
     let answered = json!({"subtype": "success", "result": "Done."});
     let run = stream(&[answered.clone(), answered]);
-    let started: Vec<_> = (0..2).filter_map(|n| run.index.groups().get(n)).map(|group| group.started).collect();
+    let started: Vec<_> = (0..2)
+        .filter_map(|n| run.index.groups().get(n))
+        .map(|group| group.started)
+        .collect();
     // 09:00:00 and 09:10:00: when the prompts came.
-    assert_eq!(started, [Some(1_777_885_200_000_000), Some(1_777_885_800_000_000)]);
+    assert_eq!(
+        started,
+        [Some(1_777_885_200_000_000), Some(1_777_885_800_000_000)]
+    );
 }

@@ -11,20 +11,29 @@ use trace_board::model::RunKey;
 use super::{read, sample};
 
 const CLAUDE: &str = "tools/claude-code/-home-me-ledger/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a01.jsonl";
-const CODEX: &str =
-    "tools/codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl";
+const CODEX: &str = "tools/codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl";
 const GEMINI: &str = "tools/gemini/chats/session-2026-05-04T09-00-3b0c1d2e.jsonl";
 const QWEN: &str = "tools/qwen/chats/7a1b2c3d-0000-4000-8000-0000000000d1.jsonl";
 
 /// The row of the sample, whose text is changed so, this many minutes after its last line.
 fn row(name: &str, minutes: i64, change: impl Fn(String) -> String) -> Summary {
     let temp = tempfile::tempdir().expect("a directory");
-    let path = temp.path().join(Path::new(name).file_name().expect("a name"));
+    let path = temp
+        .path()
+        .join(Path::new(name).file_name().expect("a name"));
     let text = fs::read_to_string(sample(name)).expect("the sample");
     fs::write(&path, change(text)).expect("written");
     let run = read(&path);
     let now = run.index.last_ts().expect("a time") + minutes * 60_000_000;
-    summary(&RunKey::new("run"), String::new(), &run.index, Outside { now, ..Outside::default() })
+    summary(
+        &RunKey::new("run"),
+        String::new(),
+        &run.index,
+        Outside {
+            now,
+            ..Outside::default()
+        },
+    )
 }
 
 fn liveness(name: &str, minutes: i64, change: impl Fn(String) -> String) -> &'static str {
@@ -33,33 +42,63 @@ fn liveness(name: &str, minutes: i64, change: impl Fn(String) -> String) -> &'st
 
 /// Without the lines that hold these words.
 fn without(words: &'static str) -> impl Fn(String) -> String {
-    move |text| text.lines().filter(|line| !line.contains(words)).map(|line| format!("{line}\n")).collect()
+    move |text| {
+        text.lines()
+            .filter(|line| !line.contains(words))
+            .map(|line| format!("{line}\n"))
+            .collect()
+    }
 }
 
 #[test]
 fn an_answered_session_waits_until_that_is_long_ago() {
     let open = without("cost-state");
-    assert_eq!([0, 59, 61].map(|minutes| liveness(CLAUDE, minutes, &open)), ["waiting", "waiting", "unknown"]);
+    assert_eq!(
+        [0, 59, 61].map(|minutes| liveness(CLAUDE, minutes, &open)),
+        ["waiting", "waiting", "unknown"]
+    );
     let waiting = row(CLAUDE, 5, &open);
-    assert_eq!((waiting.verdict.mark.word(), waiting.verdict.certainty.as_str()), ("answered", "inferred"));
+    assert_eq!(
+        (
+            waiting.verdict.mark.word(),
+            waiting.verdict.certainty.as_str()
+        ),
+        ("answered", "inferred")
+    );
     assert!(!waiting.life.liveness.may_grow() && !waiting.life.liveness.is_over());
-    assert_eq!([5, 61].map(|minutes| liveness(QWEN, minutes, |text| text)), ["waiting", "unknown"]);
+    assert_eq!(
+        [5, 61].map(|minutes| liveness(QWEN, minutes, |text| text)),
+        ["waiting", "unknown"]
+    );
 }
 
 #[test]
 fn a_session_whose_program_is_gone_or_that_nobody_types_into_does_not_wait() {
-    assert_eq!(liveness(CLAUDE, 5, |text| text), "finished", "the program told its costs where it ended");
+    assert_eq!(
+        liveness(CLAUDE, 5, |text| text),
+        "finished",
+        "the program told its costs where it ended"
+    );
     let driven = |text: String| {
-        without("cost-state")(text).replace("{\"parentUuid\"", "{\"entrypoint\":\"sdk-cli\",\"parentUuid\"")
+        without("cost-state")(text).replace(
+            "{\"parentUuid\"",
+            "{\"entrypoint\":\"sdk-cli\",\"parentUuid\"",
+        )
     };
     assert_eq!(liveness(CLAUDE, 5, driven), "finished");
-    let typed =
-        |text: String| without("cost-state")(text).replace("{\"parentUuid\"", "{\"entrypoint\":\"cli\",\"parentUuid\"");
+    let typed = |text: String| {
+        without("cost-state")(text)
+            .replace("{\"parentUuid\"", "{\"entrypoint\":\"cli\",\"parentUuid\"")
+    };
     assert_eq!(liveness(CLAUDE, 5, typed), "waiting");
     assert_eq!(liveness(CODEX, 5, |text| text), "finished");
     let typed = |text: String| text.replace("\"source\":\"exec\"", "\"source\":\"cli\"");
-    assert_eq!([5, 61].map(|minutes| liveness(CODEX, minutes, typed)), ["waiting", "unknown"]);
-    let child = "tools/qwen/subagents/7a1b2c3d-0000-4000-8000-0000000000d1/agent-general-purpose-c3.jsonl";
+    assert_eq!(
+        [5, 61].map(|minutes| liveness(CODEX, minutes, typed)),
+        ["waiting", "unknown"]
+    );
+    let child =
+        "tools/qwen/subagents/7a1b2c3d-0000-4000-8000-0000000000d1/agent-general-purpose-c3.jsonl";
     assert_eq!(liveness(child, 5, |text| text), "finished");
 }
 
@@ -67,21 +106,51 @@ fn a_session_whose_program_is_gone_or_that_nobody_types_into_does_not_wait() {
 fn a_session_in_the_middle_of_a_turn_does_not_wait() {
     let cut = |text: String| {
         let kept: Vec<&str> = text.lines().collect();
-        kept[..kept.len() - 2].iter().map(|line| format!("{line}\n")).collect()
+        kept[..kept.len() - 2]
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect()
     };
-    assert_eq!([0, 100].map(|minutes| liveness(CLAUDE, minutes, cut)), ["running", "unknown"]);
+    assert_eq!(
+        [0, 100].map(|minutes| liveness(CLAUDE, minutes, cut)),
+        ["running", "unknown"]
+    );
 }
 
 #[test]
 fn of_a_file_that_tells_no_end_nobody_says_that_its_run_died() {
     let row = |minutes| row(GEMINI, minutes, |text| text);
-    assert_eq!([0, 5, 61].map(|minutes| row(minutes).life.liveness.word()), ["waiting", "waiting", "unknown"]);
-    assert_eq!(row(5).verdict.sentence, "May wait for its user after step 2; no end of a turn is recorded");
-    assert!(row(61).verdict.sentence.starts_with("No end is recorded after step 2"));
-    assert_eq!([5, 61].map(|minutes| row(minutes).verdict.outcome.as_str()), ["unknown", "unknown"]);
+    assert_eq!(
+        [0, 5, 61].map(|minutes| row(minutes).life.liveness.word()),
+        ["waiting", "waiting", "unknown"]
+    );
+    assert_eq!(
+        row(5).verdict.sentence,
+        "May wait for its user after step 2; no end of a turn is recorded"
+    );
+    assert!(
+        row(61)
+            .verdict
+            .sentence
+            .starts_with("No end is recorded after step 2")
+    );
+    assert_eq!(
+        [5, 61].map(|minutes| row(minutes).verdict.outcome.as_str()),
+        ["unknown", "unknown"]
+    );
     let mid_turn = |text: String| without("\"id\":\"g3\"")(text);
-    assert_eq!([0, 61].map(|minutes| liveness(GEMINI, minutes, mid_turn)), ["running", "unknown"]);
-    assert_eq!(read(&sample("tools/atif/odd.trajectory.json")).row.life.liveness.word(), "unknown");
+    assert_eq!(
+        [0, 61].map(|minutes| liveness(GEMINI, minutes, mid_turn)),
+        ["running", "unknown"]
+    );
+    assert_eq!(
+        read(&sample("tools/atif/odd.trajectory.json"))
+            .row
+            .life
+            .liveness
+            .word(),
+        "unknown"
+    );
 }
 
 #[test]
@@ -94,19 +163,37 @@ fn lists_and_queries_say_that_a_session_waits() {
         let at = line.find("\"timestamp\":\"").map(|at| at + 13);
         at.map_or_else(
             || line.to_owned(),
-            |at| format!("{}{now}{}", &line[..at], &line[at + line[at..].find('"').unwrap()..]),
+            |at| {
+                format!(
+                    "{}{now}{}",
+                    &line[..at],
+                    &line[at + line[at..].find('"').unwrap()..]
+                )
+            },
         )
     };
-    fs::write(temp.path().join("now.jsonl"), text.lines().map(|line| stamp(line) + "\n").collect::<String>()).unwrap();
+    fs::write(
+        temp.path().join("now.jsonl"),
+        text.lines()
+            .map(|line| stamp(line) + "\n")
+            .collect::<String>(),
+    )
+    .unwrap();
     fs::write(temp.path().join("then.jsonl"), old).unwrap();
     let said = |query: &str| {
         let board = env!("CARGO_BIN_EXE_board");
         let root = temp.path().to_str().unwrap();
-        let output = std::process::Command::new(board).args(["list", "--json", root, query]).output().unwrap();
+        let output = std::process::Command::new(board)
+            .args(["list", "--json", root, query])
+            .output()
+            .unwrap();
         serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
     };
     let waiting = said("liveness:waiting");
-    assert_eq!((&waiting["matched"], &waiting["runs"][0]["key"]), (&1.into(), &"now.jsonl".into()));
+    assert_eq!(
+        (&waiting["matched"], &waiting["runs"][0]["key"]),
+        (&1.into(), &"now.jsonl".into())
+    );
     assert_eq!(waiting["runs"][0]["liveness"], "waiting");
     assert_eq!(said("liveness:finished")["runs"][0]["key"], "then.jsonl");
 }
@@ -124,7 +211,12 @@ fn up_to(words: &'static str, instead: &'static str) -> impl Fn(String) -> Strin
 fn a_session_that_asks_its_user_waits_and_did_not_die() {
     let question = "Waits for its user in step 1: AskUserQuestion has no answer";
     let asks = [
-        (CLAUDE, "\"name\":\"Bash\"", "\"name\":\"AskUserQuestion\"", question),
+        (
+            CLAUDE,
+            "\"name\":\"Bash\"",
+            "\"name\":\"AskUserQuestion\"",
+            question,
+        ),
         (
             CLAUDE,
             "\"name\":\"Bash\"",
@@ -139,18 +231,30 @@ fn a_session_that_asks_its_user_waits_and_did_not_die() {
         ),
     ];
     for (name, words, instead, sentence) in asks {
-        let change = |text: String| up_to(words, instead)(text).replace("\"source\":\"exec\"", "\"source\":\"cli\"");
+        let change = |text: String| {
+            up_to(words, instead)(text).replace("\"source\":\"exec\"", "\"source\":\"cli\"")
+        };
         let runs = [0, 59, 61, 10_000].map(|minutes| row(name, minutes, change));
-        assert_eq!(runs.each_ref().map(|run| run.life.liveness.word()), ["waiting", "waiting", "unknown", "unknown"]);
+        assert_eq!(
+            runs.each_ref().map(|run| run.life.liveness.word()),
+            ["waiting", "waiting", "unknown", "unknown"]
+        );
         for run in &runs {
             let verdict = &run.verdict;
             assert_eq!(
-                (verdict.outcome.as_str(), verdict.mark.word(), verdict.certainty.as_str(), verdict.answered),
+                (
+                    verdict.outcome.as_str(),
+                    verdict.mark.word(),
+                    verdict.certainty.as_str(),
+                    verdict.answered
+                ),
                 ("unknown", "unknown", "inferred", false)
             );
         }
         assert_eq!(runs[1].verdict.sentence, sentence);
-        let later = sentence.replace("Waits for its user", "Ends").replace(':', " with a question to its user:");
+        let later = sentence
+            .replace("Waits for its user", "Ends")
+            .replace(':', " with a question to its user:");
         assert_eq!(runs[2].verdict.sentence, later);
     }
 }
@@ -166,9 +270,18 @@ fn a_call_that_waits_for_leave_waits_for_the_user_until_it_is_given() {
     };
     let waiting = row(CODEX, 5, asked);
     assert_eq!(waiting.life.liveness.word(), "waiting");
-    assert_eq!(waiting.verdict.sentence, "Waits for its user in step 1: update_plan has no answer");
-    let begun = request.replace("exec_approval_request", "exec_command_begin").replace("90", "91");
-    assert_eq!(liveness(CODEX, 100, |text| asked(text) + &begun), "unknown", "it had leave, and went on");
+    assert_eq!(
+        waiting.verdict.sentence,
+        "Waits for its user in step 1: update_plan has no answer"
+    );
+    let begun = request
+        .replace("exec_approval_request", "exec_command_begin")
+        .replace("90", "91");
+    assert_eq!(
+        liveness(CODEX, 100, |text| asked(text) + &begun),
+        "unknown",
+        "it had leave, and went on"
+    );
 }
 
 #[test]
@@ -178,9 +291,17 @@ fn a_question_that_nobody_is_there_to_answer_is_no_end_and_no_death() {
         up_to("\"name\":\"Bash\"", "\"name\":\"AskUserQuestion\"")(text) + &cost + "\n"
     };
     let gone = row(CLAUDE, 30, asks);
-    assert_eq!((gone.life.liveness.word(), gone.verdict.outcome.as_str()), ("unknown", "unknown"), "it told its costs");
+    assert_eq!(
+        (gone.life.liveness.word(), gone.verdict.outcome.as_str()),
+        ("unknown", "unknown"),
+        "it told its costs"
+    );
     let runs_on = |text: String| up_to("\"id\":\"toolu_01c\"", "\"id\":\"toolu_01c\"")(text);
-    assert_eq!(liveness(CLAUDE, 100, runs_on), "unknown", "a command asks nobody");
+    assert_eq!(
+        liveness(CLAUDE, 100, runs_on),
+        "unknown",
+        "a command asks nobody"
+    );
 }
 
 #[test]
@@ -193,9 +314,14 @@ fn a_line_that_is_cut_may_be_what_the_user_said_next() {
         let words = runs.each_ref().map(|run| run.life.liveness.word());
         assert_eq!((words[0], words[3]), ("running", "unknown"), "{words:?}");
         for run in &runs {
-            assert_ne!((run.verdict.mark.word(), run.verdict.outcome.as_str()), ("answered", "completed"));
+            assert_ne!(
+                (run.verdict.mark.word(), run.verdict.outcome.as_str()),
+                ("answered", "completed")
+            );
             assert!(
-                run.life.liveness.word() != "waiting" && run.life.liveness.word() != "died" && !run.verdict.answered
+                run.life.liveness.word() != "waiting"
+                    && run.life.liveness.word() != "died"
+                    && !run.verdict.answered
             );
             assert_eq!(
                 run.verdict.sentence,
@@ -203,11 +329,19 @@ fn a_line_that_is_cut_may_be_what_the_user_said_next() {
             );
         }
         let verdict = &runs[3].verdict;
-        assert_eq!((verdict.outcome.as_str(), verdict.certainty.as_str()), ("unknown", "unknown"));
+        assert_eq!(
+            (verdict.outcome.as_str(), verdict.certainty.as_str()),
+            ("unknown", "unknown")
+        );
     }
     // One that ends with its line is what it is.
     let whole = |text: String| open(text).trim_end().to_owned();
     assert_eq!(row(CLAUDE, 5, whole).verdict.mark.word(), "answered");
-    let typed = |text: String| text.replace("\"source\":\"exec\"", "\"source\":\"cli\"") + "{\"timestamp\":\"2026-";
-    assert_eq!((liveness(CODEX, 0, typed), liveness(CODEX, 10_000, typed)), ("running", "unknown"));
+    let typed = |text: String| {
+        text.replace("\"source\":\"exec\"", "\"source\":\"cli\"") + "{\"timestamp\":\"2026-"
+    };
+    assert_eq!(
+        (liveness(CODEX, 0, typed), liveness(CODEX, 10_000, typed)),
+        ("running", "unknown")
+    );
 }

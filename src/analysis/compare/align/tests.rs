@@ -7,16 +7,26 @@ use crate::model::{Delta, Names};
 pub(in crate::analysis::compare) fn run(decisions: &[String]) -> Index {
     let mut names = Names::default();
     let step = |decision: &String| {
-        crate::format::step_head(format!(r#"{{"step_id": 0, {decision}}}"#).as_bytes(), &mut names).0
+        crate::format::step_head(
+            format!(r#"{{"step_id": 0, {decision}}}"#).as_bytes(),
+            &mut names,
+        )
+        .0
     };
     let steps: Vec<StepHead> = decisions.iter().map(step).collect();
     let mut index = Index::default();
-    index.apply(Delta { steps, names: names.since(0).to_vec(), ..Delta::default() });
+    index.apply(Delta {
+        steps,
+        names: names.since(0).to_vec(),
+        ..Delta::default()
+    });
     index
 }
 
 fn call(argument: &str) -> String {
-    format!(r#""decision": {{"mode": "act", "actions": [{{"name": "do", "args": {{"on": "{argument}"}}}}]}}"#)
+    format!(
+        r#""decision": {{"mode": "act", "actions": [{{"name": "do", "args": {{"on": "{argument}"}}}}]}}"#
+    )
 }
 
 fn answer(text: &str) -> String {
@@ -25,7 +35,10 @@ fn answer(text: &str) -> String {
 
 /// A run of one call for each letter.
 fn letters(letters: &str) -> Index {
-    run(&letters.chars().map(|letter| call(&letter.to_string())).collect::<Vec<_>>())
+    run(&letters
+        .chars()
+        .map(|letter| call(&letter.to_string()))
+        .collect::<Vec<_>>())
 }
 
 /// `=` for like steps, `!` for steps side by side that differ, `<` and `>` for steps of A and of B alone.
@@ -45,7 +58,10 @@ fn what_is_alike_at_both_ends_stays_together() {
     assert_eq!(drawn(&letters("abc"), &letters("axbc")), "=>==");
     assert_eq!(drawn(&letters("axc"), &letters("abc")), "=!=");
     assert_eq!(drawn(&letters("abcd"), &letters("ad")), "=<<=");
-    assert_eq!(drawn(&letters("abcdefgh"), &letters("xbcdyzfgh")), "!===!>===");
+    assert_eq!(
+        drawn(&letters("abcdefgh"), &letters("xbcdyzfgh")),
+        "!===!>==="
+    );
 }
 
 #[test]
@@ -66,20 +82,33 @@ fn answers_stand_side_by_side_whatever_they_say() {
     let ends = |text: &str| run(&[call("a"), answer(text)]);
     assert_eq!(drawn(&ends("yes"), &ends("yes")), "==");
     assert_eq!(drawn(&ends("yes"), &ends("no")), "=!");
-    assert_eq!(drawn(&run(&[answer("yes"), call("a")]), &run(&[answer("no"), call("a")])), "!=");
+    assert_eq!(
+        drawn(
+            &run(&[answer("yes"), call("a")]),
+            &run(&[answer("no"), call("a")])
+        ),
+        "!="
+    );
 }
 
 #[test]
 fn calls_that_look_alike_in_a_list_are_told_apart() {
     let long = "x".repeat(1_000);
-    let (a, b) = (run(&[call(&format!("{long}a"))]), run(&[call(&format!("{long}b"))]));
-    assert_eq!(a.steps().get(0).unwrap().call, b.steps().get(0).unwrap().call);
+    let (a, b) = (
+        run(&[call(&format!("{long}a"))]),
+        run(&[call(&format!("{long}b"))]),
+    );
+    assert_eq!(
+        a.steps().get(0).unwrap().call,
+        b.steps().get(0).unwrap().call
+    );
     assert_eq!(drawn(&a, &b), "!");
 }
 
 #[test]
 fn long_runs_that_drift_apart_find_each_other_again() {
-    let calls = |range: std::ops::Range<usize>| range.map(|n| call(&n.to_string())).collect::<Vec<_>>();
+    let calls =
+        |range: std::ops::Range<usize>| range.map(|n| call(&n.to_string())).collect::<Vec<_>>();
     let a = calls(0..9_000);
     // Every hundredth step has another call before it, and the ends differ.
     let mut b: Vec<String> = a
@@ -98,7 +127,11 @@ fn long_runs_that_drift_apart_find_each_other_again() {
 
 #[test]
 fn runs_that_share_nothing_are_still_laid_side_by_side() {
-    let calls = |word: &str| run(&(0..6_000).map(|n| call(&format!("{word}{n}"))).collect::<Vec<_>>());
+    let calls = |word: &str| {
+        run(&(0..6_000)
+            .map(|n| call(&format!("{word}{n}")))
+            .collect::<Vec<_>>())
+    };
     assert_eq!(drawn(&calls("a"), &calls("b")), "!".repeat(6_000));
 }
 

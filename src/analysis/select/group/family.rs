@@ -31,29 +31,49 @@ impl<'a> Family<'a> {
         let wanted: HashSet<&str> = summaries().filter_map(|(_, run)| above(run)).collect();
         let mut known: HashMap<&'a str, Vec<usize>> = HashMap::new();
         for (at, run) in summaries() {
-            let names = [run.run_id.as_deref(), Some(run.key.as_str())].into_iter().flatten();
+            let names = [run.run_id.as_deref(), Some(run.key.as_str())]
+                .into_iter()
+                .flatten();
             for name in names.filter(|name| wanted.contains(name)) {
                 known.entry(name).or_default().push(at);
             }
         }
         let parent = |(at, run): (usize, &Summary)| {
-            let mut others = known.get(above(run)?)?.iter().copied().filter(|parent| *parent != at);
-            let keys = others.clone().filter_map(|parent| Some(all.get(parent)?.as_ref().key.as_str()));
+            let mut others = known
+                .get(above(run)?)?
+                .iter()
+                .copied()
+                .filter(|parent| *parent != at);
+            let keys = others
+                .clone()
+                .filter_map(|parent| Some(all.get(parent)?.as_ref().key.as_str()));
             others.nth(nearest(run.key.as_str(), keys)?)
         };
         let parents = summaries().map(parent).collect();
-        let tops = known.values().flatten().filter_map(|at| Some((all.get(*at)?.as_ref().key.as_str(), *at))).collect();
-        Self { known, parents, tops }
+        let tops = known
+            .values()
+            .flatten()
+            .filter_map(|at| Some((all.get(*at)?.as_ref().key.as_str(), *at)))
+            .collect();
+        Self {
+            known,
+            parents,
+            tops,
+        }
     }
 
     /// What all of the group of run `at` descend from: the key of a run, or an id that no run on the board has.
     pub(super) fn top<T: AsRef<Summary>>(&self, at: usize, all: &'a [T]) -> &'a str {
         let mut top = at;
         for _ in 0..MAX_DEPTH {
-            let Some(parent) = self.parents.get(top).copied().flatten() else { break };
+            let Some(parent) = self.parents.get(top).copied().flatten() else {
+                break;
+            };
             top = parent;
         }
-        let Some(run) = all.get(top).map(AsRef::as_ref) else { return "" };
+        let Some(run) = all.get(top).map(AsRef::as_ref) else {
+            return "";
+        };
         let elsewhere = above(run).filter(|parent| !self.known.contains_key(parent));
         elsewhere.unwrap_or(run.key.as_str())
     }
@@ -71,25 +91,43 @@ impl<'a> Family<'a> {
         sort: Sort,
         limit: usize,
     ) -> Vec<Member<'a, T>> {
-        let mut rows: Vec<_> = members.iter().filter_map(|at| Some((*at, ranked(all, *at, sort)?))).collect();
+        let mut rows: Vec<_> = members
+            .iter()
+            .filter_map(|at| Some((*at, ranked(all, *at, sort)?)))
+            .collect();
         let by_order = in_order(sort);
         // Taken from the end.
         rows.sort_unstable_by(|(_, a), (_, b)| by_order(b, a));
         let here: HashSet<usize> = members.iter().copied().collect();
         let mut below: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
         for (at, _) in &rows {
-            let parent = self.parents.get(*at).copied().flatten().filter(|parent| here.contains(parent));
+            let parent = self
+                .parents
+                .get(*at)
+                .copied()
+                .flatten()
+                .filter(|parent| here.contains(parent));
             below.entry(parent).or_default().push(*at);
         }
-        let mut open: Vec<(usize, usize)> =
-            below.remove(&None).unwrap_or_default().into_iter().map(|at| (at, 0)).collect();
+        let mut open: Vec<(usize, usize)> = below
+            .remove(&None)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|at| (at, 0))
+            .collect();
         let mut shown = Vec::new();
         while let Some((at, depth)) = open.pop() {
             if shown.len() >= limit {
                 break;
             }
             shown.extend(all.get(at).map(|run| Member { run, depth }));
-            open.extend(below.remove(&Some(at)).unwrap_or_default().into_iter().map(|at| (at, depth + 1)));
+            open.extend(
+                below
+                    .remove(&Some(at))
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(|at| (at, depth + 1)),
+            );
         }
         shown
     }

@@ -36,7 +36,10 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
 /// Takes back that a rule did not end the run, where the files disagree on what did; a limit with room left did not.
 fn leave_open(rule: &mut RuleStatus) {
     if rule.result == Standing::Held && rule.reading.headroom().is_none_or(|left| left <= 0.0) {
-        (rule.result, rule.note) = (Standing::Unknown, "the files disagree on the end".to_owned());
+        (rule.result, rule.note) = (
+            Standing::Unknown,
+            "the files disagree on the end".to_owned(),
+        );
     }
 }
 
@@ -105,16 +108,28 @@ impl<'a> Asked<'a> {
         let spent = Spent::of(self.index, reason);
         let (measured, op) = (spent.measured, spent.op);
         let limit = spent.limit.agreed().copied();
-        let disputed = spent.limit.disputed().map(|stated| stated::values(stated, unit));
+        let disputed = spent
+            .limit
+            .disputed()
+            .map(|stated| stated::values(stated, unit));
         let named = self.reason == Some(reason);
         let fired = named && self.cause == Cause::Budget;
-        let disagree = disputed.map(|values| format!("the records disagree on the limit: {values}"));
+        let disagree =
+            disputed.map(|values| format!("the records disagree on the limit: {values}"));
         let (result, note) = match (measured, limit) {
             _ if fired && spent.is_used_up() == Some(false) => (Standing::Unknown, REFUTED),
-            _ if fired => (Standing::Fired, if spent.limit.is_stated() { "" } else { "the limit is not recorded" }),
-            _ if named && self.cause == Cause::NotRecorded && spent.limit.is_stated() => {
-                (Standing::Unknown, "the stop reason names it, and the numbers do not show that it was used up")
-            }
+            _ if fired => (
+                Standing::Fired,
+                if spent.limit.is_stated() {
+                    ""
+                } else {
+                    "the limit is not recorded"
+                },
+            ),
+            _ if named && self.cause == Cause::NotRecorded && spent.limit.is_stated() => (
+                Standing::Unknown,
+                "the stop reason names it, and the numbers do not show that it was used up",
+            ),
             // What reaches none of the limits did not fire.
             _ if disagree.is_some() && spent.is_used_up() == Some(false) => (Standing::Held, ""),
             (_, None) => (Standing::Unknown, "the limit is not recorded"),
@@ -133,8 +148,10 @@ impl<'a> Asked<'a> {
         };
         // Asked at the top of the next step, which another stop forestalled.
         if Spent::overrun(self.index, reason).is_some() && rule.result != Standing::Off {
-            (rule.result, rule.note) =
-                (Standing::Unknown, "it was reached before the last step, and the run continued".to_owned());
+            (rule.result, rule.note) = (
+                Standing::Unknown,
+                "it was reached before the last step, and the run continued".to_owned(),
+            );
         }
         rule.also = rule.result == Standing::Held
             && self.reason.is_some()
@@ -145,10 +162,19 @@ impl<'a> Asked<'a> {
     fn steps(&self) -> RuleStatus {
         let rule = self.budget(StopReason::BudgetSteps, "budget_steps", "steps");
         // It fires at the first step that is one too many, so that the number of steps is the limit.
-        let inferred = self.summary.verdict.limit.filter(|limit| limit.from == LimitFrom::Inferred);
+        let inferred = self
+            .summary
+            .verdict
+            .limit
+            .filter(|limit| limit.from == LimitFrom::Inferred);
         let Some(limit) = inferred else { return rule };
         RuleStatus {
-            reading: reading(rule.reading.measured(), Op::AtLeast, Some(limit.steps as f64), "steps"),
+            reading: reading(
+                rule.reading.measured(),
+                Op::AtLeast,
+                Some(limit.steps as f64),
+                "steps",
+            ),
             limit_from: Some(LimitFrom::Inferred),
             note: String::new(),
             ..rule
@@ -171,9 +197,10 @@ impl<'a> Asked<'a> {
         let fired = self.ended_by(StopReason::Final);
         let (result, note) = match (last_mode(self.index), self.check) {
             _ if fired => (Standing::Fired, ""),
-            (Some("final"), LastCheck::Never | LastCheck::Before) => {
-                (Standing::Unknown, "the last step gave an answer; whether it ends the run was not asked")
-            }
+            (Some("final"), LastCheck::Never | LastCheck::Before) => (
+                Standing::Unknown,
+                "the last step gave an answer; whether it ends the run was not asked",
+            ),
             (Some("final"), _) => (Standing::Held, "the last step gave an answer"),
             (None, LastCheck::Never) => (Standing::Unknown, "no stop check is recorded"),
             _ => (Standing::Held, ""),
@@ -183,24 +210,42 @@ impl<'a> Asked<'a> {
 
     fn critics(&self) -> RuleStatus {
         let asked = newest_run(self.index).any(|(_, step)| !step.critics.is_empty());
-        let stops = newest_run(self.index).filter(|(_, step)| step.asked(CriticAction::Stop)).count();
+        let stops = newest_run(self.index)
+            .filter(|(_, step)| step.asked(CriticAction::Stop))
+            .count();
         let fired = self.ended_by(StopReason::CriticStop);
         match (fired, asked) {
             (true, _) => plain("critics", "critic_stop", Standing::Fired, ""),
-            (_, true) if stops > 0 => plain("critics", "critic_stop", Standing::Held, "a critic asked for a stop"),
+            (_, true) if stops > 0 => plain(
+                "critics",
+                "critic_stop",
+                Standing::Held,
+                "a critic asked for a stop",
+            ),
             (_, true) => plain("critics", "critic_stop", Standing::Held, ""),
-            (_, false) if self.check == LastCheck::Never || self.lost.is_some() => {
-                plain("critics", "critic_stop", Standing::Unknown, "no step has a critic's output")
-            }
+            (_, false) if self.check == LastCheck::Never || self.lost.is_some() => plain(
+                "critics",
+                "critic_stop",
+                Standing::Unknown,
+                "no step has a critic's output",
+            ),
             // Critics are asked before the stop check.
-            (_, false) => plain("critics", "critic_stop", Standing::Off, "there are no critics"),
+            (_, false) => plain(
+                "critics",
+                "critic_stop",
+                Standing::Off,
+                "there are no critics",
+            ),
         }
     }
 
     fn recoveries(&self) -> RuleStatus {
         // Each is an event, so that without rounds nobody knows.
         let rounds = self.index.groups().len();
-        let failures = self.index.segment().filter(|segment| segment.first_group < rounds);
+        let failures = self
+            .index
+            .segment()
+            .filter(|segment| segment.first_group < rounds);
         let failures = failures.map(|segment| segment.recoveries);
         let row = |result, recovered: Option<usize>, note| RuleStatus {
             reading: Reading {
@@ -218,7 +263,11 @@ impl<'a> Asked<'a> {
         if last.is_some_and(Failure::is_given_up) {
             let note = "the last error was recoverable too; the limit is not recorded";
             // The failure that ended the run has a RECOVER event too.
-            return row(Standing::Fired, failures.map(|failures| failures.saturating_sub(1)), note);
+            return row(
+                Standing::Fired,
+                failures.map(|failures| failures.saturating_sub(1)),
+                note,
+            );
         }
         let note = match last.and_then(|failure| failure.recoverable) {
             Some(false) => "not a sort of error that is recovered from",
@@ -250,14 +299,23 @@ impl<'a> Asked<'a> {
 
     /// The criterion that stopped the run, or one row for the list that nobody recorded.
     fn criteria(&self) -> RuleStatus {
-        let list = self.index.manifest().get().and_then(|manifest| manifest.criteria.as_deref());
-        let list = list.filter(|list| !list.is_empty()).map(|list| list.join(", "));
+        let list = self
+            .index
+            .manifest()
+            .get()
+            .and_then(|manifest| manifest.criteria.as_deref());
+        let list = list
+            .filter(|list| !list.is_empty())
+            .map(|list| list.join(", "));
         let Cause::Criterion(criterion @ Criterion { own, words }) = self.cause else {
             let (result, note) = match (list, self.check) {
                 (None, _) => (Standing::Unknown, "the list is not recorded".to_owned()),
                 // Going through the list is the last thing that the stop check does.
                 (Some(list), LastCheck::Criteria) => (Standing::Held, list),
-                (Some(list), _) => (Standing::Unknown, format!("{list}; not asked in the last step")),
+                (Some(list), _) => (
+                    Standing::Unknown,
+                    format!("{list}; not asked in the last step"),
+                ),
             };
             return plain("criteria", "criteria", result, &note);
         };
@@ -275,7 +333,10 @@ impl<'a> Asked<'a> {
             Some(Own::Stagnation) => "what it compares is not recorded".to_owned(),
             Some(_) => if said.is_none() { words } else { "" }.to_owned(),
             // Which of several it was is not recorded.
-            None => list.map_or(String::new(), |list| format!("of {list}: ")) + &format!("{words}; {recorded}"),
+            None => {
+                list.map_or(String::new(), |list| format!("of {list}: "))
+                    + &format!("{words}; {recorded}")
+            }
         };
         let rule = plain("criteria", kind, Standing::Fired, &note);
         let Some(said) = said else { return rule };
@@ -286,49 +347,95 @@ impl<'a> Asked<'a> {
         RuleStatus {
             result,
             note,
-            limit_from: Some(if said.limit.is_some() { LimitFrom::Criteria } else { LimitFrom::Inferred }),
+            limit_from: Some(if said.limit.is_some() {
+                LimitFrom::Criteria
+            } else {
+                LimitFrom::Inferred
+            }),
             // A criterion that counts one by one stops at its limit.
-            reading: Reading { limit: said.limit.clone().or_else(|| said.measured.clone()), ..said },
+            reading: Reading {
+                limit: said.limit.clone().or_else(|| said.measured.clone()),
+                ..said
+            },
             ..rule
         }
     }
 
     /// What ended the run and is none of the rules above.
     fn other(&self) -> Option<RuleStatus> {
-        let issue = self.index.segment().and_then(|segment| segment.end.as_ref()?.1.issue.as_deref());
-        let overflow = self.index.segment().and_then(|segment| segment.overflow.as_ref()).map(|(_, text)| &**text);
+        let issue = self
+            .index
+            .segment()
+            .and_then(|segment| segment.end.as_ref()?.1.issue.as_deref());
+        let overflow = self
+            .index
+            .segment()
+            .and_then(|segment| segment.overflow.as_ref())
+            .map(|(_, text)| &**text);
         if self.cause == Cause::NotRecorded {
-            return Some(plain("unrecorded", "unrecorded", Standing::Fired, &format!("recorded as {}", self.word)));
+            return Some(plain(
+                "unrecorded",
+                "unrecorded",
+                Standing::Fired,
+                &format!("recorded as {}", self.word),
+            ));
         }
         let (id, note) = match self.reason.filter(|_| self.cause == Cause::Named)? {
-            StopReason::TaskValidationFailed | StopReason::EnvCapabilityMismatch => ("preflight", issue),
+            StopReason::TaskValidationFailed | StopReason::EnvCapabilityMismatch => {
+                ("preflight", issue)
+            }
             StopReason::ContextOverflow => ("context", overflow),
-            StopReason::CancelledImmediate | StopReason::CancelledAfterStep | StopReason::Interrupt => ("cancel", None),
+            StopReason::CancelledImmediate
+            | StopReason::CancelledAfterStep
+            | StopReason::Interrupt => ("cancel", None),
             StopReason::Success => ("success", None),
             StopReason::MaxSteps => ("max_steps", Some("its numbers are not recorded")),
             StopReason::Other => ("unknown", Some("a reason the board does not know")),
             _ => return None,
         };
-        Some(plain(id, self.word, Standing::Fired, note.unwrap_or_default()))
+        Some(plain(
+            id,
+            self.word,
+            Standing::Fired,
+            note.unwrap_or_default(),
+        ))
     }
 }
 
 fn reading(measured: Option<f64>, op: Op, limit: Option<f64>, unit: &'static str) -> Reading {
     let number = |value: Option<f64>| value.and_then(Number::from_f64);
-    Reading { measured: number(measured), limit: number(limit), op: Some(op), unit: unit.into(), ..Reading::default() }
+    Reading {
+        measured: number(measured),
+        limit: number(limit),
+        op: Some(op),
+        unit: unit.into(),
+        ..Reading::default()
+    }
 }
 
 /// How far the last stop check of the newest run came. As long as the run goes on, the one before counts.
 fn last_check(index: &Index, goes_on: bool) -> LastCheck {
     let first = index.segment().map_or(0, |segment| segment.first_event);
-    let is_check = |event: &EventHead| matches!(event.kind, EventKind::Checked | EventKind::Stopped);
-    let newest = index.events().iter().enumerate().skip(first).rev().find(|(_, event)| is_check(event));
-    let Some((at, check)) = newest else { return LastCheck::Never };
+    let is_check =
+        |event: &EventHead| matches!(event.kind, EventKind::Checked | EventKind::Stopped);
+    let newest = index
+        .events()
+        .iter()
+        .enumerate()
+        .skip(first)
+        .rev()
+        .find(|(_, event)| is_check(event));
+    let Some((at, check)) = newest else {
+        return LastCheck::Never;
+    };
     let last = index.groups().last().map_or(0, |group| group.first);
     if at < last && !goes_on {
         return LastCheck::Before;
     }
-    let stop = index.segment().and_then(|segment| segment.stop.as_ref()).map(|(_, stop)| stop);
+    let stop = index
+        .segment()
+        .and_then(|segment| segment.stop.as_ref())
+        .map(|(_, stop)| stop);
     match stop.filter(|_| check.kind == EventKind::Stopped) {
         None => LastCheck::Criteria,
         Some(stop) if stop.detail.is_some() => LastCheck::Criteria,

@@ -12,7 +12,8 @@ use crate::analysis::verdict::LimitFrom;
 use crate::format;
 use crate::model::{Gate, Index, Lines, Reading, Source, StopVerdict, TraceFile};
 use crate::stop::{
-    BUDGETS, BudgetRow, Check, Counts, CriticWish, EntryRule, RuleReading, StepFacts, StopRules, StopSet, WhatIf,
+    BUDGETS, BudgetRow, Check, Counts, CriticWish, EntryRule, RuleReading, StepFacts, StopRules,
+    StopSet, WhatIf,
 };
 
 /// Why it is unknown how a rule in code stood.
@@ -32,14 +33,21 @@ pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<
         // Refused before the first step: nothing was asked.
         Some(_) if told.facts.is_empty() && stop.is_some() => Vec::new(),
         Some(rules) => surveyed(rules, &told),
-        None => vec![plain("rules", "stop_rules", Standing::Unknown, "the rules are not recorded")],
+        None => vec![plain(
+            "rules",
+            "stop_rules",
+            Standing::Unknown,
+            "the rules are not recorded",
+        )],
     };
     rules.extend(besides(&told, index));
     let retraced = retrace(index);
     if let Some(stop) = stop {
         judge(&mut rules, stop, retraced.as_ref());
     }
-    rules.iter_mut().for_each(|rule| dispute(rule, index, retraced.as_ref()));
+    rules
+        .iter_mut()
+        .for_each(|rule| dispute(rule, index, retraced.as_ref()));
     rules
 }
 
@@ -53,21 +61,36 @@ fn dispute(rule: &mut RuleStatus, index: &Index, retraced: Option<&Retraced>) {
         _ if rule.stop.is_some() => "",
         _ => return,
     };
-    let limit = if unit.is_empty() { limit_of_stop(index, retraced) } else { index.limit(unit) };
+    let limit = if unit.is_empty() {
+        limit_of_stop(index, retraced)
+    } else {
+        index.limit(unit)
+    };
     if let Some(stated) = limit.disputed() {
         rule.reading.limit = None;
-        rule.note = format!("the records disagree on the limit: {}", stated::values(stated, unit));
+        rule.note = format!(
+            "the records disagree on the limit: {}",
+            stated::values(stated, unit)
+        );
     } else if rule.result == Standing::Fired && rule.reading.is_refuted() {
         rule.result = Standing::Unknown;
-        rule.note = "it is recorded as what ended the run, and the numbers are below the limit".to_owned();
+        rule.note =
+            "it is recorded as what ended the run, and the numbers are below the limit".to_owned();
     }
 }
 
 /// Puts the last step's texts in: rules on texts look at no other, and heads know only whether texts are equal.
 fn with_texts(record: &mut Record, index: &Index, lines: &dyn Lines) {
-    let last = record.facts.iter_mut().rev().find(|facts| facts.reached > Gate::BeforeStep);
+    let last = record
+        .facts
+        .iter_mut()
+        .rev()
+        .find(|facts| facts.reached > Gate::BeforeStep);
     let Some(last) = last else { return };
-    let span = usize::try_from(last.step).ok().and_then(|step| index.steps().get(step)).map(|head| head.span);
+    let span = usize::try_from(last.step)
+        .ok()
+        .and_then(|step| index.steps().get(step))
+        .map(|head| head.span);
     let line = span.and_then(|span| lines.record(TraceFile::Steps, span).ok());
     let step = line.as_ref().and_then(format::step);
     if let Some(whole) = step.and_then(|step| StepFacts::from_step(last.step, &step).ok()) {
@@ -78,7 +101,12 @@ fn with_texts(record: &mut Record, index: &Index, lines: &dyn Lines) {
 /// The budget and the lists.
 fn surveyed(rules: StopRules, record: &Record) -> Vec<RuleStatus> {
     let Ok(set) = StopSet::<()>::builder().rules(rules).build_fail_closed() else {
-        return vec![plain("rules", "stop_rules", Standing::Unknown, "the recorded rules cannot be used")];
+        return vec![plain(
+            "rules",
+            "stop_rules",
+            Standing::Unknown,
+            "the recorded rules cannot be used",
+        )];
     };
     let mut end = set.replay_from(record.resumed.clone(), &record.facts);
     if record.facts.is_empty() {
@@ -101,21 +129,35 @@ fn surveyed(rules: StopRules, record: &Record) -> Vec<RuleStatus> {
             return reading.id.replace('.', "_");
         }
         let mut entries = rules.completion.iter().chain(&rules.policies);
-        match entries.find(|entry| entry.id.as_deref() == Some(&*reading.id)).map(|entry| &entry.rule) {
+        match entries
+            .find(|entry| entry.id.as_deref() == Some(&*reading.id))
+            .map(|entry| &entry.rule)
+        {
             Some(EntryRule::Spec(spec)) => spec.name().to_owned(),
             _ => "opaque".to_owned(),
         }
     };
-    let mut rows: Vec<RuleStatus> = end.readings.iter().map(|reading| row(reading, kind(reading))).collect();
+    let mut rows: Vec<RuleStatus> = end
+        .readings
+        .iter()
+        .map(|reading| row(reading, kind(reading)))
+        .collect();
     let used = |row: &BudgetRow| match row.rule.counts {
         Counts::Steps => Some(end.stats.steps),
         Counts::Tokens => tokens(&end),
         _ => end.stats.elapsed_ms,
     };
-    let off = BUDGETS.iter().filter(|row| (row.limit)(&rules.budget).is_none()).map(|row| RuleStatus {
-        reading: Reading { measured: used(row).map(Into::into), unit: row.rule.unit.into(), ..Reading::default() },
-        ..plain(row.id, row.code, Standing::Off, "no limit was set")
-    });
+    let off = BUDGETS
+        .iter()
+        .filter(|row| (row.limit)(&rules.budget).is_none())
+        .map(|row| RuleStatus {
+            reading: Reading {
+                measured: used(row).map(Into::into),
+                unit: row.rule.unit.into(),
+                ..Reading::default()
+            },
+            ..plain(row.id, row.code, Standing::Off, "no limit was set")
+        });
     rows.extend(off);
     if rules.completion.is_empty() {
         rows.push(plain("decision", "final", Standing::Held, ""));
@@ -126,13 +168,20 @@ fn surveyed(rules: StopRules, record: &Record) -> Vec<RuleStatus> {
 /// Whether the rule of this id is one in code.
 fn is_in_code(rules: &StopRules, id: &str) -> bool {
     let mut entries = rules.completion.iter().chain(&rules.policies);
-    entries.any(|entry| entry.id.as_deref() == Some(id) && matches!(entry.rule, EntryRule::Opaque { .. }))
+    entries.any(|entry| {
+        entry.id.as_deref() == Some(id) && matches!(entry.rule, EntryRule::Opaque { .. })
+    })
 }
 
 /// What a rule in code said when it was asked last.
 fn last_answer(facts: &[StepFacts], id: &str) -> Option<Check> {
-    let mut answers = facts.iter().rev().flat_map(|facts| facts.opaque.iter().rev());
-    answers.find(|answer| answer.id == id).map(|answer| answer.check.clone())
+    let mut answers = facts
+        .iter()
+        .rev()
+        .flat_map(|facts| facts.opaque.iter().rev());
+    answers
+        .find(|answer| answer.id == id)
+        .map(|answer| answer.check.clone())
 }
 
 /// Tokens used; `None` where no step asked a model or one did not say.
@@ -175,33 +224,68 @@ fn besides(record: &Record, index: &Index) -> Vec<RuleStatus> {
     }
     let held = |id, kind| plain(id, kind, Standing::Held, "");
     let asked = facts.iter().any(|facts| !facts.critics.is_empty());
-    let stops = facts.iter().flat_map(|facts| &facts.critics).any(|critic| critic.wish == CriticWish::Stop);
+    let stops = facts
+        .iter()
+        .flat_map(|facts| &facts.critics)
+        .any(|critic| critic.wish == CriticWish::Stop);
     let critics = match (asked, stops) {
-        (false, _) => plain("critics", "critic_stop", Standing::Off, "there are no critics"),
-        (true, true) => plain("critics", "critic_stop", Standing::Held, "a critic asked for a stop"),
+        (false, _) => plain(
+            "critics",
+            "critic_stop",
+            Standing::Off,
+            "there are no critics",
+        ),
+        (true, true) => plain(
+            "critics",
+            "critic_stop",
+            Standing::Held,
+            "a critic asked for a stop",
+        ),
         (true, false) => plain("critics", "critic_stop", Standing::Held, ""),
     };
     // A tool that failed is an error of its step and was never put before the recovery policy, which has an event for
     // each that was; the one that it gave up has one too.
-    let raised = index.segment().filter(|segment| segment.init.is_some()).map(|segment| segment.recoveries);
-    let given_up = index.stop().is_some_and(|stop| stop.criterion == "recovery");
+    let raised = index
+        .segment()
+        .filter(|segment| segment.init.is_some())
+        .map(|segment| segment.recoveries);
+    let given_up = index
+        .stop()
+        .is_some_and(|stop| stop.criterion == "recovery");
     let recovered = raised.map(|raised| raised.saturating_sub(usize::from(given_up)));
     let recovery = RuleStatus {
-        reading: Reading { measured: recovered.map(Into::into), unit: "recovered errors".into(), ..Reading::default() },
+        reading: Reading {
+            measured: recovered.map(Into::into),
+            unit: "recovered errors".into(),
+            ..Reading::default()
+        },
         ..held("recovery", "recovery_exhausted")
     };
-    vec![critics, recovery, held("agent", "agent_condition"), held("env", "env_terminal")]
+    vec![
+        critics,
+        recovery,
+        held("agent", "agent_condition"),
+        held("env", "env_terminal"),
+    ]
 }
 
 /// Marks what the recorded verdict says: the rule that ended the run, and those that were true besides.
 fn judge(rules: &mut Vec<RuleStatus>, stop: &StopVerdict, retraced: Option<&Retraced>) {
     // What was under way was dropped at the time limit, under a name that is no rule's: it is that limit's row that ended
     // the run, unless the engine had a limit of its own that came before it.
-    let is_time_over = rules.iter().filter(|rule| rule.id == "budget.time").any(|rule| {
-        let Reading { measured, limit, .. } = &rule.reading;
-        let both = measured.as_ref().and_then(Number::as_u64).zip(limit.as_ref().and_then(Number::as_u64));
-        both.is_some_and(|(measured, limit)| measured >= limit)
-    });
+    let is_time_over = rules
+        .iter()
+        .filter(|rule| rule.id == "budget.time")
+        .any(|rule| {
+            let Reading {
+                measured, limit, ..
+            } = &rule.reading;
+            let both = measured
+                .as_ref()
+                .and_then(Number::as_u64)
+                .zip(limit.as_ref().and_then(Number::as_u64));
+            both.is_some_and(|(measured, limit)| measured >= limit)
+        });
     let own = |criterion: &str| match criterion {
         "budget_time" if is_time_over => "budget.time".to_owned(),
         critic if critic.starts_with("critic[") => "critics".to_owned(),
@@ -224,11 +308,17 @@ fn judge(rules: &mut Vec<RuleStatus>, stop: &StopVerdict, retraced: Option<&Retr
             rule.reading = stop.reading.clone();
         }
         rule.limit_from = stop.limit_from.map(LimitFrom::SetBy).or(rule.limit_from);
-        rule.note = if rule.reading.limit.is_some() { String::new() } else { stop.reading.detail.to_string() };
+        rule.note = if rule.reading.limit.is_some() {
+            String::new()
+        } else {
+            stop.reading.detail.to_string()
+        };
         rule.stop = Some(Box::new(stop.clone()));
         if retraced.is_some_and(|retraced| retraced.is_refuted) {
             rule.result = Standing::Unknown;
-            rule.note = "it is recorded as what ended the run, and the recorded rules and steps deny it".to_owned();
+            rule.note =
+                "it is recorded as what ended the run, and the recorded rules and steps deny it"
+                    .to_owned();
         }
     }
 }
@@ -240,21 +330,49 @@ mod tests {
 
     #[test]
     fn a_rule_in_code_stands_as_it_answered_last_whatever_ended_the_run() {
-        let set = StopSet::<()>::builder().policy_when("far", Gate::AfterStep, |_| false).build().unwrap();
+        let set = StopSet::<()>::builder()
+            .policy_when("far", Gate::AfterStep, |_| false)
+            .build()
+            .unwrap();
         let step = |n: u64, reached: Gate, opaque: Vec<OpaqueAnswer>| StepFacts {
             reached,
             opaque,
             ..StepFacts::begin(n, n * 10)
         };
-        let check = Check::Pass(Reading { detail: "near".into(), ..Reading::default() });
-        let answer = OpaqueAnswer { id: "far".to_owned(), gate: Gate::AfterStep, check };
+        let check = Check::Pass(Reading {
+            detail: "near".into(),
+            ..Reading::default()
+        });
+        let answer = OpaqueAnswer {
+            id: "far".to_owned(),
+            gate: Gate::AfterStep,
+            check,
+        };
         // A budget ended the run before its last step.
         let far = |answers: Vec<OpaqueAnswer>| {
-            let facts = vec![step(0, Gate::AfterStep, answers), step(1, Gate::BeforeStep, Vec::new())];
-            let rows = surveyed(set.record(), &Record { facts, ..Record::default() });
-            rows.into_iter().find(|row| row.id == "far").map(|row| (row.kind, row.result, row.note)).unwrap()
+            let facts = vec![
+                step(0, Gate::AfterStep, answers),
+                step(1, Gate::BeforeStep, Vec::new()),
+            ];
+            let rows = surveyed(
+                set.record(),
+                &Record {
+                    facts,
+                    ..Record::default()
+                },
+            );
+            rows.into_iter()
+                .find(|row| row.id == "far")
+                .map(|row| (row.kind, row.result, row.note))
+                .unwrap()
         };
-        assert_eq!(far(vec![answer]), ("opaque".to_owned(), Standing::Held, "near".to_owned()));
-        assert_eq!(far(Vec::new()), ("opaque".to_owned(), Standing::Unknown, NO_ANSWER.to_owned()));
+        assert_eq!(
+            far(vec![answer]),
+            ("opaque".to_owned(), Standing::Held, "near".to_owned())
+        );
+        assert_eq!(
+            far(Vec::new()),
+            ("opaque".to_owned(), Standing::Unknown, NO_ANSWER.to_owned())
+        );
     }
 }

@@ -10,13 +10,24 @@ use crate::model::{Bound, Certainty, Ended, Index, Manifest, Op, Outcome, Readin
 
 /// The rules of the run, the one that ended it first.
 pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
-    let Some(manifest) = index.manifest().get() else { return Vec::new() };
+    let Some(manifest) = index.manifest().get() else {
+        return Vec::new();
+    };
     // Without a word and a limit, the end is what the board concludes, and no rule.
-    let named = manifest.ended.iter().filter(|ended| !ended.word.is_empty() || ended.limit.is_some());
+    let named = manifest
+        .ended
+        .iter()
+        .filter(|ended| !ended.word.is_empty() || ended.limit.is_some());
     let mut rules: Vec<RuleStatus> = named.map(|ended| end(ended, index)).collect();
-    let is_limit = manifest.ended.as_ref().is_some_and(|ended| ended.outcome == Outcome::Truncated);
+    let is_limit = manifest
+        .ended
+        .as_ref()
+        .is_some_and(|ended| ended.outcome == Outcome::Truncated);
     let spent = |unit: &str| spent(summary, manifest, unit);
-    let told = rules.first().map(|rule| rule.reading.unit.to_string()).unwrap_or_default();
+    let told = rules
+        .first()
+        .map(|rule| rule.reading.unit.to_string())
+        .unwrap_or_default();
     for limit in &manifest.limits {
         let mut also = manifest.ended.iter().flat_map(|ended| &ended.also);
         if let Some(also) = also.find(|also| also.unit == limit.unit && also.limit == limit.limit) {
@@ -26,16 +37,29 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             continue;
         }
         // The one that ended the run stands first, with what it measured.
-        if limit.unit == told && rules.first().is_some_and(|rule| rule.reading.limit() == Some(limit.limit)) {
+        if limit.unit == told
+            && rules
+                .first()
+                .is_some_and(|rule| rule.reading.limit() == Some(limit.limit))
+        {
             continue;
         }
         let used = limit.used.or_else(|| spent(limit.unit));
-        let bound = if limit.used.is_some() { limit.bound } else { Bound::Exact };
+        let bound = if limit.used.is_some() {
+            limit.bound
+        } else {
+            Bound::Exact
+        };
         let is_reached = used.and_then(|used| limit.is_reached_by(used, bound));
-        let below = used.is_some_and(|used| bound != Bound::AtLeast && !limit.op.holds(used, limit.limit));
+        let below =
+            used.is_some_and(|used| bound != Bound::AtLeast && !limit.op.holds(used, limit.limit));
         // Of two limits that were reached at once a trace names one.
         let also = is_limit && limit.unit != told && is_reached == Some(true);
-        let result = if below || also { Standing::Held } else { Standing::Unknown };
+        let result = if below || also {
+            Standing::Held
+        } else {
+            Standing::Unknown
+        };
         let note = match used {
             Some(_) if limit.used.is_none() && is_estimate(summary, limit.unit) => BY_PRICES,
             // The records of the end may disagree on their limit.
@@ -46,18 +70,34 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             None => "how much of it was used is not recorded",
         };
         let compared = (used, limit.op, Some(limit.limit));
-        rules.push(RuleStatus { also, ..row(limit.name, compared, limit.unit, result, note) });
+        rules.push(RuleStatus {
+            also,
+            ..row(limit.name, compared, limit.unit, result, note)
+        });
     }
-    let usual = [("step limit", "steps"), ("token limit", "tokens"), ("cost limit", "usd"), ("time limit", "ms")];
+    let usual = [
+        ("step limit", "steps"),
+        ("token limit", "tokens"),
+        ("cost limit", "usd"),
+        ("time limit", "ms"),
+    ];
     for (name, unit) in usual {
         if unit != told && manifest.limits.iter().all(|limit| limit.unit != unit) {
             let estimate = is_estimate(summary, unit);
             let note = match unit {
                 _ if estimate => "an estimate by tokens and prices; no limit is recorded",
-                "steps" if summary.steps_untold => "how many there were is not recorded, nor a limit",
+                "steps" if summary.steps_untold => {
+                    "how many there were is not recorded, nor a limit"
+                }
                 _ => "no limit is recorded",
             };
-            rules.push(row(name, (spent(unit), Op::AtLeast, None), unit, Standing::Unknown, note));
+            rules.push(row(
+                name,
+                (spent(unit), Op::AtLeast, None),
+                unit,
+                Standing::Unknown,
+                note,
+            ));
         }
     }
     rules
@@ -87,32 +127,69 @@ fn spent(summary: &Summary, manifest: &Manifest, unit: &str) -> Option<f64> {
 
 fn end(ended: &Ended, index: &Index) -> RuleStatus {
     let limit = index.limit(ended.unit);
-    let mut note = Some(ended.words()).filter(|words| !words.is_empty()).unwrap_or_else(|| ended.headline.to_string());
-    let limits = index.manifest().get().map(|manifest| manifest.limits.as_slice()).unwrap_or_default();
+    let mut note = Some(ended.words())
+        .filter(|words| !words.is_empty())
+        .unwrap_or_else(|| ended.headline.to_string());
+    let limits = index
+        .manifest()
+        .get()
+        .map(|manifest| manifest.limits.as_slice())
+        .unwrap_or_default();
     // A bound below the limit shows nothing, and is worth knowing.
-    let own = limits.iter().find(|limit| limit.unit == ended.unit && Some(limit.limit) == ended.limit);
-    let bound = own.filter(|limit| ended.measured.is_none() && limit.bound == Bound::AtLeast).and_then(|own| own.used);
+    let own = limits
+        .iter()
+        .find(|limit| limit.unit == ended.unit && Some(limit.limit) == ended.limit);
+    let bound = own
+        .filter(|limit| ended.measured.is_none() && limit.bound == Bound::AtLeast)
+        .and_then(|own| own.used);
     if let Some(used) = bound {
-        note = format!("{note}; at least {} of it is recorded", stated::amount(used, ended.unit));
+        note = format!(
+            "{note}; at least {} of it is recorded",
+            stated::amount(used, ended.unit)
+        );
     }
-    let disputed = limit.disputed().map(|stated| stated::values(stated, ended.unit));
+    let disputed = limit
+        .disputed()
+        .map(|stated| stated::values(stated, ended.unit));
     let agreed = limit.agreed().copied().filter(|_| ended.limit.is_some());
-    let word = if ended.word.is_empty() { &ended.headline } else { &ended.word };
+    let word = if ended.word.is_empty() {
+        &ended.headline
+    } else {
+        &ended.word
+    };
     let is_inferred = ended.certainty == Certainty::Inferred;
     let is_recorded = ended.certainty == Certainty::Recorded;
-    let rule = row(word, (ended.measured, ended.op, agreed), ended.unit, Standing::Fired, &note);
+    let rule = row(
+        word,
+        (ended.measured, ended.op, agreed),
+        ended.unit,
+        Standing::Fired,
+        &note,
+    );
     let is_denied = !ended.denied.is_empty();
     let is_refuted = rule.reading.is_refuted() || is_denied;
     let note = match disputed {
         Some(values) => format!("the records disagree on the limit: {values}"),
         None if is_denied => {
-            "it is recorded as what ended the run, and the numbers are below all its limits".to_owned()
+            "it is recorded as what ended the run, and the numbers are below all its limits"
+                .to_owned()
         }
-        None if is_refuted => "it is recorded as what ended the run, and the numbers are below the limit".to_owned(),
+        None if is_refuted => {
+            "it is recorded as what ended the run, and the numbers are below the limit".to_owned()
+        }
         None => rule.note.clone(),
     };
-    let result = if is_recorded && !is_refuted { Standing::Fired } else { Standing::Unknown };
-    RuleStatus { is_inferred, result, note, ..rule }
+    let result = if is_recorded && !is_refuted {
+        Standing::Fired
+    } else {
+        Standing::Unknown
+    };
+    RuleStatus {
+        is_inferred,
+        result,
+        note,
+        ..rule
+    }
 }
 
 fn row(

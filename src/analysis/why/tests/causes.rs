@@ -10,8 +10,14 @@ const INIT: &str = r#"{"step_id": 0, "phase": "INIT", "payload": {"task_meta": {
 
 /// Four steps that changed the state each, under the task's limits where `task`.
 fn four(task: bool) -> Run {
-    let run = if task { Run::default().event(INIT) } else { Run::default() };
-    "abcd".chars().fold(run, |run, tool| run.call(&tool.to_string(), "plan"))
+    let run = if task {
+        Run::default().event(INIT)
+    } else {
+        Run::default()
+    };
+    "abcd"
+        .chars()
+        .fold(run, |run, tool| run.call(&tool.to_string(), "plan"))
 }
 
 /// The same, stopped for `reason` by a criterion that says `words`.
@@ -19,9 +25,15 @@ fn by_criterion(task: bool, reason: &str, words: &str) -> Run {
     let check = format!(
         r#"{{"step_id": 3, "phase": "CHECK_STOP", "payload": {{"stage": "stop", "stop_reason": "{reason}", "stop_detail": "{words}"}}}}"#
     );
-    let end = format!(r#"{{"step_id": 3, "phase": "END", "ok": true, "payload": {{"stop_reason": "{reason}"}}}}"#);
-    let manifest = format!(r#"{{"status": "completed", "summary": {{"stop_reason": "{reason}"}}}}"#);
-    Run { manifest, ..four(task).event(&check).event(&end) }
+    let end = format!(
+        r#"{{"step_id": 3, "phase": "END", "ok": true, "payload": {{"stop_reason": "{reason}"}}}}"#
+    );
+    let manifest =
+        format!(r#"{{"status": "completed", "summary": {{"stop_reason": "{reason}"}}}}"#);
+    Run {
+        manifest,
+        ..four(task).event(&check).event(&end)
+    }
 }
 
 /// The same, stopped for `reason` with an END event as a budget writes it.
@@ -31,7 +43,11 @@ fn by_budget(task: bool, reason: &str, manifest: &str) -> Run {
 
 /// The names of the rules with this standing.
 fn named(why: &Why, standing: Standing) -> Vec<String> {
-    why.rules.iter().filter(|rule| rule.result == standing).map(RuleStatus::name).collect()
+    why.rules
+        .iter()
+        .filter(|rule| rule.result == standing)
+        .map(RuleStatus::name)
+        .collect()
 }
 
 #[test]
@@ -78,8 +94,15 @@ fn a_criterion_is_not_told_as_the_budget_of_the_same_word() {
             let (summary, why) = by_criterion(task, reason, words).explained();
             assert_eq!(summary.verdict.sentence, sentence);
             assert_eq!(named(&why, Standing::Fired), [rule], "{reason} {words}");
-            assert!(why.rules.iter().all(|rule| !rule.also), "no limit is true besides: {:?}", why.rules);
-            assert_eq!(why.contradictions, [""; 0], "the numbers of the budget have no say");
+            assert!(
+                why.rules.iter().all(|rule| !rule.also),
+                "no limit is true besides: {:?}",
+                why.rules
+            );
+            assert_eq!(
+                why.contradictions, [""; 0],
+                "the numbers of the budget have no say"
+            );
         }
     }
 }
@@ -88,9 +111,15 @@ fn a_criterion_is_not_told_as_the_budget_of_the_same_word() {
 fn the_criteria_that_were_set_are_named_where_they_are_recorded() {
     let spec = r#""run_spec": {"stop_criteria": ["FinalResultCriteria", "GuardCriteria"]}"#;
     let row = |run: Run, reason: &str| {
-        let manifest = format!(r#"{{"status": "completed", "summary": {{"stop_reason": "{reason}"}}, {spec}}}"#);
+        let manifest = format!(
+            r#"{{"status": "completed", "summary": {{"stop_reason": "{reason}"}}, {spec}}}"#
+        );
         let why = with(&run, &manifest).explained().1;
-        let rule = why.rules.into_iter().find(|rule| rule.id == "criteria").unwrap();
+        let rule = why
+            .rules
+            .into_iter()
+            .find(|rule| rule.id == "criteria")
+            .unwrap();
         (rule.result, rule.note)
     };
     let set = "FinalResultCriteria, GuardCriteria";
@@ -98,34 +127,77 @@ fn the_criteria_that_were_set_are_named_where_they_are_recorded() {
     let asked = four(false).event(check).ended("budget_steps");
     assert_eq!(row(asked, "budget_steps"), (Standing::Held, set.to_owned()));
     let not_asked = row(four(false).ended("budget_steps"), "budget_steps");
-    assert_eq!(not_asked, (Standing::Unknown, format!("{set}; not asked in the last step")));
+    assert_eq!(
+        not_asked,
+        (
+            Standing::Unknown,
+            format!("{set}; not asked in the last step")
+        )
+    );
     let note = format!("of {set}: guard says enough; recorded as stagnation");
-    assert_eq!(row(by_criterion(false, "stagnation", "guard says enough"), "stagnation"), (Standing::Fired, note));
+    assert_eq!(
+        row(
+            by_criterion(false, "stagnation", "guard says enough"),
+            "stagnation"
+        ),
+        (Standing::Fired, note)
+    );
 }
 
 #[test]
 fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
     let manifest = |limit: &str| {
         let meta = format!(r#""task_meta": {{"budget": {{"max_steps": {limit}}}}}"#);
-        format!(r#"{{"status": "completed", "summary": {{"stop_reason": "budget_steps", {meta}}}}}"#)
+        format!(
+            r#"{{"status": "completed", "summary": {{"stop_reason": "budget_steps", {meta}}}}}"#
+        )
     };
     let (summary, why) = by_budget(false, "budget_steps", &manifest("4")).explained();
-    assert_eq!(summary.verdict.sentence, "Step budget used up: 4 of 4 steps");
+    assert_eq!(
+        summary.verdict.sentence,
+        "Step budget used up: 4 of 4 steps"
+    );
     assert_eq!(named(&why, Standing::Fired), ["Step budget"]);
     // No file states the limit; that the run ended at it is what the END event of a budget says.
     let (summary, why) = by_budget(false, "budget_steps", &manifest("null")).explained();
-    assert_eq!(summary.verdict.sentence, "Step budget used up after 4 steps");
-    assert_eq!(summary.verdict.limit.map(|limit| (limit.steps, limit.from)), Some((4, LimitFrom::Inferred)));
+    assert_eq!(
+        summary.verdict.sentence,
+        "Step budget used up after 4 steps"
+    );
+    assert_eq!(
+        summary.verdict.limit.map(|limit| (limit.steps, limit.from)),
+        Some((4, LimitFrom::Inferred))
+    );
     assert_eq!(named(&why, Standing::Fired), ["Step budget"]);
     // A manifest alone: the numbers show it, or nothing does.
     let alone = |limit: &str| {
-        let run = Run { events: Vec::new(), manifest: manifest(limit), ..four(false) };
+        let run = Run {
+            events: Vec::new(),
+            manifest: manifest(limit),
+            ..four(false)
+        };
         let (summary, why) = run.explained();
-        (summary.verdict.sentence, summary.verdict.limit.map(|limit| limit.steps), named(&why, Standing::Fired))
+        (
+            summary.verdict.sentence,
+            summary.verdict.limit.map(|limit| limit.steps),
+            named(&why, Standing::Fired),
+        )
     };
-    assert_eq!(alone("4"), ("Step budget used up: 4 of 4 steps".to_owned(), Some(4), vec!["Step budget".to_owned()]));
-    let unknown = "Stopped with \"budget_steps\" after 4 steps; which rule said so is not recorded".to_owned();
-    assert_eq!(alone("null"), (unknown, None, vec!["Rule not recorded".to_owned()]), "a limit is not made up");
+    assert_eq!(
+        alone("4"),
+        (
+            "Step budget used up: 4 of 4 steps".to_owned(),
+            Some(4),
+            vec!["Step budget".to_owned()]
+        )
+    );
+    let unknown = "Stopped with \"budget_steps\" after 4 steps; which rule said so is not recorded"
+        .to_owned();
+    assert_eq!(
+        alone("null"),
+        (unknown, None, vec!["Rule not recorded".to_owned()]),
+        "a limit is not made up"
+    );
 }
 
 #[test]
@@ -139,18 +211,24 @@ fn numbers_that_refute_the_word_are_named() {
             r#"{{"status": "completed", "token_usage": 100, "latency_seconds": 1.3, "summary": {{"stop_reason": "{reason}"}}}}"#
         );
         let (summary, why) = by_budget(true, reason, &manifest).explained();
-        let sentence = format!("Stopped with \"{reason}\" after 4 steps; which rule said so is not recorded");
+        let sentence =
+            format!("Stopped with \"{reason}\" after 4 steps; which rule said so is not recorded");
         assert_eq!(summary.verdict.sentence, sentence);
         assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
-        let words = format!("The stop reason {reason} says that a limit was reached, and the numbers are {says}");
+        let words = format!(
+            "The stop reason {reason} says that a limit was reached, and the numbers are {says}"
+        );
         assert_eq!(why.contradictions, [words]);
     }
 }
 
 /// A run whose errors the failure report tells of: whether each is recoverable, and what the engine did.
 fn failing(reason: &str, failures: &[(&str, &str)]) -> Run {
-    let error =
-        |run: Run, _| run.event(r#"{"step_id": 1, "phase": "RECOVER", "ok": false, "error": "down", "payload": {}}"#);
+    let error = |run: Run, _| {
+        run.event(
+            r#"{"step_id": 1, "phase": "RECOVER", "ok": false, "error": "down", "payload": {}}"#,
+        )
+    };
     let report: Vec<String> = (failures.iter())
         .map(|(recoverable, decision)| {
             format!(
@@ -159,25 +237,39 @@ fn failing(reason: &str, failures: &[(&str, &str)]) -> Run {
             )
         })
         .collect();
-    let status = if reason == "final" { "completed" } else { "failed" };
+    let status = if reason == "final" {
+        "completed"
+    } else {
+        "failed"
+    };
     let manifest = format!(
         r#"{{"status": "{status}", "summary": {{"stop_reason": "{reason}", "final_result": "x",
         "failure_report": {{"failures": [{}]}}}}}}"#,
         report.join(", ")
     );
-    with(&failures.iter().fold(calls("ab"), error).ended(reason), &manifest)
+    with(
+        &failures.iter().fold(calls("ab"), error).ended(reason),
+        &manifest,
+    )
 }
 
 #[test]
 fn no_limit_of_recoveries_is_made_up() {
     let row = |run: Run| {
         let why = run.explained().1;
-        let row = why.rules.into_iter().find(|rule| rule.id == "recovery").unwrap();
+        let row = why
+            .rules
+            .into_iter()
+            .find(|rule| rule.id == "recovery")
+            .unwrap();
         assert_eq!((row.reading.limit(), row.limit_from), (None, None));
         (row.name(), row.result, row.reading.measured())
     };
     let six = [("true", "continue"); 6];
-    assert_eq!(row(failing("final", &six)), ("Recovered errors".to_owned(), Standing::Unknown, Some(6.0)));
+    assert_eq!(
+        row(failing("final", &six)),
+        ("Recovered errors".to_owned(), Standing::Unknown, Some(6.0))
+    );
     let exhausted = [("true", "continue"), ("true", "stop")];
     assert_eq!(
         row(failing("unrecoverable_error", &exhausted)),
@@ -185,7 +277,10 @@ fn no_limit_of_recoveries_is_made_up() {
     );
     for failures in [[("false", "stop")], [("null", "stop")]] {
         let row = row(failing("unrecoverable_error", &failures));
-        assert_eq!(row, ("Unrecoverable error".to_owned(), Standing::Fired, None));
+        assert_eq!(
+            row,
+            ("Unrecoverable error".to_owned(), Standing::Fired, None)
+        );
     }
 }
 
@@ -196,30 +291,61 @@ fn an_error_is_no_sort_that_is_not_recovered_from_where_the_report_says_otherwis
         (summary.verdict.sentence, why.rules[0].note.clone())
     };
     let exhausted = [("true", "continue"), ("true", "stop")];
-    assert!(told(&exhausted).0.contains("it was recoverable, and the recovery policy gave up"));
-    assert_eq!(told(&exhausted).1, "the last error was recoverable too; the limit is not recorded");
-    assert_eq!(told(&[("false", "stop")]).1, "not a sort of error that is recovered from");
+    assert!(
+        told(&exhausted)
+            .0
+            .contains("it was recoverable, and the recovery policy gave up")
+    );
+    assert_eq!(
+        told(&exhausted).1,
+        "the last error was recoverable too; the limit is not recorded"
+    );
+    assert_eq!(
+        told(&[("false", "stop")]).1,
+        "not a sort of error that is recovered from"
+    );
     assert!(told(&[("null", "stop")]).1.contains("is not recorded"));
 }
 
 #[test]
 fn errors_before_a_pause_are_counted_too() {
-    const RECOVERED: &str = r#"{"step_id": 0, "phase": "RECOVER", "ok": false, "error": "down", "payload": {}}"#;
-    let run = Run::default().event(INIT).call("a", "x").event(RECOVERED).event(INIT).call("b", "x").event(RECOVERED);
+    const RECOVERED: &str =
+        r#"{"step_id": 0, "phase": "RECOVER", "ok": false, "error": "down", "payload": {}}"#;
+    let run = Run::default()
+        .event(INIT)
+        .call("a", "x")
+        .event(RECOVERED)
+        .event(INIT)
+        .call("b", "x")
+        .event(RECOVERED);
     let run = run.step(r#""decision": {"mode": "final"}"#).ended("final");
-    let manifest = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
-    assert_eq!(with(&run, manifest).explained().0.verdict.sentence, "Answered at step 2 · after 2 recovered errors");
+    let manifest =
+        r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
+    assert_eq!(
+        with(&run, manifest).explained().0.verdict.sentence,
+        "Answered at step 2 · after 2 recovered errors"
+    );
 }
 
 #[test]
 fn the_newest_failure_is_the_one_that_ended_the_run() {
     let mut failures = vec![("true", "continue"); 60];
     let (summary, why) = failing("unrecoverable_error", &failures).explained();
-    assert_eq!(summary.verdict.sentence, "Error in step 1: down · an answer was ready", "none of these ended it");
-    assert_eq!(why.rules[0].note, "whether of a sort that is recovered from is not recorded, nor the limit");
+    assert_eq!(
+        summary.verdict.sentence, "Error in step 1: down · an answer was ready",
+        "none of these ended it"
+    );
+    assert_eq!(
+        why.rules[0].note,
+        "whether of a sort that is recovered from is not recorded, nor the limit"
+    );
     failures.push(("false", "stop"));
     assert_eq!(
-        failing("unrecoverable_error", &failures).explained().1.rules[0].note,
+        failing("unrecoverable_error", &failures)
+            .explained()
+            .1
+            .rules[0]
+            .note,
         "not a sort of error that is recovered from"
     );
 }
@@ -235,11 +361,20 @@ fn a_stop_check_without_words_leaves_open_which_rule_it_was() {
         let check = format!(
             r#"{{"step_id": 3, "phase": "CHECK_STOP", "payload": {{"stage": "stop", "stop_reason": "{reason}"}}}}"#
         );
-        let end = format!(r#"{{"step_id": 3, "phase": "END", "ok": true, "payload": {{"stop_reason": "{reason}"}}}}"#);
-        let run = Run { manifest: unanswered(reason), ..four(false).event(&check).event(&end) };
+        let end = format!(
+            r#"{{"step_id": 3, "phase": "END", "ok": true, "payload": {{"stop_reason": "{reason}"}}}}"#
+        );
+        let run = Run {
+            manifest: unanswered(reason),
+            ..four(false).event(&check).event(&end)
+        };
         let (summary, why) = run.explained();
-        let sentence = format!("Stopped with \"{reason}\" after 4 steps; which rule said so is not recorded");
-        assert_eq!(summary.verdict.sentence, sentence, "an agent may set the word itself");
+        let sentence =
+            format!("Stopped with \"{reason}\" after 4 steps; which rule said so is not recorded");
+        assert_eq!(
+            summary.verdict.sentence, sentence,
+            "an agent may set the word itself"
+        );
         assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
     }
 }
@@ -248,58 +383,101 @@ fn a_stop_check_without_words_leaves_open_which_rule_it_was() {
 fn an_end_that_no_file_bears_out_is_told_as_recorded_and_not_as_true() {
     let told = |run: Run, reason: &str| {
         let (summary, why) = with(&run.ended(reason), &unanswered(reason)).explained();
-        assert_eq!((summary.verdict.mark, summary.verdict.answered), (RunStatus::Unknown, false));
-        (summary.verdict.sentence, why.contradictions.last().cloned().unwrap_or_default())
+        assert_eq!(
+            (summary.verdict.mark, summary.verdict.answered),
+            (RunStatus::Unknown, false)
+        );
+        (
+            summary.verdict.sentence,
+            why.contradictions.last().cloned().unwrap_or_default(),
+        )
     };
     for reason in ["final", "success", "final_result"] {
         let says = format!("Ended with \"{reason}\" after step 1, and no file has an answer");
-        let but = format!("The stop reason {reason} says that the run answered, and no file has an answer");
+        let but = format!(
+            "The stop reason {reason} says that the run answered, and no file has an answer"
+        );
         assert_eq!(told(calls("ab"), reason), (says, but));
     }
     for reason in ["task_validation_failed", "env_capability_mismatch"] {
-        let says = format!("Ended with \"{reason}\", which is for runs that do not start, after 2 steps");
-        let but = format!("The stop reason {reason} says that the run did not start, and it has 2 steps");
+        let says =
+            format!("Ended with \"{reason}\", which is for runs that do not start, after 2 steps");
+        let but =
+            format!("The stop reason {reason} says that the run did not start, and it has 2 steps");
         assert_eq!(told(calls("ab"), reason), (says, but));
     }
     let says = "Ended with \"critic_stop\" after step 1, and no critic asked for a stop";
-    let but = "The stop reason critic_stop says that a critic stopped the run, and none asked for a stop";
-    assert_eq!(told(calls("ab"), "critic_stop"), (says.to_owned(), but.to_owned()));
+    let but =
+        "The stop reason critic_stop says that a critic stopped the run, and none asked for a stop";
+    assert_eq!(
+        told(calls("ab"), "critic_stop"),
+        (says.to_owned(), but.to_owned())
+    );
 }
 
 #[test]
 fn a_finished_manifest_without_an_end_event_is_a_contradiction() {
-    let manifest = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
+    let manifest =
+        r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
     let words = "The manifest says completed, and no END event of the newest run can be read";
-    assert_eq!(with(&four(true), manifest).explained().1.contradictions, [words]);
-    assert_eq!(with(&calls("ab"), manifest).explained().1.contradictions, [""; 0], "nothing but lost events");
+    assert_eq!(
+        with(&four(true), manifest).explained().1.contradictions,
+        [words]
+    );
+    assert_eq!(
+        with(&calls("ab"), manifest).explained().1.contradictions,
+        [""; 0],
+        "nothing but lost events"
+    );
 }
 
 #[test]
 fn a_manifest_that_its_writer_never_updates_contradicts_nothing() {
     for reason in ["task_validation_failed", "env_capability_mismatch"] {
-        let run = with(&Run::default().event(INIT).ended(reason), r#"{"status": "running"}"#);
+        let run = with(
+            &Run::default().event(INIT).ended(reason),
+            r#"{"status": "running"}"#,
+        );
         assert_eq!(run.explained().1.contradictions, [""; 0], "{reason}");
     }
     let words = "The manifest still says running, and the END event says that the run ended with critic_stop";
     let run = with(&calls("a").ended("critic_stop"), r#"{"status": "running"}"#);
-    assert_eq!(run.explained().1.contradictions.last().map(String::as_str), Some(words));
+    assert_eq!(
+        run.explained().1.contradictions.last().map(String::as_str),
+        Some(words)
+    );
 }
 
 #[test]
 fn a_run_that_answered_by_its_state_was_not_ended_by_a_final_decision() {
-    let manifest = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
+    let manifest =
+        r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
     let (summary, why) = with(&calls("ab").ended("final"), manifest).explained();
-    assert_eq!((&*summary.verdict.sentence, summary.verdict.mark), ("Answered at step 1", RunStatus::Answered));
+    assert_eq!(
+        (&*summary.verdict.sentence, summary.verdict.mark),
+        ("Answered at step 1", RunStatus::Answered)
+    );
     assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
     let answered = calls("a").step(r#""decision": {"mode": "final"}"#);
-    assert_eq!(named(&with(&answered.ended("final"), manifest).explained().1, Standing::Fired), ["Final answer"]);
+    assert_eq!(
+        named(
+            &with(&answered.ended("final"), manifest).explained().1,
+            Standing::Fired
+        ),
+        ["Final answer"]
+    );
     // A last step without a line is known by its events.
     let decided = |mode: &str, actions: &str| {
         let ready = r#"{"step_id": 2, "phase": "DECIDE", "payload": {"stage": "state_ready"}}"#;
         let decided = format!(
             r#"{{"step_id": 2, "phase": "DECIDE", "payload": {{"stage": "decision_ready", "mode": "{mode}", "actions": [{actions}]}}}}"#
         );
-        let why = with(&calls("ab").event(ready).event(&decided).ended("final"), manifest).explained().1;
+        let why = with(
+            &calls("ab").event(ready).event(&decided).ended("final"),
+            manifest,
+        )
+        .explained()
+        .1;
         named(&why, Standing::Fired).remove(0)
     };
     assert_eq!(decided("final", ""), "Final answer");
@@ -308,29 +486,41 @@ fn a_run_that_answered_by_its_state_was_not_ended_by_a_final_decision() {
 
 #[test]
 fn what_was_not_asked_in_the_last_step_is_not_told_from_the_step_before() {
-    const CONTINUED: &str = r#"{"step_id": 0, "phase": "CHECK_STOP", "payload": {"stage": "continue"}}"#;
+    const CONTINUED: &str =
+        r#"{"step_id": 0, "phase": "CHECK_STOP", "payload": {"stage": "continue"}}"#;
     let critic = |mode: &str| {
         format!(
             r#""decision": {{"mode": "{mode}"}}, "critic_outputs": [{{"critic_name": "C", "action": "stop", "score": 0.1}}]"#
         )
     };
     let row = |run: Run, id: &str| {
-        let why = with(&run.ended("critic_stop"), &unanswered("critic_stop")).explained().1;
+        let why = with(&run.ended("critic_stop"), &unanswered("critic_stop"))
+            .explained()
+            .1;
         let rule = why.rules.into_iter().find(|rule| rule.id == id).unwrap();
         (rule.result, rule.note)
     };
     let asked = |mode: &str| calls("a").event(CONTINUED).step(&critic(mode));
     for id in ["agent", "env"] {
-        assert_eq!(row(asked("act"), id), (Standing::Unknown, "not asked in the last step".to_owned()));
+        assert_eq!(
+            row(asked("act"), id),
+            (Standing::Unknown, "not asked in the last step".to_owned())
+        );
     }
-    assert_eq!(row(asked("act"), "decision"), (Standing::Held, String::new()), "there was none");
+    assert_eq!(
+        row(asked("act"), "decision"),
+        (Standing::Held, String::new()),
+        "there was none"
+    );
     assert_eq!(row(asked("final"), "decision").0, Standing::Unknown);
 }
 
 #[test]
 fn a_run_that_died_after_its_stop_check_names_the_rule_that_had_stopped_it() {
     let check = r#"{"step_id": 1, "phase": "CHECK_STOP", "payload": {"stage": "stop", "stop_reason": "final"}}"#;
-    let run = calls("a").step(r#""decision": {"mode": "final"}"#).event(check);
+    let run = calls("a")
+        .step(r#""decision": {"mode": "final"}"#)
+        .event(check);
     let why = with(&run, r#"{"status": "running"}"#).explained().1;
     assert_eq!(named(&why, Standing::Fired), ["Final answer"]);
 }
@@ -340,16 +530,27 @@ fn steps_are_not_counted_from_lines_that_hold_none() {
     let measured = |line: &str| {
         let mut run = calls("ab");
         run.steps.push(line.to_owned());
-        let manifest = r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
+        let manifest =
+            r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#;
         let why = with(&run.ended("final"), manifest).explained().1;
-        why.rules.into_iter().find(|rule| rule.id == "budget.steps").unwrap().reading.measured()
+        why.rules
+            .into_iter()
+            .find(|rule| rule.id == "budget.steps")
+            .unwrap()
+            .reading
+            .measured()
     };
     assert_eq!(measured(r#"{"step_id": 1.5}"#), None);
     assert_eq!(measured(r#""just a text""#), None);
     // A run that died in step 3 and has no line of step 1; with it, three were over.
     let died = |run: Run| {
         let why = with(&run, r#"{"status": "running"}"#).explained().1;
-        why.rules.into_iter().find(|rule| rule.id == "budget.steps").unwrap().reading.measured()
+        why.rules
+            .into_iter()
+            .find(|rule| rule.id == "budget.steps")
+            .unwrap()
+            .reading
+            .measured()
     };
     let begun = || {
         let mut run = calls("abcd");

@@ -60,7 +60,11 @@ fn ended(reason: &str, layout: (&str, &str)) -> Run {
         ),
         _ => String::new(),
     };
-    let answer = if matches!(reason, "success" | "final" | "final_result") { "\"x\"" } else { "null" };
+    let answer = if matches!(reason, "success" | "final" | "final_result") {
+        "\"x\""
+    } else {
+        "null"
+    };
     // QitOS records `failed` for an unrecoverable error alone, our own engine for every failure.
     let status = match reason {
         "unrecoverable_error" => "failed",
@@ -74,21 +78,39 @@ fn ended(reason: &str, layout: (&str, &str)) -> Run {
         r#"{{{} "status": "{status}", "summary": {{"stop_reason": "{reason}", "final_result": {answer}}}{stop}}}"#,
         layout.1
     );
-    Run { manifest, ..run.ended(reason) }
+    Run {
+        manifest,
+        ..run.ended(reason)
+    }
 }
 
 /// One line for `reason` in `layout`.
 fn told(reason: &str, layout: (&str, &str)) -> String {
     let (summary, why) = ended(reason, layout).explained();
     let verdict = &summary.verdict;
-    let fired: Vec<&str> =
-        why.rules.iter().filter(|rule| rule.result == Standing::Fired).map(|rule| &*rule.id).collect();
+    let fired: Vec<&str> = why
+        .rules
+        .iter()
+        .filter(|rule| rule.result == Standing::Fired)
+        .map(|rule| &*rule.id)
+        .collect();
     assert_eq!(verdict.stop_reason.as_deref(), Some(reason));
     // A rule that fired comes first, and one rule ends a run.
-    assert!(fired.len() == 1 && why.rules[0].result == Standing::Fired, "{reason} in {}: {fired:?}", layout.0);
-    let step = verdict.step.map_or_else(|| "-".to_owned(), |step| step.to_string());
+    assert!(
+        fired.len() == 1 && why.rules[0].result == Standing::Fired,
+        "{reason} in {}: {fired:?}",
+        layout.0
+    );
+    let step = verdict
+        .step
+        .map_or_else(|| "-".to_owned(), |step| step.to_string());
     let (mark, outcome) = (verdict.mark.word(), verdict.outcome.as_str());
-    format!("{mark}, {outcome}, {}, step {step}, by {}: {}", verdict.certainty.as_str(), fired[0], verdict.sentence)
+    format!(
+        "{mark}, {outcome}, {}, step {step}, by {}: {}",
+        verdict.certainty.as_str(),
+        fired[0],
+        verdict.sentence
+    )
 }
 
 #[test]
@@ -103,7 +125,8 @@ fn every_reason_in_every_layout() {
                 None => rows.push((layout.0.to_owned(), line)),
             }
         }
-        rows.iter().for_each(|(layouts, line)| table += &format!("{reason} [{layouts}] {line}\n"));
+        rows.iter()
+            .for_each(|(layouts, line)| table += &format!("{reason} [{layouts}] {line}\n"));
     }
     insta::assert_snapshot!(table, @r#"
     success [A B C] answered, completed, recorded, step 1, by success: Answered at step 1 (recorded as success)

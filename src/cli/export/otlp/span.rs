@@ -30,7 +30,9 @@ pub(super) struct Span {
 impl Ids {
     /// Those of the run that is called so and began then.
     pub(super) fn of(name: &str, began: i64) -> Self {
-        Self { trace: digits::<16>(&format!("{name}\n{began}")) }
+        Self {
+            trace: digits::<16>(&format!("{name}\n{began}")),
+        }
     }
 
     /// The id of all of it.
@@ -62,11 +64,21 @@ impl Ids {
 
 /// The first `N` bytes of a hash, in digits. They are never all 0, which would be no id.
 fn digits<const N: usize>(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().take(N).map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .take(N)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 impl Span {
-    pub(super) fn new(id: String, parent: Option<String>, name: &str, began: i64, ended: i64) -> Self {
+    pub(super) fn new(
+        id: String,
+        parent: Option<String>,
+        name: &str,
+        began: i64,
+        ended: i64,
+    ) -> Self {
         let mut json = serde_json::Map::new();
         json.insert("spanId".to_owned(), id.into());
         if let Some(parent) = parent {
@@ -77,7 +89,11 @@ impl Span {
         json.insert("kind".to_owned(), 1.into());
         json.insert("startTimeUnixNano".to_owned(), nanos(began).into());
         json.insert("endTimeUnixNano".to_owned(), nanos(ended).into());
-        Self { json, attributes: Vec::new(), events: Vec::new() }
+        Self {
+            json,
+            attributes: Vec::new(),
+            events: Vec::new(),
+        }
     }
 
     /// Names the trace that it belongs to.
@@ -96,7 +112,8 @@ impl Span {
     /// It failed, in these words.
     pub(super) fn fails(&mut self, kind: &str, words: &str) {
         self.says(text("error.type", kind));
-        self.json.insert("status".to_owned(), json!({"code": 2, "message": words}));
+        self.json
+            .insert("status".to_owned(), json!({"code": 2, "message": words}));
     }
 
     /// Somebody judged it.
@@ -107,7 +124,8 @@ impl Span {
     }
 
     pub(super) fn json(mut self) -> String {
-        self.json.insert("attributes".to_owned(), self.attributes.into());
+        self.json
+            .insert("attributes".to_owned(), self.attributes.into());
         if !self.events.is_empty() {
             self.json.insert("events".to_owned(), self.events.into());
         }
@@ -132,7 +150,9 @@ pub(super) fn whole(key: &str, value: u64) -> Option<Value> {
 
 /// `None` for what JSON has no number for.
 pub(super) fn number(key: &str, value: f64) -> Option<Value> {
-    value.is_finite().then(|| json!({"key": key, "value": {"doubleValue": value}}))
+    value
+        .is_finite()
+        .then(|| json!({"key": key, "value": {"doubleValue": value}}))
 }
 
 pub(super) fn flag(key: &str, value: bool) -> Value {

@@ -56,7 +56,11 @@ fn refused(parsed: Parsed) -> Diagnostics {
     let diagnostics = parsed.diagnostics.unwrap();
     assert_eq!(diagnostics.severity, Severity::Error);
     assert!(diagnostics.extraction_mode.is_none() && !diagnostics.salvage_applied);
-    assert!(diagnostics.repair_instruction.contains(diagnostics.expected_shape));
+    assert!(
+        diagnostics
+            .repair_instruction
+            .contains(diagnostics.expected_shape)
+    );
     diagnostics
 }
 

@@ -13,7 +13,11 @@ const PARSERS: [&dyn Parser; 3] = [&ReAct, &JsonText, &XmlText];
 fn all(text: &str) -> Vec<Parsed> {
     let call = ToolCall::new("", "read", text);
     let native = native(&[call], text);
-    PARSERS.iter().map(|parser| parser.parse(text)).chain([native]).collect()
+    PARSERS
+        .iter()
+        .map(|parser| parser.parse(text))
+        .chain([native])
+        .collect()
 }
 
 /// What holds for every text.
@@ -28,7 +32,10 @@ fn check(text: &str) {
                 // A control character is six characters in JSON.
                 assert!(size <= 6 * text.len() + 64, "{size} from {}", text.len());
             }
-            None => assert_eq!(diagnostics.map(|found| found.severity), Some(Severity::Error)),
+            None => assert_eq!(
+                diagnostics.map(|found| found.severity),
+                Some(Severity::Error)
+            ),
         }
         if let Some(found) = diagnostics {
             assert!(found.raw_output_preview.chars().count() <= 280);
@@ -179,23 +186,42 @@ fn any_piece_is_read_in_one_pass_however_often_it_stands_there() {
 
 #[test]
 fn instructions_name_the_tools_and_obey_themselves() {
-    let tools = [ToolSpec::new("read_file", "Reads a file.\n", json!({"type": "object"}))];
+    let tools = [ToolSpec::new(
+        "read_file",
+        "Reads a file.\n",
+        json!({"type": "object"}),
+    )];
     for parser in PARSERS {
         let told = parser.instructions(&tools);
-        assert!(told.ends_with("- read_file: Reads a file.\n  {\"type\":\"object\"}"), "{told}");
+        assert!(
+            told.ends_with("- read_file: Reads a file.\n  {\"type\":\"object\"}"),
+            "{told}"
+        );
         assert!(parser.instructions(&[]).ends_with("There are no tools."));
     }
     let examples: [(&dyn Parser, &str, &str); 6] = [
-        (&ReAct, "Thought: why\nAction: tool(key=\"value\", other=1)", "act"),
+        (
+            &ReAct,
+            "Thought: why\nAction: tool(key=\"value\", other=1)",
+            "act",
+        ),
         (&ReAct, "Thought: why\nFinal Answer: the answer", "final"),
-        (&JsonText, r#"{"thought": "why", "action": {"name": "tool", "args": {"key": "value"}}}"#, "act"),
+        (
+            &JsonText,
+            r#"{"thought": "why", "action": {"name": "tool", "args": {"key": "value"}}}"#,
+            "act",
+        ),
         (&JsonText, r#"{"mode": "wait", "thought": "why"}"#, "wait"),
         (
             &XmlText,
             "<decision mode=\"final\"><think>why</think><final_answer>the answer</final_answer></decision>",
             "final",
         ),
-        (&XmlText, "<decision mode=\"wait\"><think>why</think></decision>", "wait"),
+        (
+            &XmlText,
+            "<decision mode=\"wait\"><think>why</think></decision>",
+            "wait",
+        ),
     ];
     for (parser, example, mode) in examples {
         assert!(parser.instructions(&[]).contains(example), "{example}");

@@ -4,12 +4,18 @@ use crate::page::part::fold::{More, ValueLinks};
 fn read(step: &str) -> Actions {
     Actions::new(
         &crate::format::step_in(step).unwrap_or_default(),
-        &mut Fold::new(ValueLinks { value: "/v".into(), raw: "/r".into() }),
+        &mut Fold::new(ValueLinks {
+            value: "/v".into(),
+            raw: "/r".into(),
+        }),
     )
 }
 
 fn texts(pair: &Pair) -> Vec<(&str, &str)> {
-    pair.blocks.iter().map(|block| (block.label.as_str(), block.text.shown.as_str())).collect()
+    pair.blocks
+        .iter()
+        .map(|block| (block.label.as_str(), block.text.shown.as_str()))
+        .collect()
 }
 
 fn words(pair: &Pair) -> Vec<&str> {
@@ -25,15 +31,29 @@ fn a_wrapped_result_joins_its_call() {
         "action_results": [{"status": "success", "output": {"status": "partial", "returncode": 1, "stdout": "",
         "stderr": "Traceback\nAssertionError", "elapsed_ms": 25.82}, "error": null, "metadata": {}}]}"#,
     );
-    let [pair] = actions.pairs.as_slice() else { panic!("one pair") };
+    let [pair] = actions.pairs.as_slice() else {
+        panic!("one pair")
+    };
     assert_eq!(words(pair), ["success", "returncode 1"]);
-    assert_eq!(pair.facts.as_str(), "26.0 ms · attempt 1 of 3 · toolset filetools 1.2.0 · timeout 30.0 s");
+    assert_eq!(
+        pair.facts.as_str(),
+        "26.0 ms · attempt 1 of 3 · toolset filetools 1.2.0 · timeout 30.0 s"
+    );
     assert_eq!(texts(pair), [("stderr", "Traceback\nAssertionError")]);
-    assert_eq!(pair.small.as_str(), "status partial · returncode 1 · stdout empty · elapsed_ms 25.82");
+    assert_eq!(
+        pair.small.as_str(),
+        "status partial · returncode 1 · stdout empty · elapsed_ms 25.82"
+    );
     assert!(pair.note.is_empty() && pair.rest.is_empty());
     let html = actions.render().unwrap();
-    assert!(html.contains("run_python(<i>path=</i>&#34;test_calc.py&#34;)"), "{html}");
-    assert!(html.contains("aria-label=\"stderr of run_python\""), "{html}");
+    assert!(
+        html.contains("run_python(<i>path=</i>&#34;test_calc.py&#34;)"),
+        "{html}"
+    );
+    assert!(
+        html.contains("aria-label=\"stderr of run_python\""),
+        "{html}"
+    );
 }
 
 #[test]
@@ -45,7 +65,11 @@ fn older_results_are_raw_and_the_environment_stands_apart() {
     assert_eq!(actions.pairs.len(), 1);
     assert_eq!(texts(&actions.pairs[0]), [("error", "boom")]);
     assert!(actions.pairs[0].blocks[0].error);
-    let marks: Vec<_> = actions.env[0].marks.iter().map(|mark| mark.text.as_str()).collect();
+    let marks: Vec<_> = actions.env[0]
+        .marks
+        .iter()
+        .map(|mark| mark.text.as_str())
+        .collect();
     assert_eq!(marks, ["done", "reward -1.5"]);
 }
 
@@ -61,9 +85,15 @@ fn a_failure_that_the_tool_itself_reports_is_marked_and_what_is_none_is_not() {
         words(&result(r#"{"status": "failed", "message": "quota"}"#).pairs[0]),
         ["call success", "result failed"]
     );
-    assert_eq!(words(&result(r#"{"error": "quota"}"#).pairs[0]), ["call success", "result error"]);
+    assert_eq!(
+        words(&result(r#"{"error": "quota"}"#).pairs[0]),
+        ["call success", "result error"]
+    );
     let none = result(r#"{"status": "ok", "error": "none"}"#);
-    assert_eq!((words(&none.pairs[0]), none.pairs[0].blocks[0].error), (vec!["success"], false));
+    assert_eq!(
+        (words(&none.pairs[0]), none.pairs[0].blocks[0].error),
+        (vec!["success"], false)
+    );
 }
 
 #[test]
@@ -72,8 +102,14 @@ fn what_has_no_partner_says_so() {
         r#"{"actions": [{"name": "a", "args": {}}, {"name": "b", "args": {}}], "tool_invocations": [],
         "action_results": [{"status": "error", "output": null, "error": "blocked", "metadata": {"tool_name": "b"}}]}"#,
     );
-    assert_eq!(blocked.pairs[0].note.as_str(), "not called: no invocation and no result");
-    assert_eq!(blocked.pairs[1].note.as_str(), "result without an invocation: no tool ran");
+    assert_eq!(
+        blocked.pairs[0].note.as_str(),
+        "not called: no invocation and no result"
+    );
+    assert_eq!(
+        blocked.pairs[1].note.as_str(),
+        "result without an invocation: no tool ran"
+    );
     let lost = read(
         r#"{"actions": [{"name": "a", "args": {}}], "tool_invocations": [{"tool_name": "a", "status": "success"}],
         "action_results": []}"#,
@@ -110,13 +146,18 @@ fn a_status_that_differs_is_said_twice() {
 #[test]
 fn long_arguments_stand_below() {
     let content = "line\n".repeat(3000);
-    let step = format!(r#"{{"actions": [{{"name": "send", "args": {{"path": "x", "content": {content:?}}}}}]}}"#);
+    let step = format!(
+        r#"{{"actions": [{{"name": "send", "args": {{"path": "x", "content": {content:?}}}}}]}}"#
+    );
     let actions = read(&step);
     let call = actions.pairs[0].call.as_ref().unwrap();
     assert_eq!(call.args[1].value.as_str(), "… 18.0 KB below");
     assert!(matches!(call.long[0].text.more, More::Here { .. }));
     let odd = read(r#"{"actions": ["text", {"name": "n", "args": [1]}]}"#);
-    assert_eq!(odd.pairs[1].call.as_ref().unwrap().args[0].value.as_str(), "[1]");
+    assert_eq!(
+        odd.pairs[1].call.as_ref().unwrap().args[0].value.as_str(),
+        "[1]"
+    );
     assert_eq!(odd.pairs[0].call.as_ref().unwrap().name.as_str(), "no name");
 }
 
@@ -132,8 +173,14 @@ fn hostile_text_is_text_everywhere() {
         long = "<script>".repeat(40)
     );
     let html = read(&step).render().unwrap();
-    assert!(!html.contains("<script") && !html.contains("</textarea"), "{html}");
-    assert!(!html.contains('\u{202e}') && !html.contains('\u{0}'), "{html}");
+    assert!(
+        !html.contains("<script") && !html.contains("</textarea"),
+        "{html}"
+    );
+    assert!(
+        !html.contains('\u{202e}') && !html.contains('\u{0}'),
+        "{html}"
+    );
     assert!(html.matches("&#60;script&#62;").count() > 15, "{html}");
 }
 
@@ -145,11 +192,17 @@ fn a_result_of_our_own_engine_leaves_out_what_is_not_there() {
         "action_results": [{"status": "success", "output": "one", "cut_from_bytes": 330000},
         {"status": "error", "output": null, "error": "no echo here"}]}"#,
     );
-    let [first, second] = actions.pairs.as_slice() else { panic!("two pairs") };
+    let [first, second] = actions.pairs.as_slice() else {
+        panic!("two pairs")
+    };
     assert_eq!(texts(first), [("output", "one")]);
     assert_eq!(first.facts.as_str(), "cut from 330.0 KB");
     assert_eq!(texts(second), [("error", "no echo here")]);
-    let names: Vec<_> = actions.pairs.iter().map(|pair| pair.blocks[0].text.name.as_str()).collect();
+    let names: Vec<_> = actions
+        .pairs
+        .iter()
+        .map(|pair| pair.blocks[0].text.name.as_str())
+        .collect();
     assert_eq!(names, ["output of echo", "error of echo, call 2"]);
 }
 
@@ -160,8 +213,18 @@ fn an_edit_stands_for_its_arguments() {
         "action_results": [{"status": "error", "error": "no such text", "output": null, "metadata": {}}]}"#,
     );
     let pair = &actions.pairs[0];
-    let names: Vec<_> = pair.call.as_ref().unwrap().args.iter().map(|arg| arg.name.as_str()).collect();
+    let names: Vec<_> = pair
+        .call
+        .as_ref()
+        .unwrap()
+        .args
+        .iter()
+        .map(|arg| arg.name.as_str())
+        .collect();
     assert_eq!(names, ["path=", "count="]);
     assert_eq!((pair.edits[0].added, pair.edits[0].removed), (1, 1));
-    assert_eq!(pair.edits[0].note.as_str(), "asked for, and the call failed");
+    assert_eq!(
+        pair.edits[0].note.as_str(),
+        "asked for, and the call failed"
+    );
 }

@@ -45,13 +45,22 @@ impl Scale {
             x = right + width * CUT;
             (from, to, left, right)
         });
-        Some(Self { parts: parts.collect(), zero, width })
+        Some(Self {
+            parts: parts.collect(),
+            zero,
+            width,
+        })
     }
 
     /// Where a moment stands; inside a cut at its beginning.
     pub(super) fn x(&self, at: i64) -> f64 {
-        let part = self.parts.partition_point(|part| part.0 <= at).saturating_sub(1);
-        let Some((from, to, left, right)) = self.parts.get(part) else { return 0.0 };
+        let part = self
+            .parts
+            .partition_point(|part| part.0 <= at)
+            .saturating_sub(1);
+        let Some((from, to, left, right)) = self.parts.get(part) else {
+            return 0.0;
+        };
         left + (right - left) * (at.clamp(*from, *to) - from) as f64 / (to - from).max(1) as f64
     }
 
@@ -66,24 +75,44 @@ impl Scale {
 
     /// Marks at round times: where, and the time since the beginning of the run.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
-        const STEPS: [i64; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
+        const STEPS: [i64; 13] = [
+            1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000,
+        ];
         let shown: i64 = self.parts.iter().map(|part| part.1 - part.0).sum();
         // Milliseconds below ten seconds, then seconds, then minutes.
         let units = [1_000, 1_000_000, 60_000_000, 3_600_000_000_i64];
-        let steps = units.iter().flat_map(|unit| STEPS.iter().map(move |step| unit * step));
-        let step = steps.filter(|step| *step as f64 >= shown as f64 * APART).min().unwrap_or(i64::MAX);
+        let steps = units
+            .iter()
+            .flat_map(|unit| STEPS.iter().map(move |step| unit * step));
+        let step = steps
+            .filter(|step| *step as f64 >= shown as f64 * APART)
+            .min()
+            .unwrap_or(i64::MAX);
         let mut ticks: Vec<(f64, String)> = Vec::new();
         for (from, to, ..) in &self.parts {
-            let mut at = self.zero + (from - self.zero).div_euclid(step).saturating_add(1).saturating_mul(step);
+            let mut at = self.zero
+                + (from - self.zero)
+                    .div_euclid(step)
+                    .saturating_add(1)
+                    .saturating_mul(step);
             if ticks.is_empty() {
                 at = *from;
             }
             while at <= *to {
                 let x = self.x(at);
-                let is_free = ticks.last().is_none_or(|(last, _)| x - last >= self.width * APART * 0.9);
+                let is_free = ticks
+                    .last()
+                    .is_none_or(|(last, _)| x - last >= self.width * APART * 0.9);
                 if is_free && x <= self.width * 0.94 {
                     let since = at - self.zero;
-                    ticks.push((x, if step < 100_000 { format::offset(since) } else { format::offset_short(since) }));
+                    ticks.push((
+                        x,
+                        if step < 100_000 {
+                            format::offset(since)
+                        } else {
+                            format::offset_short(since)
+                        },
+                    ));
                 }
                 at = self.zero + ((at - self.zero).div_euclid(step) + 1).saturating_mul(step);
             }
@@ -104,9 +133,25 @@ mod tests {
     #[test]
     fn long_silences_are_cut_and_named() {
         let minute = 60_000_000;
-        let scale = Scale::over(&[(0, minute), (11 * minute, 12 * minute), (minute, 2 * minute)], 0, 1_000.0).unwrap();
-        assert_eq!(scale.cuts(), [(2.0 * 970.0 / 3.0 + 15.0, "9 min 00 s".to_owned())]);
-        assert!((scale.x(minute) - 970.0 / 3.0).abs() < 0.01, "{}", scale.x(minute));
+        let scale = Scale::over(
+            &[
+                (0, minute),
+                (11 * minute, 12 * minute),
+                (minute, 2 * minute),
+            ],
+            0,
+            1_000.0,
+        )
+        .unwrap();
+        assert_eq!(
+            scale.cuts(),
+            [(2.0 * 970.0 / 3.0 + 15.0, "9 min 00 s".to_owned())]
+        );
+        assert!(
+            (scale.x(minute) - 970.0 / 3.0).abs() < 0.01,
+            "{}",
+            scale.x(minute)
+        );
         assert_eq!(scale.x(5 * minute), scale.x(2 * minute), "in a cut");
         assert_eq!(scale.x(12 * minute), 1_000.0);
         assert_eq!(Scale::over(&[], 0, 1_000.0), None);
@@ -115,17 +160,29 @@ mod tests {
     #[test]
     fn what_takes_no_time_has_a_place() {
         let scale = Scale::over(&[(7, 7)], 7, 1_000.0).unwrap();
-        assert_eq!((scale.x(7), scale.x(i64::MAX), scale.x(i64::MIN)), (0.0, 0.0, 0.0));
+        assert_eq!(
+            (scale.x(7), scale.x(i64::MAX), scale.x(i64::MIN)),
+            (0.0, 0.0, 0.0)
+        );
         assert_eq!(scale.ticks().len(), 1);
     }
 
     #[test]
     fn marks_of_the_scale_are_round_and_do_not_collide() {
-        for length in [3_000, 250_000, 90_000_000, 3_000_000_000, 90_000_000_000_000] {
+        for length in [
+            3_000,
+            250_000,
+            90_000_000,
+            3_000_000_000,
+            90_000_000_000_000,
+        ] {
             let scale = Scale::over(&[(123, 123 + length)], 123, 1_000.0).unwrap();
             let ticks = scale.ticks();
             assert!((2..=8).contains(&ticks.len()), "{length}: {ticks:?}");
-            assert!(ticks.windows(2).all(|pair| pair[1].0 - pair[0].0 > 100.0), "{ticks:?}");
+            assert!(
+                ticks.windows(2).all(|pair| pair[1].0 - pair[0].0 > 100.0),
+                "{ticks:?}"
+            );
         }
     }
 }

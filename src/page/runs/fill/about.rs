@@ -47,14 +47,19 @@ impl List<'_> {
     /// `130`, and with a filter `12 of 130`.
     pub(crate) fn matched(&self) -> String {
         let total = count(self.survey.total as u64);
-        if self.query.is_empty() { total } else { format!("{} of {total}", count(self.survey.matched as u64)) }
+        if self.query.is_empty() {
+            total
+        } else {
+            format!("{} of {total}", count(self.survey.matched as u64))
+        }
     }
 
     /// How many runs go on: `1 running`, `1 stalled`.
     pub(crate) fn alive(&self) -> Vec<String> {
         let live = [RunStatus::Running, RunStatus::Quiet, RunStatus::Stalled].into_iter();
         let some = live.filter_map(|mark| Some((mark, *self.survey.marks.get(&mark)?)));
-        some.map(|(mark, number)| format!("{} {}", count(number as u64), mark.word())).collect()
+        some.map(|(mark, number)| format!("{} {}", count(number as u64), mark.word()))
+            .collect()
     }
 
     pub(crate) fn newest(&self) -> Option<When> {
@@ -67,15 +72,27 @@ impl List<'_> {
 
     pub(crate) fn indexing(&self) -> Option<String> {
         let (done, total) = self.ctx.indexing?;
-        Some(format!("indexing {} of {}", count(done as u64), count(total as u64)))
+        Some(format!(
+            "indexing {} of {}",
+            count(done as u64),
+            count(total as u64)
+        ))
     }
 
     /// The share that answered: `60 %`, and of how many, with those of which it is not known whether they ended.
     pub(crate) fn answered(&self) -> (String, String) {
         let strip = &self.survey.strip;
-        let [answered, ended, untold] = [strip.answered, strip.ended, strip.untold].map(|number| number as u64);
-        let more = if untold > 0 { format!(" · of {} the end is not known", count(untold)) } else { String::new() };
-        (format::percent(answered, ended), format!("{} of {} ended{more}", count(answered), count(ended)))
+        let [answered, ended, untold] =
+            [strip.answered, strip.ended, strip.untold].map(|number| number as u64);
+        let more = if untold > 0 {
+            format!(" · of {} the end is not known", count(untold))
+        } else {
+            String::new()
+        };
+        (
+            format::percent(answered, ended),
+            format!("{} of {} ended{more}", count(answered), count(ended)),
+        )
     }
 
     /// The runs whose files contradict each other about the end, with the list of them.
@@ -86,20 +103,38 @@ impl List<'_> {
         }
         let mut query: Query = self.query.clone();
         query.terms.extend(Query::parse(CONTRADICTED).terms);
-        let words = format!("{} with files that contradict each other", counted(contradicted, "run"));
+        let words = format!(
+            "{} with files that contradict each other",
+            counted(contradicted, "run")
+        );
         Some((words, self.ctx.url(&query.to_string(), self.ctx.sort, "")))
     }
 
     /// The stop-reason bar. Live runs are not part of it.
     pub(crate) fn segments(&self) -> Vec<Segment> {
-        stack(ENDS.into_iter().flat_map(|mark| self.shares(mark)).collect())
+        stack(
+            ENDS.into_iter()
+                .flat_map(|mark| self.shares(mark))
+                .collect(),
+        )
     }
 
     /// The parts of the bar with this mark.
     fn shares(&self, mark: RunStatus) -> Vec<Share> {
-        let ends: Vec<&End> = self.survey.strip.ends.iter().filter(|end| end.mark == mark).collect();
+        let ends: Vec<&End> = self
+            .survey
+            .strip
+            .ends
+            .iter()
+            .filter(|end| end.mark == mark)
+            .collect();
         let (named, others) = ends.split_at(ends.len().min(MAX_REASONS));
-        let share = |name: &str, count, href| Share { status: Status::Of(mark), name: line(name), count, href };
+        let share = |name: &str, count, href| Share {
+            status: Status::Of(mark),
+            name: line(name),
+            count,
+            href,
+        };
         let word = |end: &&'_ End| end.reason.clone().unwrap_or_else(|| NO_STOP.to_owned());
         let words: Vec<String> = named.iter().map(word).collect();
         let mut shares: Vec<Share> = named
@@ -107,7 +142,11 @@ impl List<'_> {
             .zip(&words)
             .map(|(end, word)| {
                 let name = end.reason.as_deref().unwrap_or(mark.word());
-                share(name, end.count, self.only(mark, false, std::slice::from_ref(word)))
+                share(
+                    name,
+                    end.count,
+                    self.only(mark, false, std::slice::from_ref(word)),
+                )
             })
             .collect();
         if !others.is_empty() {
@@ -122,7 +161,10 @@ impl List<'_> {
     /// these terms where it is that list already.
     fn only(&self, mark: RunStatus, others: bool, reasons: &[String]) -> String {
         let reasons = reasons.iter().map(String::as_str);
-        let mut query = self.query.narrowed(false, STATUS, [mark.word()]).narrowed(others, STOP, reasons);
+        let mut query = self
+            .query
+            .narrowed(false, STATUS, [mark.word()])
+            .narrowed(others, STOP, reasons);
         let told = Query::parse(TOLD).terms;
         if mark == RunStatus::Unknown {
             query.terms.retain(|term| !told.contains(term));
@@ -140,10 +182,19 @@ impl List<'_> {
         // A median of whole numbers may lie between two of them.
         let mark = format::bound(false, medians.tokens_inexact);
         let tokens = |value: f64| format!("{mark}{}", count(value.round() as u64));
-        let half = |value: f64| if value.fract() == 0.0 { count(value as u64) } else { format!("{value:.1}") };
+        let half = |value: f64| {
+            if value.fract() == 0.0 {
+                count(value as u64)
+            } else {
+                format!("{value:.1}")
+            }
+        };
         [
             ("median steps", or_missing(medians.steps, half)),
-            ("duration", or_missing(medians.duration_ms.and_then(duration), |text| text)),
+            (
+                "duration",
+                or_missing(medians.duration_ms.and_then(duration), |text| text),
+            ),
             ("tokens", or_missing(medians.tokens, tokens)),
             ("last score", or_missing(medians.last_score, format::score)),
         ]
@@ -154,7 +205,11 @@ impl List<'_> {
         let of = count(self.survey.matched as u64);
         if let Some(groups) = &self.groups {
             let (before, shown) = (groups.before as u64, groups.groups.len() as u64);
-            let which = if before == 0 { count(shown) } else { format::range(before + 1, before + shown) };
+            let which = if before == 0 {
+                count(shown)
+            } else {
+                format::range(before + 1, before + shown)
+            };
             return format!(
                 "Showing {which} of {}, {} of {of} runs",
                 counted(groups.count, "group"),
@@ -164,19 +219,30 @@ impl List<'_> {
         match (self.selection.before as u64, *rows as u64) {
             (0, rows) => format!("Showing {} of {of}", count(rows)),
             (_, 0) => format!("Showing none of {of}"),
-            (before, rows) => format!("Showing {} of {of}", format::range(before + 1, before + rows)),
+            (before, rows) => format!(
+                "Showing {} of {of}",
+                format::range(before + 1, before + rows)
+            ),
         }
     }
 
     /// All runs that match, as CSV.
     pub(crate) fn csv(&self) -> String {
         let pairs = self.ctx.pairs(&self.ctx.query, self.ctx.sort, "");
-        href::with_query("/runs.csv", &pairs.each_ref().map(|(name, value)| (*name, value.as_str())))
+        href::with_query(
+            "/runs.csv",
+            &pairs
+                .each_ref()
+                .map(|(name, value)| (*name, value.as_str())),
+        )
     }
 
     /// The first rows alone, where the page shows others or more of them.
     pub(crate) fn first(&self) -> Option<String> {
-        let usual = ListContext { limit: self.ctx.limit.min(WINDOW), ..self.ctx.clone() };
+        let usual = ListContext {
+            limit: self.ctx.limit.min(WINDOW),
+            ..self.ctx.clone()
+        };
         let is_more = !self.is_first() || self.ctx.limit > WINDOW;
         is_more.then(|| usual.url(&self.ctx.query, self.ctx.sort, ""))
     }
@@ -191,13 +257,27 @@ impl List<'_> {
         let behind = all.saturating_sub(self.selection.before + shown);
         if ctx.limit >= MAX_ROWS {
             let text = format!("Next {}", count(behind.min(shown.max(1)) as u64));
-            let usual = ListContext { limit: WINDOW, ..ctx.clone() };
-            return Some(More { text, href: usual.url(&ctx.query, ctx.sort, next), part: None });
+            let usual = ListContext {
+                limit: WINDOW,
+                ..ctx.clone()
+            };
+            return Some(More {
+                text,
+                href: usual.url(&ctx.query, ctx.sort, next),
+                part: None,
+            });
         }
         let window = WINDOW.min(ctx.limit);
         let limit = (ctx.limit + window).min(MAX_ROWS);
-        let rows = if self.groups.is_some() { (limit - ctx.limit) / group::ROWS } else { limit - ctx.limit };
-        let longer = ListContext { limit, ..ctx.clone() };
+        let rows = if self.groups.is_some() {
+            (limit - ctx.limit) / group::ROWS
+        } else {
+            limit - ctx.limit
+        };
+        let longer = ListContext {
+            limit,
+            ..ctx.clone()
+        };
         let after = ctx.after.as_deref().unwrap_or_default();
         Some(More {
             text: format!("Show {} more", count(behind.min(rows.max(1)) as u64)),
@@ -208,19 +288,34 @@ impl List<'_> {
 
     /// The marked runs that have no row in this table.
     pub(crate) fn elsewhere(&self) -> impl Iterator<Item = &String> {
-        let shown = |key: &String| self.selection.rows.iter().any(|row| row.summary.key.as_str() == key);
+        let shown = |key: &String| {
+            self.selection
+                .rows
+                .iter()
+                .any(|row| row.summary.key.as_str() == key)
+        };
         self.ctx.marks.iter().filter(move |key| !shown(key))
     }
 
     /// How many runs are marked, and their names in a row.
     pub(crate) fn marked(&self) -> (String, String) {
-        (count(self.ctx.marks.len() as u64), line(&self.ctx.marks.join(", ")))
+        (
+            count(self.ctx.marks.len() as u64),
+            line(&self.ctx.marks.join(", ")),
+        )
     }
 
     /// The list without marks.
     pub(crate) fn unmarked(&self) -> String {
-        let ctx = ListContext { marks: Vec::new(), ..self.ctx.clone() };
-        ctx.url(&ctx.query, ctx.sort, ctx.after.as_deref().unwrap_or_default())
+        let ctx = ListContext {
+            marks: Vec::new(),
+            ..self.ctx.clone()
+        };
+        ctx.url(
+            &ctx.query,
+            ctx.sort,
+            ctx.after.as_deref().unwrap_or_default(),
+        )
     }
 
     /// How changes are noticed.
@@ -240,14 +335,20 @@ impl List<'_> {
             (total.files() > 0).then(|| not_read(total.files())),
             (directories > 0).then(|| self::directories(directories, "skipped")),
         ];
-        (named(skipped(self.ctx), total.all() + faults), words.into_iter().flatten().collect::<Vec<_>>().join(" · "))
+        (
+            named(skipped(self.ctx), total.all() + faults),
+            words.into_iter().flatten().collect::<Vec<_>>().join(" · "),
+        )
     }
 
     /// The skipped files by reason, most first: `11 files: not read yet: looks like a Copilot CLI session`.
     pub(crate) fn skipped_reasons(&self) -> Vec<String> {
         let mut reasons: Vec<_> = total(self.ctx).files.into_iter().collect();
         reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        reasons.into_iter().map(|(reason, files)| format!("{}: {}", counted(files, "file"), line(&reason))).collect()
+        reasons
+            .into_iter()
+            .map(|(reason, files)| format!("{}: {}", counted(files, "file"), line(&reason)))
+            .collect()
     }
 
     /// What is wrong with a root without runs, if it is not merely empty: `./runs does not exist yet`.
@@ -272,28 +373,41 @@ impl List<'_> {
     pub(crate) fn found(&self) -> String {
         let faults = faults(self.ctx).len();
         let total = total(self.ctx);
-        let directories = (total.directories > 0).then(|| directories(total.directories, "without a run"));
+        let directories =
+            (total.directories > 0).then(|| directories(total.directories, "without a run"));
         match (self.ctx.looked, faults, total.files(), directories) {
             (None, ..) => "the first look is under way".to_owned(),
             (_, 0, 0, None) => "nothing in it".to_owned(),
             (_, _, 0, None) => "no run found".to_owned(),
             (_, _, 0, Some(directories)) => directories,
-            (_, _, files, directories) => {
-                [Some(not_read(files)), directories].into_iter().flatten().collect::<Vec<_>>().join(", ")
-            }
+            (_, _, files, directories) => [Some(not_read(files)), directories]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(", "),
         }
     }
 
     /// The directories that are not listed, where no run is; what is wrong with the only root is the title already.
     pub(crate) fn skipped_below(&self) -> Vec<Skipped> {
-        let title = if self.ctx.roots.len() == 1 { faults(self.ctx).len() } else { 0 };
-        named(skipped(self.ctx).split_off(title), total(self.ctx).all() + faults(self.ctx).len() - title)
+        let title = if self.ctx.roots.len() == 1 {
+            faults(self.ctx).len()
+        } else {
+            0
+        };
+        named(
+            skipped(self.ctx).split_off(title),
+            total(self.ctx).all() + faults(self.ctx).len() - title,
+        )
     }
 }
 
 /// Roots that cannot be read, with the reason.
 fn faults(ctx: &ListContext) -> Vec<(String, &str)> {
-    ctx.roots.iter().filter_map(|root| Some((root.shown.clone(), root.fault.as_deref()?))).collect()
+    ctx.roots
+        .iter()
+        .filter_map(|root| Some((root.shown.clone(), root.fault.as_deref()?)))
+        .collect()
 }
 
 /// The same, then directories that are not listed.
@@ -301,7 +415,10 @@ fn skipped(ctx: &ListContext) -> Vec<(String, &str)> {
     let below = ctx.roots.iter().flat_map(|root| {
         root.skipped.iter().map(|skipped| match ctx.roots.len() {
             1 => (skipped.name.clone(), skipped.reason.as_str()),
-            _ => (format!("{}/{}", root.shown.trim_end_matches('/'), skipped.name), skipped.reason.as_str()),
+            _ => (
+                format!("{}/{}", root.shown.trim_end_matches('/'), skipped.name),
+                skipped.reason.as_str(),
+            ),
         })
     });
     faults(ctx).into_iter().chain(below).collect()
@@ -310,7 +427,9 @@ fn skipped(ctx: &ListContext) -> Vec<(String, &str)> {
 /// The files and directories of all roots that are not listed, in numbers.
 fn total(ctx: &ListContext) -> SkippedTotal {
     let mut total = SkippedTotal::default();
-    ctx.roots.iter().for_each(|root| total.add(&root.skipped_total));
+    ctx.roots
+        .iter()
+        .for_each(|root| total.add(&root.skipped_total));
     total
 }
 
@@ -322,10 +441,20 @@ fn not_read(files: usize) -> String {
 /// The first of some that there are `all` of.
 fn named(skipped: Vec<(String, &str)>, all: usize) -> Vec<Skipped> {
     let behind = all.saturating_sub(skipped.len().min(MAX_SKIPPED));
-    let rest =
-        (behind > 0).then(|| Skipped { name: "…".to_owned(), reason: format!("{} more", count(behind as u64)) });
-    let one = |(name, reason): (String, &str)| Skipped { name: line(&name), reason: line(reason) };
-    skipped.into_iter().take(MAX_SKIPPED).map(one).chain(rest).collect()
+    let rest = (behind > 0).then(|| Skipped {
+        name: "…".to_owned(),
+        reason: format!("{} more", count(behind as u64)),
+    });
+    let one = |(name, reason): (String, &str)| Skipped {
+        name: line(&name),
+        reason: line(reason),
+    };
+    skipped
+        .into_iter()
+        .take(MAX_SKIPPED)
+        .map(one)
+        .chain(rest)
+        .collect()
 }
 
 /// `2 directories skipped`.

@@ -19,10 +19,17 @@ const MAX_DROPS: usize = 8;
 impl List<'_> {
     /// The list with `value` of `field` added to the query or taken away.
     pub(crate) fn toggled(&self, field: &'static Column, value: &str) -> String {
-        self.ctx.url(&self.query.toggled(field, value), self.ctx.sort, "")
+        self.ctx
+            .url(&self.query.toggled(field, value), self.ctx.sort, "")
     }
 
-    pub(crate) fn chip(&self, field: &'static Column, value: &str, count: usize, status: Option<Status>) -> Chip {
+    pub(crate) fn chip(
+        &self,
+        field: &'static Column,
+        value: &str,
+        count: usize,
+        status: Option<Status>,
+    ) -> Chip {
         Chip {
             label: line(value),
             count: Some(count),
@@ -44,14 +51,25 @@ impl List<'_> {
 
     /// The columns that can be chosen, and whether the table has them. The name of a run is always there.
     pub(crate) fn offered_columns(&self) -> impl Iterator<Item = (&'static Column, bool)> {
-        let is_shown = |column: &&'static Column| self.columns.iter().any(|(shown, _)| shown == column);
-        COLUMNS.iter().filter(|column| **column != *RUN).map(move |column| (column, is_shown(&column)))
+        let is_shown =
+            |column: &&'static Column| self.columns.iter().any(|(shown, _)| shown == column);
+        COLUMNS
+            .iter()
+            .filter(|column| **column != *RUN)
+            .map(move |column| (column, is_shown(&column)))
     }
 
     /// The same rows with the columns that the table has by itself.
     pub(crate) fn usual_columns(&self) -> String {
-        let ctx = ListContext { chosen: Vec::new(), ..self.ctx.clone() };
-        ctx.url(&ctx.query, ctx.sort, ctx.after.as_deref().unwrap_or_default())
+        let ctx = ListContext {
+            chosen: Vec::new(),
+            ..self.ctx.clone()
+        };
+        ctx.url(
+            &ctx.query,
+            ctx.sort,
+            ctx.after.as_deref().unwrap_or_default(),
+        )
     }
 
     /// The groups of filters.
@@ -63,7 +81,10 @@ impl List<'_> {
             self.facet("Model", MODEL, &facets.models, MODEL),
             self.grouping(),
         ];
-        groups.into_iter().filter(|group| !group.chips.is_empty()).collect()
+        groups
+            .into_iter()
+            .filter(|group| !group.chips.is_empty())
+            .collect()
     }
 
     /// What runs can be put together by: columns in which one of them has a value.
@@ -76,12 +97,19 @@ impl List<'_> {
             status: None,
         };
         let is_on = |column: &&'static Column| self.ctx.group == Some(*column);
-        let columns = Column::grouping().filter(|column| is_on(column) || self.survey.groups.contains(column));
-        let mut chips: Vec<Chip> = columns.map(|column| chip(column.name, Some(column))).collect();
+        let columns = Column::grouping()
+            .filter(|column| is_on(column) || self.survey.groups.contains(column));
+        let mut chips: Vec<Chip> = columns
+            .map(|column| chip(column.name, Some(column)))
+            .collect();
         if !chips.is_empty() {
             chips.insert(0, chip("none", None));
         }
-        Facet { name: "Group by", chips, more: Vec::new() }
+        Facet {
+            name: "Group by",
+            chips,
+            more: Vec::new(),
+        }
     }
 
     fn status_facet(&self) -> Facet {
@@ -94,13 +122,21 @@ impl List<'_> {
             href: self.ctx.url(&without.to_string(), self.ctx.sort, ""),
             status: None,
         };
-        let marks = RunStatus::ALL
-            .into_iter()
-            .map(|mark| (mark.word(), facets.marks.get(&mark).copied().unwrap_or_default(), Status::Of(mark)));
+        let marks = RunStatus::ALL.into_iter().map(|mark| {
+            (
+                mark.word(),
+                facets.marks.get(&mark).copied().unwrap_or_default(),
+                Status::Of(mark),
+            )
+        });
         let words = marks.chain([(INDEXING, facets.indexing, Status::Indexing)]);
         let some = words.filter(|(word, count, _)| *count > 0 || self.query.has(STATUS, word));
         let chips = some.map(|(word, count, status)| self.chip(STATUS, word, count, Some(status)));
-        Facet { name: "Status", chips: std::iter::once(all).chain(chips).collect(), more: Vec::new() }
+        Facet {
+            name: "Status",
+            chips: std::iter::once(all).chain(chips).collect(),
+            more: Vec::new(),
+        }
     }
 
     /// The most frequent words and those that are on; the others behind `n more`, and where they are too many even
@@ -115,24 +151,43 @@ impl List<'_> {
         let ranked = words.iter().enumerate();
         let (first, later): (Vec<_>, Vec<_>) =
             ranked.partition(|(rank, (word, _))| *rank < MAX_CHIPS || self.query.has(field, word));
-        let chip = |(_, (word, count)): &(usize, &(String, usize))| self.chip(field, word, *count, None);
+        let chip =
+            |(_, (word, count)): &(usize, &(String, usize))| self.chip(field, word, *count, None);
         let mut more: Vec<Chip> = later.iter().take(MAX_MORE).map(chip).collect();
         let others = later.get(MAX_MORE..).unwrap_or_default();
         if !others.is_empty() {
             more.push(Chip {
-                label: format!("{} others, sorted by {}", format::count(others.len() as u64), by.name),
+                label: format!(
+                    "{} others, sorted by {}",
+                    format::count(others.len() as u64),
+                    by.name
+                ),
                 count: Some(others.iter().map(|(_, (_, count))| *count).sum()),
-                href: self.ctx.url(&self.ctx.query, Sort { by, reversed: false }, ""),
+                href: self.ctx.url(
+                    &self.ctx.query,
+                    Sort {
+                        by,
+                        reversed: false,
+                    },
+                    "",
+                ),
                 active: false,
                 status: None,
             });
         }
-        Facet { name, chips: first.iter().map(chip).collect(), more }
+        Facet {
+            name,
+            chips: first.iter().map(chip).collect(),
+            more,
+        }
     }
 
     /// The list in the order of a column, or in reverse; `None` where one cannot sort by it.
     pub(crate) fn sorted(&self, column: &'static Column) -> Option<String> {
-        column.is_sortable().then(|| self.ctx.url(&self.ctx.query, self.ctx.sort.clicked(column), ""))
+        column.is_sortable().then(|| {
+            self.ctx
+                .url(&self.ctx.query, self.ctx.sort.clicked(column), "")
+        })
     }
 
     /// Whether the table is in the order of this column, and if so whether the largest value comes first.
@@ -145,9 +200,23 @@ impl List<'_> {
         let drop = |(at, term): (usize, &Term)| {
             let without = self.query.without(at);
             let query = Query::parse(&without);
-            let left = self.runs.iter().filter(|listed| query.matches(&*listed.summary)).count();
-            (line(&term.to_string()), format::counted(left, "run"), self.ctx.url(&without, self.ctx.sort, ""))
+            let left = self
+                .runs
+                .iter()
+                .filter(|listed| query.matches(&*listed.summary))
+                .count();
+            (
+                line(&term.to_string()),
+                format::counted(left, "run"),
+                self.ctx.url(&without, self.ctx.sort, ""),
+            )
         };
-        self.query.terms.iter().enumerate().take(MAX_DROPS).map(drop).collect()
+        self.query
+            .terms
+            .iter()
+            .enumerate()
+            .take(MAX_DROPS)
+            .map(drop)
+            .collect()
     }
 }

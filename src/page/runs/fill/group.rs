@@ -64,25 +64,55 @@ impl Cell {
 impl<'a> List<'a> {
     /// The groups of this window with their rows.
     pub(crate) fn group_rows(&self, is_new: impl Fn(&Listed) -> bool) -> Vec<GroupRows<'a>> {
-        let Some(by) = self.ctx.group else { return Vec::new() };
+        let Some(by) = self.ctx.group else {
+            return Vec::new();
+        };
         let group = |(at, group): (usize, &Group<'a, Listed>)| {
             let row = |member: &Member<'a, Listed>| {
                 let row = self.row(member.run, &self.columns, is_new(member.run));
-                Row { depth: member.depth, ..row }
+                Row {
+                    depth: member.depth,
+                    ..row
+                }
             };
-            let head = (!group.is_alone).then(|| Head { id: format!("group-{at}"), ..self.head(by, group) });
-            GroupRows { head, rows: group.rows.iter().map(row).collect() }
+            let head = (!group.is_alone).then(|| Head {
+                id: format!("group-{at}"),
+                ..self.head(by, group)
+            });
+            GroupRows {
+                head,
+                rows: group.rows.iter().map(row).collect(),
+            }
         };
-        self.groups.iter().flat_map(|groups| &groups.groups).enumerate().map(group).collect()
+        self.groups
+            .iter()
+            .flat_map(|groups| &groups.groups)
+            .enumerate()
+            .map(group)
+            .collect()
     }
 
     fn head(&self, by: &'static Column, group: &Group<'a, Listed>) -> Head {
-        let word = group.rows.first().map_or("", |row| by.word(&row.run.summary));
-        let recorded = if group.name.is_empty() { word } else { group.name };
+        let word = group
+            .rows
+            .first()
+            .map_or("", |row| by.word(&row.run.summary));
+        let recorded = if group.name.is_empty() {
+            word
+        } else {
+            group.name
+        };
         let name = match group.head {
-            Some(head) if *by == *PARENT => head.summary.task.as_deref().filter(|_| head.summary.is_session),
+            Some(head) if *by == *PARENT => head
+                .summary
+                .task
+                .as_deref()
+                .filter(|_| head.summary.is_session),
             None if *by == *PARENT => Some(recorded),
-            _ if by.name == "project" => recorded.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next(),
+            _ if by.name == "project" => recorded
+                .trim_end_matches(['/', '\\'])
+                .rsplit(['/', '\\'])
+                .next(),
             _ => Some(recorded),
         };
         let cell = |(column, cell): &Shown| self.cell(column, cell.width, group);
@@ -93,7 +123,10 @@ impl<'a> List<'a> {
         note(alive, format!("{alive} not over"));
         note(group.copies, group.copies_in_words());
         note(group.branches, group.branches_in_words());
-        note(group.runs - group.rows.len(), format!("the first {} are shown", group.rows.len()));
+        note(
+            group.runs - group.rows.len(),
+            format!("the first {} are shown", group.rows.len()),
+        );
         Head {
             id: String::new(),
             name: line(name.filter(|name| !name.is_empty()).unwrap_or(recorded)),
@@ -106,47 +139,90 @@ impl<'a> List<'a> {
     }
 
     /// The list of the runs of a group: of one that descends from a run, those that it started.
-    fn runs_of(&self, by: &'static Column, name: &str, group: &Group<'a, Listed>) -> Option<String> {
+    fn runs_of(
+        &self,
+        by: &'static Column,
+        name: &str,
+        group: &Group<'a, Listed>,
+    ) -> Option<String> {
         let head = group.head.and_then(|head| head.summary.run_id.as_deref());
-        let name = if *by == *PARENT { head.unwrap_or(name) } else { name };
+        let name = if *by == *PARENT {
+            head.unwrap_or(name)
+        } else {
+            name
+        };
         if name.is_empty() || name.len() > MAX_LINKED {
             return None;
         }
-        let query = Query { terms: self.query.terms.clone(), ignored: Vec::new() };
-        let query = if query.has(by, name) { query.to_string() } else { query.toggled(by, name) };
+        let query = Query {
+            terms: self.query.terms.clone(),
+            ignored: Vec::new(),
+        };
+        let query = if query.has(by, name) {
+            query.to_string()
+        } else {
+            query.toggled(by, name)
+        };
         // What was read back has to be this group.
-        let asks =
-            |term: &crate::analysis::query::Term| matches!(&term.test, Test::Word { field, .. } if **field == *by);
+        let asks = |term: &crate::analysis::query::Term| matches!(&term.test, Test::Word { field, .. } if **field == *by);
         let is_understood = Query::parse(&query).terms.iter().any(asks);
         is_understood.then(|| self.ctx.url_by(None, &query, self.ctx.sort, ""))
     }
 
     fn cell(&self, column: &'static Column, width: Width, group: &Group<'a, Listed>) -> Cell {
         let (now, zone) = (self.ctx.now, &self.ctx.zone);
-        let empty = Cell { width, text: None, title: None, when: None };
+        let empty = Cell {
+            width,
+            text: None,
+            title: None,
+            when: None,
+        };
         if width == Width::Age {
             let when = group.newest.and_then(|micros| When::of(micros, now, zone));
             return Cell { when, ..empty };
         }
-        let Some((sum, value)) = group.sum(column).and_then(|sum| Some((sum, sum.value(column)?))) else {
+        let Some((sum, value)) = group
+            .sum(column)
+            .and_then(|sum| Some((sum, sum.value(column)?)))
+        else {
             return empty;
         };
         let all = sum.counted() == group.runs;
         // A cost has a mark of its own.
         let is_cost = matches!(value, Value::Usd(_));
-        let words = value.words(now, zone).map(|words| match format::bound(!all, sum.is_estimate && !is_cost) {
-            "≥" => format!("≥\u{a0}{words}"),
-            mark => format!("{mark}{words}"),
+        let words = value.words(now, zone).map(|words| {
+            match format::bound(!all, sum.is_estimate && !is_cost) {
+                "≥" => format!("≥\u{a0}{words}"),
+                mark => format!("{mark}{words}"),
+            }
         });
-        let from = || group.rows.iter().find_map(|row| row.run.summary.estimated_from());
+        let from = || {
+            group
+                .rows
+                .iter()
+                .find_map(|row| row.run.summary.estimated_from())
+        };
         let basis = match value {
             Value::Usd(Cost::Estimated(_)) => from(),
             _ => sum.is_estimate.then(|| format::SOME_ESTIMATED.to_owned()),
         };
-        let part = (!all).then(|| format!("recorded by {} of {}", sum.counted(), counted(group.runs, "run")));
+        let part = (!all).then(|| {
+            format!(
+                "recorded by {} of {}",
+                sum.counted(),
+                counted(group.runs, "run")
+            )
+        });
         let copies = (group.copies > 0).then(|| group.copies_in_words());
         let branches = (group.branches > 0).then(|| group.branches_in_words());
-        let titles: Vec<String> = [part, basis, copies, branches].into_iter().flatten().collect();
-        Cell { text: words, title: Some(titles.join(", ")).filter(|title| !title.is_empty()), ..empty }
+        let titles: Vec<String> = [part, basis, copies, branches]
+            .into_iter()
+            .flatten()
+            .collect();
+        Cell {
+            text: words,
+            title: Some(titles.join(", ")).filter(|title| !title.is_empty()),
+            ..empty
+        }
     }
 }

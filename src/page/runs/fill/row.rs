@@ -78,7 +78,10 @@ impl Row<'_> {
             return key.into_owned();
         }
         let start = key.chars().take(MAX_NAME - 1 - NAME_END);
-        start.chain(['…']).chain(key.chars().skip(length - NAME_END)).collect()
+        start
+            .chain(['…'])
+            .chain(key.chars().skip(length - NAME_END))
+            .collect()
     }
 
     /// The name as the part that a narrow column may cut, and the part that it must not.
@@ -88,31 +91,54 @@ impl Row<'_> {
         if length <= WHOLE_NAME {
             return (start, String::new());
         }
-        let end = start.char_indices().nth(length - NAME_END).map_or(start.len(), |(at, _)| at);
+        let end = start
+            .char_indices()
+            .nth(length - NAME_END)
+            .map_or(start.len(), |(at, _)| at);
         let end = start.split_off(end);
         (start, end)
     }
 
     pub(crate) fn task(&self) -> Option<String> {
-        self.run.task.as_deref().map(line).filter(|task| !task.is_empty())
+        self.run
+            .task
+            .as_deref()
+            .map(line)
+            .filter(|task| !task.is_empty())
     }
 
     /// What a session is called by: the last part of its project's path, and its task.
     pub(crate) fn said(&self) -> Option<(Option<String>, String)> {
         let task = self.task().filter(|_| self.run.is_session)?;
-        let project =
-            self.run.project.as_deref().and_then(|path| path.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next());
-        Some((project.map(line).filter(|project| !project.is_empty()), task))
+        let project = self.run.project.as_deref().and_then(|path| {
+            path.trim_end_matches(['/', '\\'])
+                .rsplit(['/', '\\'])
+                .next()
+        });
+        Some((
+            project.map(line).filter(|project| !project.is_empty()),
+            task,
+        ))
     }
 
     pub(crate) fn status(&self) -> Status {
-        if self.run.partial { Status::Indexing } else { Status::of(self.run) }
+        if self.run.partial {
+            Status::Indexing
+        } else {
+            Status::of(self.run)
+        }
     }
 
     /// The verdict and what goes with it. A run that is still being read has none yet.
     pub(crate) fn verdict(&self) -> (String, Option<String>) {
         if self.run.partial {
-            return (format!("Being read, {} so far", format::counted(self.run.steps, "step")), None);
+            return (
+                format!(
+                    "Being read, {} so far",
+                    format::counted(self.run.steps, "step")
+                ),
+                None,
+            );
         }
         match self.run.verdict.sentence.split_once(" · ") {
             Some((sentence, note)) => (line(sentence), Some(line(note))),
@@ -134,7 +160,11 @@ impl Row<'_> {
     /// The limit of steps, of the newest run in the directory only. The one in the agent's state is none: the budget is
     /// asked before it, and is often smaller.
     pub(crate) fn limit(&self) -> Option<usize> {
-        let limit = self.run.verdict.limit.filter(|limit| self.run.steps_now > 0 && limit.from != LimitFrom::State)?;
+        let limit = self
+            .run
+            .verdict
+            .limit
+            .filter(|limit| self.run.steps_now > 0 && limit.from != LimitFrom::State)?;
         usize::try_from(limit.steps).ok()
     }
 
@@ -165,7 +195,10 @@ impl Row<'_> {
     pub(crate) fn is_ended_by(&self, limit: &usize) -> bool {
         let verdict = &self.run.verdict;
         // A criterion may go by another limit than the one that is known.
-        let is_step_limit = verdict.stop_reason.as_deref().is_some_and(|word| StopReason::parse(word).is_step_limit());
+        let is_step_limit = verdict
+            .stop_reason
+            .as_deref()
+            .is_some_and(|word| StopReason::parse(word).is_step_limit());
         is_step_limit && self.run.steps_now >= *limit && verdict.mark == RunStatus::Limit
     }
 
@@ -185,7 +218,10 @@ impl Row<'_> {
             true => "an unknown number of steps".to_owned(),
             false => format::counted(self.run.steps_now, "step"),
         };
-        self.limit().map_or_else(|| done.clone(), |limit| format!("{done} of {}", format::count(limit as u64)))
+        self.limit().map_or_else(
+            || done.clone(),
+            |limit| format!("{done} of {}", format::count(limit as u64)),
+        )
     }
 
     pub(crate) fn spark(&self) -> Option<Spark> {
@@ -222,7 +258,9 @@ impl Row<'_> {
 
 /// Milliseconds in words, where they are a duration at all.
 pub(crate) fn duration(ms: f64) -> Option<String> {
-    Duration::try_from_secs_f64(ms / 1e3).ok().map(format::duration)
+    Duration::try_from_secs_f64(ms / 1e3)
+        .ok()
+        .map(format::duration)
 }
 
 /// Text of a trace on one line of at most [`MAX_LINE`] characters.

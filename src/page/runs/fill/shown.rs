@@ -28,7 +28,8 @@ impl Shown {
             Some((from.parse().ok()?, to.parse().ok()?))
         };
         let ranges: Vec<(u64, u64)> = parts.map(range).collect::<Option<_>>()?;
-        let rising = ranges.is_sorted_by(|a, b| a.1 < b.0) && ranges.iter().all(|(from, to)| from <= to);
+        let rising =
+            ranges.is_sorted_by(|a, b| a.1 < b.0) && ranges.iter().all(|(from, to)| from <= to);
         rising.then_some(Self { count, ranges })
     }
 
@@ -50,7 +51,10 @@ pub(crate) fn write(rows: &[&Listed], runs: &[Listed]) -> String {
     all.sort_unstable();
     let mut text = rows.len().to_string();
     for stretch in all.chunk_by(|a, b| shown.contains(a) == shown.contains(b)) {
-        let ends = stretch.first().zip(stretch.last()).filter(|(first, _)| shown.contains(first));
+        let ends = stretch
+            .first()
+            .zip(stretch.last())
+            .filter(|(first, _)| shown.contains(first));
         // Writing to a string cannot fail.
         let _ = match ends {
             Some((first, last)) if first == last => write!(text, ".{first}"),
@@ -58,5 +62,9 @@ pub(crate) fn write(rows: &[&Listed], runs: &[Listed]) -> String {
             None => Ok(()),
         };
     }
-    if text.len() > MAX_BYTES { String::new() } else { text }
+    if text.len() > MAX_BYTES {
+        String::new()
+    } else {
+        text
+    }
 }

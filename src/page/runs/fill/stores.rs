@@ -50,17 +50,26 @@ impl Store {
         if status.listed.is_none() {
             return match (status.listing, waits) {
                 (Some(found), None) => format!("being listed, {} so far", counted(found, "object")),
-                (Some(found), Some(waits)) => format!("being listed, {} so far; {waits}", counted(found, "object")),
+                (Some(found), Some(waits)) => {
+                    format!("being listed, {} so far; {waits}", counted(found, "object"))
+                }
                 (None, _) => "not listed yet".to_owned(),
             };
         }
-        let mut parts = vec![format!("{}, {}", counted(status.objects, "object"), format::bytes(status.bytes))];
+        let mut parts = vec![format!(
+            "{}, {}",
+            counted(status.objects, "object"),
+            format::bytes(status.bytes)
+        )];
         parts.extend(waits.map(|waits| format!("being listed again; {waits}")));
         if status.waiting > 0 {
             parts.push(format!("{} to fetch", count(status.waiting as u64)));
         }
         if status.evicted > 0 {
-            parts.push(format!("{} evicted, fetched again when their run is opened", count(status.evicted as u64)));
+            parts.push(format!(
+                "{} evicted, fetched again when their run is opened",
+                count(status.evicted as u64)
+            ));
         }
         if status.others > 0 {
             parts.push(format!("{} no trace by name", count(status.others as u64)));
@@ -71,27 +80,48 @@ impl Store {
     /// What it takes: `kept here 12 MB of at most 10 GB · listed every 10 s, at most 60 requests a minute · 34 requests sent`.
     pub(crate) fn cost(&self) -> String {
         let status = &self.status;
-        let (kept, limit) = (format::bytes(status.kept_bytes), format::bytes(status.limit));
+        let (kept, limit) = (
+            format::bytes(status.kept_bytes),
+            format::bytes(status.limit),
+        );
         let every = format::duration(status.every);
-        let (budget, sent) = (counted(status.budget as usize, "request"), counted_u64(status.requests, "request"));
+        let (budget, sent) = (
+            counted(status.budget as usize, "request"),
+            counted_u64(status.requests, "request"),
+        );
         format!(
             "kept here {kept} of at most {limit} · listed every {every}, by at most {budget} a minute · {sent} sent"
         )
     }
 
     /// What is wrong: the sentence, what to do, since when.
-    pub(crate) fn trouble(&self, ctx: &ListContext) -> Option<(String, Option<String>, Option<When>)> {
+    pub(crate) fn trouble(
+        &self,
+        ctx: &ListContext,
+    ) -> Option<(String, Option<String>, Option<When>)> {
         let trouble = self.status.trouble.as_ref()?;
-        Some((line(&trouble.what), trouble.hint.as_deref().map(line), self.when(trouble.since, ctx)))
+        Some((
+            line(&trouble.what),
+            trouble.hint.as_deref().map(line),
+            self.when(trouble.since, ctx),
+        ))
     }
 
     /// Objects that are not shown, and how many.
     pub(crate) fn odd(&self) -> (Vec<Skipped>, String) {
-        let named = self.status.odd.iter().map(|odd| Skipped { name: line(&odd.key), reason: line(&odd.reason) });
+        let named = self.status.odd.iter().map(|odd| Skipped {
+            name: line(&odd.key),
+            reason: line(&odd.reason),
+        });
         let behind = self.status.odd_total.saturating_sub(self.status.odd.len());
-        let rest =
-            (behind > 0).then(|| Skipped { name: "…".to_owned(), reason: format!("{} more", count(behind as u64)) });
-        (named.chain(rest).collect(), format!("{} left out", counted(self.status.odd_total, "object")))
+        let rest = (behind > 0).then(|| Skipped {
+            name: "…".to_owned(),
+            reason: format!("{} more", count(behind as u64)),
+        });
+        (
+            named.chain(rest).collect(),
+            format!("{} left out", counted(self.status.odd_total, "object")),
+        )
     }
 }
 

@@ -32,25 +32,41 @@ fn input(name: &str) -> Option<Input> {
 }
 
 /// The rules that a sent form holds, in its order; `None` where nothing but rules was sent.
-pub(crate) fn from_form<'a>(pairs: &(impl Iterator<Item = (&'a str, &'a str)> + Clone)) -> Option<Vec<String>> {
-    let is_field =
-        |name: &str| name == OTHER || name.starts_with(BELOW) || name.starts_with(ROW) || input(name).is_some();
+pub(crate) fn from_form<'a>(
+    pairs: &(impl Iterator<Item = (&'a str, &'a str)> + Clone),
+) -> Option<Vec<String>> {
+    let is_field = |name: &str| {
+        name == OTHER || name.starts_with(BELOW) || name.starts_with(ROW) || input(name).is_some()
+    };
     if !pairs.clone().any(|(name, _)| is_field(name)) {
         return None;
     }
     let row_of = |critic: &str| {
-        let row = pairs.clone().find(|(name, _)| name.strip_prefix(ROW) == Some(critic));
-        row.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+        let row = pairs
+            .clone()
+            .find(|(name, _)| name.strip_prefix(ROW) == Some(critic));
+        row.map(|(_, value)| value.trim())
+            .filter(|value| !value.is_empty())
     };
     let mut rules = Vec::new();
     for (name, value) in pairs.clone().filter(|(_, value)| !value.trim().is_empty()) {
         if let Some(input) = input(name) {
-            rules.push(if input == Input::Check { name.to_owned() } else { format!("{name}={value}") });
+            rules.push(if input == Input::Check {
+                name.to_owned()
+            } else {
+                format!("{name}={value}")
+            });
         } else if let Some(critic) = name.strip_prefix(BELOW) {
             let row = row_of(critic).map_or_else(String::new, |row| format!(":{row}"));
             rules.push(format!("critic_below={critic}:{}{row}", value.trim()));
         } else if name == OTHER {
-            rules.extend(value.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+            rules.extend(
+                value
+                    .lines()
+                    .map(str::trim)
+                    .filter(|line| !line.is_empty())
+                    .map(str::to_owned),
+            );
         } else if name == "rule" {
             rules.push(value.to_owned());
         }
@@ -59,43 +75,84 @@ pub(crate) fn from_form<'a>(pairs: &(impl Iterator<Item = (&'a str, &'a str)> + 
 }
 
 /// The form that holds these rules.
-pub(crate) fn form(lens: &Lens<'_>, typed: &[Typed], suggested: bool, step: Option<usize>) -> RulesForm {
+pub(crate) fn form(
+    lens: &Lens<'_>,
+    typed: &[Typed],
+    suggested: bool,
+    step: Option<usize>,
+) -> RulesForm {
     let mut left: Vec<&Typed> = typed.iter().collect();
-    let near: Vec<String> = near(lens.summary, lens.index).iter().map(ToString::to_string).collect();
+    let near: Vec<String> = near(lens.summary, lens.index)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let mut group = |legend, group| {
         let fields = fields(group).map(|(row, kind)| field(row, kind, &mut left, &near));
-        Group { legend, fields: fields.collect() }
+        Group {
+            legend,
+            fields: fields.collect(),
+        }
     };
     let mut groups = vec![
         group("Limits", FieldGroup::Limits),
         group("Progress", FieldGroup::Progress),
         group("Answer and content", FieldGroup::Answer),
     ];
-    let critics = lens.summary.critics.iter().filter(|name| is_plain(name)).take(MAX_CRITICS).enumerate();
+    let critics = lens
+        .summary
+        .critics
+        .iter()
+        .filter(|name| is_plain(name))
+        .take(MAX_CRITICS)
+        .enumerate();
     let rows = || fields(FieldGroup::Critics).map(|(row, _)| row);
     let critics: Vec<Field> = critics
         .flat_map(|(place, name)| rows().map(move |row| (row, place, name)))
         .map(|(row, place, name)| critic(row, place, name, &mut left))
         .collect();
     if !critics.is_empty() {
-        groups.push(Group { legend: "Critics", fields: critics });
+        groups.push(Group {
+            legend: "Critics",
+            fields: critics,
+        });
     }
     let key = lens.key();
     RulesForm {
         action: href::whatif(key),
-        note: if suggested { "These are suggestions near the record." } else { "" },
+        note: if suggested {
+            "These are suggestions near the record."
+        } else {
+            ""
+        },
         groups,
-        tools: lens.summary.tools.iter().filter(|name| is_plain(name)).take(MAX_TOOLS).cloned().collect(),
-        other: left.iter().map(|typed| on_one_line(typed)).collect::<Vec<_>>().join("\n"),
+        tools: lens
+            .summary
+            .tools
+            .iter()
+            .filter(|name| is_plain(name))
+            .take(MAX_TOOLS)
+            .cloned()
+            .collect(),
+        other: left
+            .iter()
+            .map(|typed| on_one_line(typed))
+            .collect::<Vec<_>>()
+            .join("\n"),
         other_wrong: left.iter().filter_map(|typed| wrong(typed)).collect(),
-        suggested: href::with_query(&href::whatif(key), &[("step", &step.map(|n| n.to_string()).unwrap_or_default())]),
+        suggested: href::with_query(
+            &href::whatif(key),
+            &[("step", &step.map(|n| n.to_string()).unwrap_or_default())],
+        ),
         recorded: href::whatif_with(key, &[], step),
         step,
     }
 }
 
 /// Takes the first rule of a name out of those that are left.
-fn take<'t>(left: &mut Vec<&'t Typed>, holds: impl Fn(&str, &str) -> bool) -> Option<(&'t Typed, &'t str)> {
+fn take<'t>(
+    left: &mut Vec<&'t Typed>,
+    holds: impl Fn(&str, &str) -> bool,
+) -> Option<(&'t Typed, &'t str)> {
     let of_field = |typed: &&Typed| {
         let (name, value) = parts(&typed.text);
         // A field has one line.
@@ -108,10 +165,16 @@ fn take<'t>(left: &mut Vec<&'t Typed>, holds: impl Fn(&str, &str) -> bool) -> Op
 /// The name of a rule in its short form, and its value.
 fn parts(text: &str) -> (&str, &str) {
     let text = text.trim();
-    text.split_once('=').map_or((text, ""), |(name, value)| (name.trim(), value))
+    text.split_once('=')
+        .map_or((text, ""), |(name, value)| (name.trim(), value))
 }
 
-fn field(row: &Row, stop::Field { input, unit, .. }: stop::Field, left: &mut Vec<&Typed>, near: &[String]) -> Field {
+fn field(
+    row: &Row,
+    stop::Field { input, unit, .. }: stop::Field,
+    left: &mut Vec<&Typed>,
+    near: &[String],
+) -> Field {
     let name = row.name;
     // What such a field cannot say belongs to the other rules: a schema, or an empty value, which switches a rule off.
     let fits = |value: &str| (input == Input::Check) == value.is_empty();
@@ -120,7 +183,9 @@ fn field(row: &Row, stop::Field { input, unit, .. }: stop::Field, left: &mut Vec
     // What a rule counts that is near the record serves every rule that counts the same.
     let alike = |rule: &&String| {
         let suggested = stop::row(parts(rule).0);
-        suggested.is_some_and(|other| other.name == name || other.counts == row.counts && row.counts != Counts::Other)
+        suggested.is_some_and(|other| {
+            other.name == name || other.counts == row.counts && row.counts != Counts::Other
+        })
     };
     let near = near.iter().find(alike).and_then(|rule| value_of(rule));
     let placeholder = near.or_else(|| value_of(row.example)).unwrap_or_default();
@@ -142,9 +207,18 @@ fn field(row: &Row, stop::Field { input, unit, .. }: stop::Field, left: &mut Vec
 }
 
 fn critic(row: &Row, place: usize, name: &str, left: &mut Vec<&Typed>) -> Field {
-    let numbers = |value: &str| value.strip_prefix(name)?.strip_prefix(':').map(str::to_owned);
-    let found = take(left, |typed, value| typed == row.name && numbers(value).is_some());
-    let held = found.and_then(|(_, value)| numbers(value)).unwrap_or_default();
+    let numbers = |value: &str| {
+        value
+            .strip_prefix(name)?
+            .strip_prefix(':')
+            .map(str::to_owned)
+    };
+    let found = take(left, |typed, value| {
+        typed == row.name && numbers(value).is_some()
+    });
+    let held = found
+        .and_then(|(_, value)| numbers(value))
+        .unwrap_or_default();
     let (score, streak) = held.split_once(':').unwrap_or((&held, ""));
     Field {
         id: format!("w-below-{place}"),
@@ -152,7 +226,11 @@ fn critic(row: &Row, place: usize, name: &str, left: &mut Vec<&Typed>) -> Field 
         label: format!("{}: {name}", row.label).into(),
         value: score.to_owned(),
         placeholder: "0.5".into(),
-        row: Some(RowField { id: format!("w-row-{place}"), name: format!("{ROW}{name}"), value: streak.to_owned() }),
+        row: Some(RowField {
+            id: format!("w-row-{place}"),
+            name: format!("{ROW}{name}"),
+            value: streak.to_owned(),
+        }),
         wrong: found.and_then(|(typed, _)| wrong(typed)),
         ..Field::default()
     }
@@ -160,7 +238,11 @@ fn critic(row: &Row, place: usize, name: &str, left: &mut Vec<&Typed>) -> Field 
 
 fn wrong(typed: &Typed) -> Option<WrongRule> {
     let Wrong { why, right } = typed.read.as_ref().err()?;
-    Some(WrongRule { text: one_line(&typed.text, 80).0.into(), why: one_line(why, 400).0.into(), right })
+    Some(WrongRule {
+        text: one_line(&typed.text, 80).0.into(),
+        why: one_line(why, 400).0.into(),
+        right,
+    })
 }
 
 /// A rule on a line of its own; JSON says what the short form would need several for.

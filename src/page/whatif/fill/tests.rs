@@ -25,7 +25,12 @@ struct Run {
 impl Run {
     fn of(path: &str) -> Self {
         let files = Files::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path));
-        let summary = summary(&RunKey::new("a/b"), path.to_owned(), &files.index, Outside::default());
+        let summary = summary(
+            &RunKey::new("a/b"),
+            path.to_owned(),
+            &files.index,
+            Outside::default(),
+        );
         Self { files, summary }
     }
 
@@ -50,7 +55,11 @@ impl Run {
 }
 
 fn fields<'a>(body: &'a WhatIfBody<'_>) -> Vec<&'a Field> {
-    body.form.groups.iter().flat_map(|group| &group.fields).collect()
+    body.form
+        .groups
+        .iter()
+        .flat_map(|group| &group.fields)
+        .collect()
 }
 
 /// What a browser sends of the form.
@@ -60,13 +69,20 @@ fn sent(html: &str) -> Vec<(String, String)> {
         _ => Some(tag.get("value").unwrap_or_default().to_owned()),
     };
     let inputs = tags(html).into_iter().filter(|tag| tag.name == "input");
-    inputs.filter_map(|tag| Some((tag.get("name")?.to_owned(), value(&tag)?))).collect()
+    inputs
+        .filter_map(|tag| Some((tag.get("name")?.to_owned(), value(&tag)?)))
+        .collect()
 }
 
 fn rules_of(body: &WhatIfBody<'_>) -> Vec<String> {
     let mut pairs = sent(&body.form.render().unwrap());
     pairs.push(("other".to_owned(), body.form.other.clone()));
-    from_form(&pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))).expect("it is the form")
+    from_form(
+        &pairs
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str())),
+    )
+    .expect("it is the form")
 }
 
 #[test]
@@ -101,41 +117,104 @@ fn every_rule_goes_through_the_form_and_comes_back() {
     let body = run.ask(Some(&rules));
     assert_eq!(rules_of(&body), rules);
     assert_eq!(body.form.other.lines().count(), 7);
-    assert_eq!(rules_of(&run.ask(Some(&[]))), [""; 0], "an empty form asks nothing");
-    assert_eq!(from_form(&[("rule", "max_steps=1"), ("x", "y")].into_iter()), None, "this is no form");
+    assert_eq!(
+        rules_of(&run.ask(Some(&[]))),
+        [""; 0],
+        "an empty form asks nothing"
+    );
+    assert_eq!(
+        from_form(&[("rule", "max_steps=1"), ("x", "y")].into_iter()),
+        None,
+        "this is no form"
+    );
     let both = from_form(&[("rule", "max_steps=1"), ("max_rounds", " 2")].into_iter());
-    assert_eq!(both, Some(vec!["max_steps=1".to_owned(), "max_rounds= 2".to_owned()]));
+    assert_eq!(
+        both,
+        Some(vec!["max_steps=1".to_owned(), "max_rounds= 2".to_owned()])
+    );
 }
 
 #[test]
 fn a_rule_of_several_lines_is_kept_on_one() {
     let run = Run::of("sample_runs/fix_bug");
-    let body = run.ask(Some(&["{\"type\":\n\"max_steps\",\"steps\":8}", "keyword=a\nb", "max_steps=1\n2"]));
+    let body = run.ask(Some(&[
+        "{\"type\":\n\"max_steps\",\"steps\":8}",
+        "keyword=a\nb",
+        "max_steps=1\n2",
+    ]));
     let json = r#"{"type":"max_steps","steps":8}"#;
-    assert_eq!(body.form.other, format!("{json}\n{{\"type\":\"keyword\",\"keyword\":\"a\\nb\"}}\nmax_steps=1 2"));
+    assert_eq!(
+        body.form.other,
+        format!("{json}\n{{\"type\":\"keyword\",\"keyword\":\"a\\nb\"}}\nmax_steps=1 2")
+    );
 }
 
 #[test]
 fn a_bad_rule_stands_beside_its_field_and_the_others_are_answered() {
     let run = Run::of("sample_runs/fix_bug");
-    let rules = ["max_steps=-4", "critic_below=style:low", "max_rounds=5", "nonsense", "structured_output=s.json"];
+    let rules = [
+        "max_steps=-4",
+        "critic_below=style:low",
+        "max_rounds=5",
+        "nonsense",
+        "structured_output=s.json",
+    ];
     let body = run.ask(Some(&rules));
-    let wrong: Vec<_> =
-        fields(&body).into_iter().filter_map(|field| Some((&*field.name, field.wrong.as_ref()?))).collect();
+    let wrong: Vec<_> = fields(&body)
+        .into_iter()
+        .filter_map(|field| Some((&*field.name, field.wrong.as_ref()?)))
+        .collect();
     assert_eq!(
-        wrong.iter().map(|(name, wrong)| (*name, wrong.right)).collect::<Vec<_>>(),
-        [("max_steps", "max_steps=8"), ("below:style", "critic_below=tests:0.5:2"),]
+        wrong
+            .iter()
+            .map(|(name, wrong)| (*name, wrong.right))
+            .collect::<Vec<_>>(),
+        [
+            ("max_steps", "max_steps=8"),
+            ("below:style", "critic_below=tests:0.5:2"),
+        ]
     );
-    let other: Vec<_> = body.form.other_wrong.iter().map(|wrong| (wrong.text.as_str(), wrong.why.as_str())).collect();
+    let other: Vec<_> = body
+        .form
+        .other_wrong
+        .iter()
+        .map(|wrong| (wrong.text.as_str(), wrong.why.as_str()))
+        .collect();
     assert_eq!(other[0].0, "nonsense");
-    assert!(other[1].1.starts_with("a schema is not read from a file here"), "{other:?}");
+    assert!(
+        other[1]
+            .1
+            .starts_with("a schema is not read from a file here"),
+        "{other:?}"
+    );
     let html = body.render().unwrap();
     let tags = tags(&html);
-    assert_eq!(tags.iter().filter(|tag| tag.get("role") == Some("alert")).count(), 3);
-    assert_eq!(tags.iter().filter(|tag| tag.get("aria-invalid") == Some("true")).count(), 3);
-    let kept = tags.iter().find(|tag| tag.get("name") == Some("max_steps")).unwrap();
-    assert_eq!(kept.get("value"), Some("-4"), "the field holds what was typed");
-    assert!(rows(&body.answer).iter().any(|row| row.starts_with("Rounds|5|step 4|earlier")));
+    assert_eq!(
+        tags.iter()
+            .filter(|tag| tag.get("role") == Some("alert"))
+            .count(),
+        3
+    );
+    assert_eq!(
+        tags.iter()
+            .filter(|tag| tag.get("aria-invalid") == Some("true"))
+            .count(),
+        3
+    );
+    let kept = tags
+        .iter()
+        .find(|tag| tag.get("name") == Some("max_steps"))
+        .unwrap();
+    assert_eq!(
+        kept.get("value"),
+        Some("-4"),
+        "the field holds what was typed"
+    );
+    assert!(
+        rows(&body.answer)
+            .iter()
+            .any(|row| row.starts_with("Rounds|5|step 4|earlier"))
+    );
 }
 
 fn rows(answer: &RulesAnswer<'_>) -> Vec<String> {
@@ -176,7 +255,12 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
             "Rounds|0|–|off|–|–|–||switched off by 0",
         ]
     );
-    let hits: Vec<bool> = body.answer.rows().iter().map(|(place, ..)| body.answer.is_hit(place)).collect();
+    let hits: Vec<bool> = body
+        .answer
+        .rows()
+        .iter()
+        .map(|(place, ..)| body.answer.is_hit(place))
+        .collect();
     assert_eq!(hits, [true, false, false, false, false, false, false]);
     assert_eq!(
         body.answer.answers.headline,
@@ -189,10 +273,19 @@ fn rows_of_our_own_run_stand_by_step_with_the_recorded_ones() {
 fn an_asked_rule_that_is_the_runs_own_stands_once() {
     let run = Run::of("sample_runs/stagnation");
     let own = rows(&run.ask(Some(&[])).answer);
-    let own = own.iter().find(|row| row.contains("ended the run")).expect("a rule ended it");
+    let own = own
+        .iter()
+        .find(|row| row.contains("ended the run"))
+        .expect("a rule ended it");
     assert!(own.starts_with("State unchanged|4|"), "{own}");
     let asked = rows(&run.ask(Some(&["stagnation=4"])).answer);
-    assert_eq!(asked.iter().filter(|row| row.starts_with("State unchanged|4|")).collect::<Vec<_>>(), [own]);
+    assert_eq!(
+        asked
+            .iter()
+            .filter(|row| row.starts_with("State unchanged|4|"))
+            .collect::<Vec<_>>(),
+        [own]
+    );
 }
 
 #[test]
@@ -200,13 +293,24 @@ fn without_rules_a_few_near_the_record_are_asked() {
     let run = Run::of("sample_runs/fix_bug");
     let body = run.ask(None);
     assert!(!body.form.note.is_empty());
-    let filled: Vec<_> = fields(&body).iter().map(|field| (field.name.as_str(), field.value.as_str())).collect();
-    assert!(filled.contains(&("max_steps", "8")), "three quarters of 11: {filled:?}");
+    let filled: Vec<_> = fields(&body)
+        .iter()
+        .map(|field| (field.name.as_str(), field.value.as_str()))
+        .collect();
+    assert!(
+        filled.contains(&("max_steps", "8")),
+        "three quarters of 11: {filled:?}"
+    );
     assert!(filled.contains(&("max_rounds", "")), "{filled:?}");
-    let rounds = fields(&body).into_iter().find(|field| field.name == "max_rounds").unwrap();
+    let rounds = fields(&body)
+        .into_iter()
+        .find(|field| field.name == "max_rounds")
+        .unwrap();
     assert_eq!(rounds.placeholder.as_str(), "8");
     assert!(
-        rows(&body.answer).iter().any(|row| row.starts_with("Recorded end|final|step 10|same|0|0|–|ended the run"))
+        rows(&body.answer)
+            .iter()
+            .any(|row| row.starts_with("Recorded end|final|step 10|same|0|0|–|ended the run"))
     );
 }
 
@@ -216,18 +320,29 @@ fn what_to_keep_in_mind_is_said() {
     let past = "What the run would have done after its record ends is not known, so nothing is said about it.";
     assert_eq!(notes("sample_runs/fix_bug"), [past]);
     let killed = notes("tests/corpus/q060/q060_sigkill");
-    assert!(killed[0].starts_with("No rule is recorded to have ended the run: Died in step 4"), "{killed:?}");
+    assert!(
+        killed[0].starts_with("No rule is recorded to have ended the run: Died in step 4"),
+        "{killed:?}"
+    );
     assert_eq!(killed[1], past);
-    assert!(killed[2].starts_with("Worked out, not recorded: times are those of events"), "{killed:?}");
+    assert!(
+        killed[2].starts_with("Worked out, not recorded: times are those of events"),
+        "{killed:?}"
+    );
 }
 
 #[test]
 fn a_run_whose_lines_are_missing_is_not_said_to_have_no_steps() {
     let run = Run::of("tests/corpus/emulated/emulated_q060_steps_missing");
     let body = run.ask(None);
-    assert_eq!(body.answer.answers.headline, "6 steps have no line in steps.jsonl, so nothing can be told.");
+    assert_eq!(
+        body.answer.answers.headline,
+        "6 steps have no line in steps.jsonl, so nothing can be told."
+    );
     assert!(
-        rows(&body.answer).iter().all(|row| row.contains("|unknown|") || row.contains("|off|")),
+        rows(&body.answer)
+            .iter()
+            .all(|row| row.contains("|unknown|") || row.contains("|off|")),
         "{:#?}",
         rows(&body.answer)
     );
@@ -239,11 +354,23 @@ fn every_rule_with_a_field_has_one() {
     let body = run.ask(None);
     let fields = fields(&body);
     for row in RULES {
-        let Some(field) = row.field.filter(|field| field.input != Input::Score) else { continue };
-        let shown: Vec<_> = fields.iter().filter(|shown| shown.name == row.name).collect();
-        let [shown] = *shown else { panic!("{}: {} fields", row.name, shown.len()) };
-        assert_eq!((shown.label.as_str(), shown.kind, shown.unit), (row.label, field.input, field.unit));
+        let Some(field) = row.field.filter(|field| field.input != Input::Score) else {
+            continue;
+        };
+        let shown: Vec<_> = fields
+            .iter()
+            .filter(|shown| shown.name == row.name)
+            .collect();
+        let [shown] = *shown else {
+            panic!("{}: {} fields", row.name, shown.len())
+        };
+        assert_eq!(
+            (shown.label.as_str(), shown.kind, shown.unit),
+            (row.label, field.input, field.unit)
+        );
     }
-    let critics = fields.iter().filter(|field| field.kind == Input::Score || field.row.is_some());
+    let critics = fields
+        .iter()
+        .filter(|field| field.kind == Input::Score || field.row.is_some());
     assert!(critics.count() > 0, "the critics of the run have fields");
 }

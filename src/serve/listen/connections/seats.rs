@@ -75,13 +75,22 @@ impl Seats {
     /// Allows `turns` requests at a time.
     pub(super) fn new(turns: u32) -> Self {
         let turns = Arc::new(Semaphore::new(turns as usize));
-        Self(Arc::new(Shared { lists: Mutex::default(), changed: Notify::new(), turns }))
+        Self(Arc::new(Shared {
+            lists: Mutex::default(),
+            changed: Notify::new(),
+            turns,
+        }))
     }
 
     /// Returns the seat of a new connection, which is idle.
     pub(super) fn seat(&self) -> Arc<Seat> {
         let (number, close, refuse) = (Mutex::new(None), Arc::default(), Arc::default());
-        let seat = Arc::new(Seat { shared: Arc::clone(&self.0), number, close, refuse });
+        let seat = Arc::new(Seat {
+            shared: Arc::clone(&self.0),
+            number,
+            close,
+            refuse,
+        });
         seat.rest();
         seat
     }
@@ -90,7 +99,10 @@ impl Seats {
     pub(super) fn displace(&self) -> Displaced {
         let mut lists = self.0.lists();
         let now = Instant::now();
-        let from = lists.idle.first_key_value().map(|(_, (since, _))| *since + TO_SPEAK);
+        let from = lists
+            .idle
+            .first_key_value()
+            .map(|(_, (since, _))| *since + TO_SPEAK);
         let oldest = match from {
             Some(from) if from <= now => lists.idle.pop_first().map(|(_, (_, close))| close),
             _ => lists.waiting.pop_first().map(|(_, refuse)| refuse),
@@ -144,13 +156,17 @@ impl Seat {
     /// Takes the connection off the lists; `false` if it is on none, because it was displaced.
     fn leave(&self, lists: &mut Lists) -> bool {
         let number = self.number().take();
-        number.is_some_and(|number| lists.idle.remove(&number).is_some() || lists.waiting.remove(&number).is_some())
+        number.is_some_and(|number| {
+            lists.idle.remove(&number).is_some() || lists.waiting.remove(&number).is_some()
+        })
     }
 
     fn rest(&self) {
         let mut lists = self.shared.lists();
         let number = lists.next_number();
-        lists.idle.insert(number, (Instant::now(), Arc::clone(&self.close)));
+        lists
+            .idle
+            .insert(number, (Instant::now(), Arc::clone(&self.close)));
         *self.number() = Some(number);
         drop(lists);
         self.shared.changed.notify_waiters();
@@ -172,7 +188,10 @@ impl Seat {
 
     fn begin(self: &Arc<Self>, turn: Option<OwnedSemaphorePermit>) -> Option<Turn> {
         let is_listed = self.leave(&mut self.shared.lists());
-        is_listed.then(|| Turn { seat: Arc::clone(self), _turn: turn })
+        is_listed.then(|| Turn {
+            seat: Arc::clone(self),
+            _turn: turn,
+        })
     }
 
     /// Waits until the request may be answered; `None` if it has to be refused.
@@ -209,20 +228,34 @@ impl Drop for Seat {
 }
 
 /// Answers a request in its turn, which lasts until the answer was taken. `/healthz` needs none.
-pub(crate) async fn in_turn(State(state): State<AppState>, request: Request, next: Next) -> Response {
+pub(crate) async fn in_turn(
+    State(state): State<AppState>,
+    request: Request,
+    next: Next,
+) -> Response {
     // A request from inside this process has no connection.
-    let Some(seat) = request.extensions().get::<Arc<Seat>>().cloned() else { return next.run(request).await };
+    let Some(seat) = request.extensions().get::<Arc<Seat>>().cloned() else {
+        return next.run(request).await;
+    };
     let path = request.uri().path();
-    let turn = if path == "/healthz" { seat.begin(None) } else { seat.turn().await };
+    let turn = if path == "/healthz" {
+        seat.begin(None)
+    } else {
+        seat.turn().await
+    };
     let Some(turn) = turn else {
         let detail = "As many requests as the board answers at a time are being answered.";
-        let busy =
-            WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail).hint("Ask again in a moment.");
+        let busy = WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
+            .hint("Ask again in a moment.");
         let mut refusal = busy.respond(&state, is_api_path(path));
-        refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        refusal
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
         return refusal;
     };
-    next.run(request).await.map(|body| Body::new(InTurn { body, _turn: turn }))
+    next.run(request)
+        .await
+        .map(|body| Body::new(InTurn { body, _turn: turn }))
 }
 
 /// A body that holds the turn of its request until it was sent.
@@ -235,7 +268,10 @@ impl HttpBody for InTurn {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
 

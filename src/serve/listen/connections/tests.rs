@@ -38,7 +38,11 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let (stop, stopping) = watch::channel(false);
         let task = tokio::spawn(accept(listener, app, limits, stopping));
-        Self { address, stop, task }
+        Self {
+            address,
+            stop,
+            task,
+        }
     }
 
     async fn connect(&self) -> TcpStream {
@@ -56,7 +60,10 @@ impl Server {
 /// Everything until the other side ends the connection.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut text = Vec::new();
-    match timeout(DEADLINE, stream.read_to_end(&mut text)).await.expect("the connection ends") {
+    match timeout(DEADLINE, stream.read_to_end(&mut text))
+        .await
+        .expect("the connection ends")
+    {
         Ok(_) => {}
         Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
     }
@@ -70,20 +77,42 @@ fn hello() -> Router {
 fn limits() -> Limits {
     let (connections, requests, streams, of_machine, of_this_machine) = (100, 90, 60, 100, 100);
     let (head, stalled) = (DEADLINE * 2, DEADLINE * 2);
-    Limits { connections, requests, streams, of_machine, of_this_machine, head, stalled }
+    Limits {
+        connections,
+        requests,
+        streams,
+        of_machine,
+        of_this_machine,
+        head,
+        stalled,
+    }
 }
 
 #[tokio::test]
 async fn whoever_sends_no_whole_head_in_time_is_dropped() {
-    let server = Server::start(hello(), Limits { head: SOON, ..limits() }).await;
+    let server = Server::start(
+        hello(),
+        Limits {
+            head: SOON,
+            ..limits()
+        },
+    )
+    .await;
     // Nothing at all; half a head; a request that was answered, and then nothing.
-    for (sent, answer) in
-        [(&b""[..], ""), (b"GET / HT", ""), (b"GET / HTTP/1.1\r\nHost: a\r\nX: y", ""), (HELLO, "hello")]
-    {
+    for (sent, answer) in [
+        (&b""[..], ""),
+        (b"GET / HT", ""),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nX: y", ""),
+        (HELLO, "hello"),
+    ] {
         let mut stream = server.connect().await;
         stream.write_all(sent).await.unwrap();
         let said = rest(&mut stream).await;
-        assert!(said.contains(answer) && said.matches("200 OK").count() == usize::from(!answer.is_empty()), "{said}");
+        assert!(
+            said.contains(answer)
+                && said.matches("200 OK").count() == usize::from(!answer.is_empty()),
+            "{said}"
+        );
     }
     // A byte now and then does not buy time.
     let (mut read, mut write) = server.connect().await.into_split();
@@ -93,9 +122,14 @@ async fn whoever_sends_no_whole_head_in_time_is_dropped() {
         }
     });
     let mut text = Vec::new();
-    let ended = timeout(DEADLINE, read.read_to_end(&mut text)).await.expect("the connection ends");
+    let ended = timeout(DEADLINE, read.read_to_end(&mut text))
+        .await
+        .expect("the connection ends");
     assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
-    timeout(DEADLINE, drip).await.expect("the other side is told").unwrap();
+    timeout(DEADLINE, drip)
+        .await
+        .expect("the other side is told")
+        .unwrap();
     assert!(server.answers().await);
 }
 
@@ -107,14 +141,31 @@ async fn whoever_takes_nothing_is_dropped_and_holds_little_meanwhile() {
         given.send(sender).await.unwrap();
         Body::from_stream(ReceiverStream::new(receiver))
     });
-    let server = Server::start(hello().route("/endless", endless), Limits { stalled: SOON, ..limits() }).await;
+    let server = Server::start(
+        hello().route("/endless", endless),
+        Limits {
+            stalled: SOON,
+            ..limits()
+        },
+    )
+    .await;
     let mut stream = server.connect().await;
-    stream.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-    let body = timeout(DEADLINE, bodies.recv()).await.expect("it is asked for").unwrap();
+    stream
+        .write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n")
+        .await
+        .unwrap();
+    let body = timeout(DEADLINE, bodies.recv())
+        .await
+        .expect("it is asked for")
+        .unwrap();
     // The body never ends by itself; it ends because nobody takes it.
     let piece = Bytes::from(vec![b'x'; 64 << 10]);
     let mut pieces = 0;
-    while timeout(DEADLINE, body.send(Ok(piece.clone()))).await.expect("the reader is given up").is_ok() {
+    while timeout(DEADLINE, body.send(Ok(piece.clone())))
+        .await
+        .expect("the reader is given up")
+        .is_ok()
+    {
         pieces += 1;
         assert!(pieces < 1_000, "what nobody takes is kept");
     }
@@ -137,7 +188,12 @@ async fn only_so_many_are_open_and_the_others_wait() {
             "hello"
         }),
     );
-    let limits = Limits { connections: 30, requests: 2, head: SOON, ..limits() };
+    let limits = Limits {
+        connections: 30,
+        requests: 2,
+        head: SOON,
+        ..limits()
+    };
     let server = Arc::new(Server::start(app, limits).await);
     // Two that say nothing keep nobody from being answered.
     let silent = [server.connect().await, server.connect().await];
@@ -147,7 +203,12 @@ async fn only_so_many_are_open_and_the_others_wait() {
     };
     let asked: Vec<_> = (0..20).map(ask).collect();
     for answer in asked {
-        assert!(timeout(DEADLINE, answer).await.expect("it is its turn").unwrap());
+        assert!(
+            timeout(DEADLINE, answer)
+                .await
+                .expect("it is its turn")
+                .unwrap()
+        );
     }
     assert!((1..=2).contains(&most.load(Ordering::SeqCst)));
     drop(silent);
@@ -155,57 +216,99 @@ async fn only_so_many_are_open_and_the_others_wait() {
 
 #[tokio::test]
 async fn those_who_say_nothing_make_room_for_a_new_connection() {
-    let server = Server::start(hello(), Limits { connections: 4, requests: 3, ..limits() }).await;
+    let server = Server::start(
+        hello(),
+        Limits {
+            connections: 4,
+            requests: 3,
+            ..limits()
+        },
+    )
+    .await;
     // A whole request that was answered, half of one, and nothing.
     let mut held = Vec::new();
     for sent in [HELLO, &HELLO[..10], b""].into_iter().cycle().take(12) {
         let mut stream = server.connect().await;
         let _ = stream.write_all(sent).await;
         held.push(stream);
-        assert!(timeout(DEADLINE, server.answers()).await.expect("a place is made"));
+        assert!(
+            timeout(DEADLINE, server.answers())
+                .await
+                .expect("a place is made")
+        );
     }
 }
 
 #[tokio::test]
 async fn health_is_answered_while_one_client_takes_all_there_is() {
     let hang = get(|| async { Body::from_stream(tokio_stream::pending::<io::Result<Bytes>>()) });
-    let app = hello().route("/hang", hang).route("/healthz", get(|| async { "hello" }));
-    let server = Server::start(app, Limits { connections: 6, requests: 4, ..limits() }).await;
+    let app = hello()
+        .route("/hang", hang)
+        .route("/healthz", get(|| async { "hello" }));
+    let server = Server::start(
+        app,
+        Limits {
+            connections: 6,
+            requests: 4,
+            ..limits()
+        },
+    )
+    .await;
     let ask = async |path: &str| {
         let mut stream = server.connect().await;
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
+        stream
+            .write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
         stream
     };
     let mut held = Vec::new();
     for _ in 0..4 {
         let mut stream = ask("/hang").await;
-        timeout(DEADLINE, stream.read_exact(&mut [0; 8])).await.expect("it is answered").unwrap();
+        timeout(DEADLINE, stream.read_exact(&mut [0; 8]))
+            .await
+            .expect("it is answered")
+            .unwrap();
         held.push(stream);
     }
     for _ in 0..30 {
         held.push(ask("/hang").await);
     }
     let mut stream = server.connect().await;
-    stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").await.unwrap();
+    stream
+        .write_all(b"GET /healthz HTTP/1.0\r\n\r\n")
+        .await
+        .unwrap();
     assert!(rest(&mut stream).await.ends_with("hello"));
     // Whoever waits longest for a turn is refused for those who come.
     let refused = rest(&mut held.remove(4)).await;
-    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("connection: close"), "{refused}");
+    assert!(
+        refused.starts_with("HTTP/1.1 503") && refused.contains("connection: close"),
+        "{refused}"
+    );
     // A turn that is given back goes to one that waits.
     held.remove(0);
     let mut last = held.pop().unwrap();
     let mut first = [0; 12];
-    timeout(DEADLINE, last.read_exact(&mut first)).await.expect("it is answered").unwrap();
+    timeout(DEADLINE, last.read_exact(&mut first))
+        .await
+        .expect("it is answered")
+        .unwrap();
     assert_eq!(&first, b"HTTP/1.1 200");
 }
 
 #[tokio::test]
 async fn one_machine_leaves_room_for_others() {
-    let limits = Limits { of_this_machine: 2, ..limits() };
+    let limits = Limits {
+        of_this_machine: 2,
+        ..limits()
+    };
     let server = Server::start(hello(), limits).await;
     let from = async |address: &str| {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
-        socket.bind(format!("{address}:0").parse().unwrap()).unwrap();
+        socket
+            .bind(format!("{address}:0").parse().unwrap())
+            .unwrap();
         let mut stream = socket.connect(server.address).await.unwrap();
         // It may be closed already.
         let _ = stream.write_all(HELLO).await;
@@ -217,13 +320,18 @@ async fn one_machine_leaves_room_for_others() {
     assert!(!from("127.0.0.1").await.0, "closed without an answer");
     assert!(from("127.0.0.2").await.0, "another machine");
     drop(first);
-    timeout(DEADLINE, async { while !from("127.0.0.1").await.0 {} }).await.expect("a place is free again");
+    timeout(DEADLINE, async { while !from("127.0.0.1").await.0 {} })
+        .await
+        .expect("a place is free again");
 }
 
 #[tokio::test]
 async fn a_head_is_bounded_and_bytes_that_are_no_request_end_one_connection() {
     let server = Server::start(hello(), limits()).await;
-    let long = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "y".repeat(2 * MAX_HEAD_BYTES));
+    let long = format!(
+        "GET / HTTP/1.1\r\nX: {}\r\n\r\n",
+        "y".repeat(2 * MAX_HEAD_BYTES)
+    );
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(1_000));
     let endless = format!("GET / HTTP/1.1\r\nX: {}", "y".repeat(2 * MAX_HEAD_BYTES));
     for request in [long, many, endless] {
@@ -231,7 +339,10 @@ async fn a_head_is_bounded_and_bytes_that_are_no_request_end_one_connection() {
         // It may be refused before it is sent to its end.
         let _ = stream.write_all(request.as_bytes()).await;
         let said = rest(&mut stream).await;
-        assert!(said.is_empty() || said.starts_with("HTTP/1.1 431"), "{said}");
+        assert!(
+            said.is_empty() || said.starts_with("HTTP/1.1 431"),
+            "{said}"
+        );
     }
     for request in [
         &b"\x16\x03\x01\x02\x00\x01"[..],
@@ -243,7 +354,10 @@ async fn a_head_is_bounded_and_bytes_that_are_no_request_end_one_connection() {
         let mut stream = server.connect().await;
         stream.write_all(request).await.unwrap();
         let said = rest(&mut stream).await;
-        assert!(!said.contains("hello") && !said.contains("200 OK"), "{request:?}: {said}");
+        assert!(
+            !said.contains("hello") && !said.contains("200 OK"),
+            "{request:?}: {said}"
+        );
     }
     assert!(server.answers().await);
 }
@@ -257,7 +371,10 @@ async fn idle_connections_do_not_keep_the_server() {
     asked.read_exact(&mut first).await.unwrap();
     let mut silent = server.connect().await;
     server.stop.send(true).unwrap();
-    timeout(DEADLINE, server.task).await.expect("the server ends").unwrap();
+    timeout(DEADLINE, server.task)
+        .await
+        .expect("the server ends")
+        .unwrap();
     rest(&mut asked).await;
     rest(&mut silent).await;
     assert!(TcpStream::connect(server.address).await.is_err());

@@ -138,7 +138,12 @@ pub(super) struct WhatIf {
 
 pub(super) async fn list(session: &Session, args: ListRuns) -> Document {
     let limit = args.limit.unwrap_or(RUNS).to_string();
-    let query = [("q", &*args.query), ("sort", &args.sort), ("limit", &limit), ("after", &args.after)];
+    let query = [
+        ("q", &*args.query),
+        ("sort", &args.sort),
+        ("limit", &limit),
+        ("after", &args.after),
+    ];
     let runs = get(session, "/api/runs", &query).await?;
     if args.whole {
         return Ok(runs);
@@ -152,7 +157,10 @@ pub(super) async fn list(session: &Session, args: ListRuns) -> Document {
                 }
                 other => other.to_string(),
             };
-            Some(format!("[{}]", rows.into_iter().map(row).collect::<Vec<_>>().join(",")))
+            Some(format!(
+                "[{}]",
+                rows.into_iter().map(row).collect::<Vec<_>>().join(",")
+            ))
         }
         (_, value) => Some(value.to_string()),
     }))
@@ -166,9 +174,18 @@ pub(super) async fn why(session: &Session, args: Why) -> Document {
 pub(super) async fn step(session: &Session, args: Step) -> Document {
     let key = run(session, &args.run)?;
     let Some(n) = args.n else {
-        let number = |number: Option<usize>| number.map(|number| number.to_string()).unwrap_or_default();
+        let number =
+            |number: Option<usize>| number.map(|number| number.to_string()).unwrap_or_default();
         let (after, limit) = (number(args.after), number(args.limit.or(Some(STEPS))));
-        return with_key(get(session, &below(&key, "steps"), &[("after", &after), ("limit", &limit)]).await?, &key);
+        return with_key(
+            get(
+                session,
+                &below(&key, "steps"),
+                &[("after", &after), ("limit", &limit)],
+            )
+            .await?,
+            &key,
+        );
     };
     let step = get(session, &below(&key, &format!("steps/{n}")), &[]).await?;
     if args.events {
@@ -192,7 +209,14 @@ pub(super) async fn state(session: &Session, args: State) -> Document {
     let part = format!("state/{n}");
     let asked = match args.key.as_str() {
         "" => get(session, &below(&key, &part), &[]).await?,
-        value => get(session, &below(&key, &format!("{part}/history")), &[("key", value)]).await?,
+        value => {
+            get(
+                session,
+                &below(&key, &format!("{part}/history")),
+                &[("key", value)],
+            )
+            .await?
+        }
     };
     with_key(asked, &key)
 }
@@ -207,18 +231,46 @@ async fn last_step(session: &Session, key: &RunKey) -> Result<usize, Trouble> {
 
 pub(super) async fn diff(session: &Session, args: Diff) -> Document {
     let (a, b) = (run(session, &args.a)?, run(session, &args.b)?);
-    let compared = get(session, "/api/compare", &[("a", a.as_str()), ("b", b.as_str())]).await?;
+    let compared = get(
+        session,
+        "/api/compare",
+        &[("a", a.as_str()), ("b", b.as_str())],
+    )
+    .await?;
     let whole = Json::parse(&compared).unwrap_or(Json::Null);
-    let number = |name: &str| whole.get(name).and_then(Json::as_f64).map(|number| number as usize);
-    let parts = whole.get("first_divergence").is_some_and(|first| *first != Json::Null);
+    let number = |name: &str| {
+        whole
+            .get(name)
+            .and_then(Json::as_f64)
+            .map(|number| number as usize)
+    };
+    let parts = whole
+        .get("first_divergence")
+        .is_some_and(|first| *first != Json::Null);
     // The rows in common come first; where nothing differs the last ones tell as much as any.
-    let rows = whole.get("aligned").and_then(Json::as_array).map_or(0, <[_]>::len);
-    let at = if parts { number("common_prefix").unwrap_or_default() } else { rows };
+    let rows = whole
+        .get("aligned")
+        .and_then(Json::as_array)
+        .map_or(0, <[_]>::len);
+    let at = if parts {
+        number("common_prefix").unwrap_or_default()
+    } else {
+        rows
+    };
     let from = at.saturating_sub(AROUND);
     let compared = picked(&compared, |name, value| match (name, value) {
         ("aligned", Json::Array(rows)) => {
-            let shown: Vec<_> = rows.iter().skip(from).take(2 * AROUND + 1).map(ToString::to_string).collect();
-            Some(format!("{{\"from\":{from},\"of\":{},\"rows\":[{}]}}", rows.len(), shown.join(",")))
+            let shown: Vec<_> = rows
+                .iter()
+                .skip(from)
+                .take(2 * AROUND + 1)
+                .map(ToString::to_string)
+                .collect();
+            Some(format!(
+                "{{\"from\":{from},\"of\":{},\"rows\":[{}]}}",
+                rows.len(),
+                shown.join(",")
+            ))
         }
         (_, value) => Some(value.to_string()),
     });
@@ -228,9 +280,15 @@ pub(super) async fn diff(session: &Session, args: Diff) -> Document {
 pub(super) async fn whatif(session: &Session, args: WhatIf) -> Document {
     let key = run(session, &args.run)?;
     if args.rules.is_empty() {
-        return Err(Trouble::new("no rule is asked").hint("rules takes a list such as [\"max_steps=8\"]"));
+        return Err(
+            Trouble::new("no rule is asked").hint("rules takes a list such as [\"max_steps=8\"]")
+        );
     }
-    let rules: Vec<_> = args.rules.iter().map(|rule| ("rule", rule.as_str())).collect();
+    let rules: Vec<_> = args
+        .rules
+        .iter()
+        .map(|rule| ("rule", rule.as_str()))
+        .collect();
     get(session, &below(&key, "whatif"), &rules).await
 }
 
@@ -238,7 +296,9 @@ pub(super) async fn whatif(session: &Session, args: WhatIf) -> Document {
 pub(super) fn run(session: &Session, text: &str) -> Result<RunKey, Trouble> {
     named(&session.state.library, text).map_err(|close| {
         let trouble = Trouble::new(format!("there is no run {text}"));
-        let trouble = close.iter().fold(trouble, |trouble, key| trouble.hint(format!("there is {key}")));
+        let trouble = close.iter().fold(trouble, |trouble, key| {
+            trouble.hint(format!("there is {key}"))
+        });
         trouble.hint("list_runs lists the runs that are there")
     })
 }
@@ -249,7 +309,9 @@ fn below(key: &RunKey, part: &str) -> String {
 
 /// The document with the key of its run before it, since a client may have named that by its path or id.
 fn with_key(document: String, key: &RunKey) -> Document {
-    let Some(Json::Object(mut fields)) = Json::parse(&document) else { return Ok(document) };
+    let Some(Json::Object(mut fields)) = Json::parse(&document) else {
+        return Ok(document);
+    };
     if !fields.iter().any(|(name, _)| name == "run") {
         fields.insert(0, ("run".into(), Json::String(Cow::Borrowed(key.as_str()))));
     }
@@ -258,7 +320,9 @@ fn with_key(document: String, key: &RunKey) -> Document {
 
 /// The document with other values, as JSON text, in place of its own; one without any is left out.
 fn picked(document: &str, other: impl Fn(&str, Json<'_>) -> Option<String>) -> String {
-    let Some(Json::Object(fields)) = Json::parse(document) else { return document.to_owned() };
+    let Some(Json::Object(fields)) = Json::parse(document) else {
+        return document.to_owned();
+    };
     let fields = fields.into_iter().filter_map(|(name, value)| {
         let value = other(&name, value)?;
         Some(format!("{}:{value}", Json::String(name)))

@@ -32,11 +32,17 @@ pub(super) struct Search {
 
 pub(super) async fn search(session: &Session, args: Search) -> Document {
     if args.text.is_empty() {
-        return Err(Trouble::new("there is no text to search for").hint("list_runs lists runs by what they are"));
+        return Err(Trouble::new("there is no text to search for")
+            .hint("list_runs lists runs by what they are"));
     }
     let limit = args.limit.unwrap_or(HITS).to_string();
     let ask = async |cancel: &str| {
-        let query = [("q", args.text.as_str()), ("in", &args.query), ("limit", &limit), ("cancel", cancel)];
+        let query = [
+            ("q", args.text.as_str()),
+            ("in", &args.query),
+            ("limit", &limit),
+            ("cancel", cancel),
+        ];
         get(session, "/api/search", &query).await
     };
     let end = Instant::now() + TIME;
@@ -45,7 +51,13 @@ pub(super) async fn search(session: &Session, args: Search) -> Document {
         let (is_open, number) = {
             let found = Json::parse(&found).unwrap_or(Json::Null);
             let is_open = found.get("state").and_then(Json::as_str) == Some("running");
-            (is_open, found.get("number").map(ToString::to_string).unwrap_or_default())
+            (
+                is_open,
+                found
+                    .get("number")
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            )
         };
         if !is_open {
             return Ok(found);

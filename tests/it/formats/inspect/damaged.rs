@@ -24,11 +24,23 @@ impl Known {
         let found = RootScanner::new(dir.to_owned()).scan();
         let mut steps = 0;
         for (key, run) in &found.runs {
-            let bytes = |file| run.read_all(file, u64::MAX).map_err(|error| error.to_string());
+            let bytes = |file| {
+                run.read_all(file, u64::MAX)
+                    .map_err(|error| error.to_string())
+            };
             let sizes = Stamps::of(run).map(|stamps| stamps.sizes());
             let mut hasher = DefaultHasher::new();
-            (key.as_str(), sizes, bytes(TraceFile::Events), bytes(TraceFile::Manifest)).hash(&mut hasher);
-            steps += *self.0.entry(hasher.finish()).or_insert_with(|| read_run(run).steps().len());
+            (
+                key.as_str(),
+                sizes,
+                bytes(TraceFile::Events),
+                bytes(TraceFile::Manifest),
+            )
+                .hash(&mut hasher);
+            steps += *self
+                .0
+                .entry(hasher.finish())
+                .or_insert_with(|| read_run(run).steps().len());
         }
         steps
     }
@@ -45,12 +57,18 @@ fn cut_and_spoilt(log: &str, every: usize) {
     for cut in (0..whole.len()).step_by(every).chain([whole.len()]) {
         fs::write(&path, &whole[..cut]).expect("written");
         let steps = known.steps(temp.path());
-        assert!(steps >= most, "{log}: {steps} steps of {cut} bytes, {most} of fewer");
+        assert!(
+            steps >= most,
+            "{log}: {steps} steps of {cut} bytes, {most} of fewer"
+        );
         most = steps;
     }
     for at in (0..whole.len()).step_by(every.max(3)) {
         // One that is there already spoils nothing.
-        for byte in [0, b'"', b'{', 0xff].into_iter().filter(|byte| *byte != whole[at]) {
+        for byte in [0, b'"', b'{', 0xff]
+            .into_iter()
+            .filter(|byte| *byte != whole[at])
+        {
             let mut spoilt = whole.clone();
             spoilt[at] = byte;
             fs::write(&path, &spoilt).expect("written");
@@ -83,26 +101,66 @@ fn damaged_members_are_shown_as_far_as_they_go() {
         fs::write(temp.path().join("l.eval"), archive(&[packed])).expect("written");
         let (found, indexes) = read_all(temp.path());
         assert_eq!(found.runs.len(), 1);
-        let issues = indexes[0].issues().listed().iter().chain(indexes[0].passing_issues());
-        (indexes[0].steps().len(), issues.map(|issue| issue.reason.clone()).collect::<Vec<_>>().join("; "))
+        let issues = indexes[0]
+            .issues()
+            .listed()
+            .iter()
+            .chain(indexes[0].passing_issues());
+        (
+            indexes[0].steps().len(),
+            issues
+                .map(|issue| issue.reason.clone())
+                .collect::<Vec<_>>()
+                .join("; "),
+        )
     };
     let whole = || Packed::deflated(name, bytes);
-    let (steps, said) = issue(Packed { crc: whole().crc ^ 1, ..whole() });
+    let (steps, said) = issue(Packed {
+        crc: whole().crc ^ 1,
+        ..whole()
+    });
     assert_eq!(
         (steps, said.as_str()),
-        (2, "the member of the archive is damaged: its checksum is not the one in the directory")
+        (
+            2,
+            "the member of the archive is damaged: its checksum is not the one in the directory"
+        )
     );
-    let (steps, said) = issue(Packed { size: whole().size - 100, ..whole() });
+    let (steps, said) = issue(Packed {
+        size: whole().size - 100,
+        ..whole()
+    });
     assert_eq!(steps, 2);
-    assert!(said.contains("more bytes than its directory says"), "{said}");
-    let (_, said) = issue(Packed { size: whole().size + 100, ..whole() });
+    assert!(
+        said.contains("more bytes than its directory says"),
+        "{said}"
+    );
+    let (_, said) = issue(Packed {
+        size: whole().size + 100,
+        ..whole()
+    });
     assert!(said.contains("ends 100 bytes early"), "{said}");
-    let (steps, said) = issue(Packed { size: 3 << 30, ..whole() });
+    let (steps, said) = issue(Packed {
+        size: 3 << 30,
+        ..whole()
+    });
     assert_eq!(steps, 0);
-    assert!(said.starts_with("the member of the archive is not unpacked: its "), "{said}");
-    assert!(said.contains("unpack to more than 200 times as many, as those of a bomb do"), "{said}");
-    let (_, said) = issue(Packed { method: 12, ..whole() });
-    assert!(said.contains("packed by method 12, which is not read"), "{said}");
+    assert!(
+        said.starts_with("the member of the archive is not unpacked: its "),
+        "{said}"
+    );
+    assert!(
+        said.contains("unpack to more than 200 times as many, as those of a bomb do"),
+        "{said}"
+    );
+    let (_, said) = issue(Packed {
+        method: 12,
+        ..whole()
+    });
+    assert!(
+        said.contains("packed by method 12, which is not read"),
+        "{said}"
+    );
     let mut spoilt = whole();
     let middle = spoilt.bytes.len() / 2;
     spoilt.bytes.truncate(middle);
@@ -114,14 +172,36 @@ fn damaged_members_are_shown_as_far_as_they_go() {
 fn a_bomb_is_held_to_what_its_directory_says() {
     let temp = tempfile::tempdir().expect("a directory");
     let zeros = vec![b' '; 64 << 20];
-    let bomb = Packed { size: 1_000, ..Packed::deflated("samples/1_epoch_1.json", &zeros) };
+    let bomb = Packed {
+        size: 1_000,
+        ..Packed::deflated("samples/1_epoch_1.json", &zeros)
+    };
     // Members that lie over each other would be a bomb of any size.
-    let (header, twin) = (Packed::stored("header.json", b"{}"), Packed { at: Some(0), ..bomb.clone() });
-    fs::write(temp.path().join("a.eval"), archive(std::slice::from_ref(&bomb))).expect("written");
+    let (header, twin) = (
+        Packed::stored("header.json", b"{}"),
+        Packed {
+            at: Some(0),
+            ..bomb.clone()
+        },
+    );
+    fs::write(
+        temp.path().join("a.eval"),
+        archive(std::slice::from_ref(&bomb)),
+    )
+    .expect("written");
     fs::write(temp.path().join("b.eval"), archive(&[bomb, header, twin])).expect("written");
     let (found, indexes) = read_all(temp.path());
-    assert_eq!((keys(&found), indexes[0].steps().len()), (vec!["a.eval/1_epoch_1"], 0));
-    assert_eq!(reasons(&found), [("b.eval", "members of the archive lie over each other, or beyond its end")]);
+    assert_eq!(
+        (keys(&found), indexes[0].steps().len()),
+        (vec!["a.eval/1_epoch_1"], 0)
+    );
+    assert_eq!(
+        reasons(&found),
+        [(
+            "b.eval",
+            "members of the archive lie over each other, or beyond its end"
+        )]
+    );
 }
 
 #[test]
@@ -129,7 +209,10 @@ fn a_damaged_sample_of_an_archive_does_not_live() {
     let temp = tempfile::tempdir().expect("a directory");
     let sample = members("running.eval");
     let (name, bytes) = sample.last().expect("a sample");
-    let header = Packed::deflated("header.json", br#"{"status": "success", "eval": {"run_id": "r"}}"#);
+    let header = Packed::deflated(
+        "header.json",
+        br#"{"status": "success", "eval": {"run_id": "r"}}"#,
+    );
     let whole = || Packed::deflated(name, bytes);
     let spoilt = |at: usize| {
         let mut packed = whole();
@@ -138,16 +221,49 @@ fn a_damaged_sample_of_an_archive_does_not_live() {
     };
     let middle = whole().bytes.len() / 2;
     let cases = [
-        (Packed { size: whole().size / 2, ..whole() }, "damaged: it has more bytes than its directory says"),
-        (Packed { size: 3 << 30, ..whole() }, "unpack to more than 200 times as many, as those of a bomb do"),
-        (Packed { method: 12, ..whole() }, "packed by method 12, which is not read"),
-        (Packed { method: 93, ..whole() }, "damaged"),
+        (
+            Packed {
+                size: whole().size / 2,
+                ..whole()
+            },
+            "damaged: it has more bytes than its directory says",
+        ),
+        (
+            Packed {
+                size: 3 << 30,
+                ..whole()
+            },
+            "unpack to more than 200 times as many, as those of a bomb do",
+        ),
+        (
+            Packed {
+                method: 12,
+                ..whole()
+            },
+            "packed by method 12, which is not read",
+        ),
+        (
+            Packed {
+                method: 93,
+                ..whole()
+            },
+            "damaged",
+        ),
         (spoilt(0), "damaged"),
         (spoilt(middle), "damaged"),
-        (Packed::deflated(name, &bytes[..bytes.len() / 2]), "the document ends in the middle"),
+        (
+            Packed::deflated(name, &bytes[..bytes.len() / 2]),
+            "the document ends in the middle",
+        ),
         (Packed::deflated(name, b""), "the file is empty"),
-        (Packed::deflated(name, b"no JSON"), "it is not one JSON document"),
-        (Packed::deflated(name, br#"{"id": 1}"#), "No end is recorded"),
+        (
+            Packed::deflated(name, b"no JSON"),
+            "it is not one JSON document",
+        ),
+        (
+            Packed::deflated(name, br#"{"id": 1}"#),
+            "No end is recorded",
+        ),
     ];
     let path = temp.path().join("l.eval");
     for (case, (packed, why)) in cases.into_iter().enumerate() {
@@ -156,11 +272,27 @@ fn a_damaged_sample_of_an_archive_does_not_live() {
         let newest = index.last_ts().unwrap_or(1_700_000_000_000_000);
         for seconds in [1, 20, 120, 7_200] {
             let now = newest + seconds * 1_000_000;
-            let outside = Outside { now, written: Some((newest, newest)), process: None };
+            let outside = Outside {
+                now,
+                written: Some((newest, newest)),
+                process: None,
+            };
             let row = summary(&RunKey::new("run"), String::new(), &index, outside);
-            let told = (row.life.liveness.word(), row.verdict.mark.word(), row.verdict.certainty.as_str());
-            assert_eq!(told, ("unknown", "unknown", "unknown"), "case {case} after {seconds} s");
-            assert!(row.verdict.sentence.contains(why), "case {case}: {}", row.verdict.sentence);
+            let told = (
+                row.life.liveness.word(),
+                row.verdict.mark.word(),
+                row.verdict.certainty.as_str(),
+            );
+            assert_eq!(
+                told,
+                ("unknown", "unknown", "unknown"),
+                "case {case} after {seconds} s"
+            );
+            assert!(
+                row.verdict.sentence.contains(why),
+                "case {case}: {}",
+                row.verdict.sentence
+            );
         }
     }
 }

@@ -10,11 +10,26 @@ use crate::page::part::chart::Share;
 fn parts_of_the_bar_lead_to_their_runs() {
     let list = table(&ctx("fix"), many(70)).list;
     let segments = list.segments();
-    let parts: Vec<_> =
-        segments.iter().map(|s| (s.share.name.as_str(), s.share.count, s.share.href.as_str())).collect();
-    assert_eq!(parts[0], ("final", 10, "/?q=fix%20status%3Aanswered%20stop%3Afinal"));
-    assert_eq!(parts[1], ("env_terminal", 10, "/?q=fix%20status%3A%22own%20rule%22%20stop%3Aenv_terminal"));
-    assert_eq!(parts[5], ("died", 10, "/?q=fix%20status%3Adied%20stop%3Anone"));
+    let parts: Vec<_> = segments
+        .iter()
+        .map(|s| (s.share.name.as_str(), s.share.count, s.share.href.as_str()))
+        .collect();
+    assert_eq!(
+        parts[0],
+        ("final", 10, "/?q=fix%20status%3Aanswered%20stop%3Afinal")
+    );
+    assert_eq!(
+        parts[1],
+        (
+            "env_terminal",
+            10,
+            "/?q=fix%20status%3A%22own%20rule%22%20stop%3Aenv_terminal"
+        )
+    );
+    assert_eq!(
+        parts[5],
+        ("died", 10, "/?q=fix%20status%3Adied%20stop%3Anone")
+    );
     assert_eq!(list.contradicted(), None);
     let mut runs = many(70);
     runs[0].verdict.contradictions = vec!["The status is failed".to_owned()];
@@ -22,7 +37,9 @@ fn parts_of_the_bar_lead_to_their_runs() {
     runs[1].verdict.sentence = "Answered at step 5 · but success is recorded as false".to_owned();
     let (text, href) = table(&ctx(""), runs.clone()).list.contradicted().unwrap();
     assert_eq!(text, "1 run with files that contradict each other");
-    let query = percent_encoding::percent_decode_str(href.strip_prefix("/?q=").unwrap()).decode_utf8().unwrap();
+    let query = percent_encoding::percent_decode_str(href.strip_prefix("/?q=").unwrap())
+        .decode_utf8()
+        .unwrap();
     assert_eq!(table(&ctx(&query), runs).rows.len(), 1);
 }
 
@@ -39,26 +56,64 @@ fn every_part_of_the_bar_opens_as_many_runs_as_it_counts() {
         };
         if n % 5 == 0 {
             run.verdict.mark = RunStatus::Unknown;
-            run.life.liveness = if n % 2 == 0 { Liveness::Unknown } else { Liveness::Finished };
+            run.life.liveness = if n % 2 == 0 {
+                Liveness::Unknown
+            } else {
+                Liveness::Finished
+            };
         }
     }
     let list = table(&ctx(""), runs.clone()).list;
-    let untold = runs.iter().filter(|run| run.life.liveness == Liveness::Unknown).count();
-    assert!(untold > 0 && list.answered().1.ends_with(&format!(" ended · of {untold} the end is not known")));
+    let untold = runs
+        .iter()
+        .filter(|run| run.life.liveness == Liveness::Unknown)
+        .count();
+    assert!(
+        untold > 0
+            && list
+                .answered()
+                .1
+                .ends_with(&format!(" ended · of {untold} the end is not known"))
+    );
     let segments = list.segments();
-    assert_eq!(segments.iter().map(|part| part.share.count).sum::<usize>(), list.survey.strip.ended);
-    assert!(segments.iter().any(|part| part.share.name.ends_with(" others")));
-    for Share { name, count, href, .. } in segments.iter().map(|part| &part.share) {
+    assert_eq!(
+        segments.iter().map(|part| part.share.count).sum::<usize>(),
+        list.survey.strip.ended
+    );
+    assert!(
+        segments
+            .iter()
+            .any(|part| part.share.name.ends_with(" others"))
+    );
+    for Share {
+        name, count, href, ..
+    } in segments.iter().map(|part| &part.share)
+    {
         let text = |href: &str| {
             let query = href.strip_prefix("/?q=").unwrap_or_default();
-            percent_encoding::percent_decode_str(query).decode_utf8().unwrap().into_owned()
+            percent_encoding::percent_decode_str(query)
+                .decode_utf8()
+                .unwrap()
+                .into_owned()
         };
         let query = text(href);
         let opened = table(&ctx(&query), runs.clone()).list;
-        assert_eq!((opened.survey.matched, opened.query.ignored.len()), (*count, 0), "{name}: {query}");
+        assert_eq!(
+            (opened.survey.matched, opened.query.ignored.len()),
+            (*count, 0),
+            "{name}: {query}"
+        );
         if !name.ends_with(" others") {
-            let again: Vec<_> = opened.segments().into_iter().map(|part| (part.share.count, part.share.href)).collect();
-            assert_eq!(again, [(*count, "/".to_owned())], "the same part leads back");
+            let again: Vec<_> = opened
+                .segments()
+                .into_iter()
+                .map(|part| (part.share.count, part.share.href))
+                .collect();
+            assert_eq!(
+                again,
+                [(*count, "/".to_owned())],
+                "the same part leads back"
+            );
         }
     }
 }

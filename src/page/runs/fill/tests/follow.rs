@@ -12,11 +12,18 @@ struct Page {
 impl Page {
     fn open(ctx: &ListContext, runs: &[Listed]) -> Self {
         let page = page(ctx, runs);
-        Self { rows: Self::rows(&page.body), pulse: page.pulse, wholes: 0 }
+        Self {
+            rows: Self::rows(&page.body),
+            pulse: page.pulse,
+            wholes: 0,
+        }
     }
 
     fn rows(body: &RunsBody<'_>) -> Vec<(String, String)> {
-        body.rows.iter().map(|row| (row.id(), row.verdict().0)).collect()
+        body.rows
+            .iter()
+            .map(|row| (row.id(), row.verdict().0))
+            .collect()
     }
 
     fn refresh(&mut self, ctx: &ListContext, runs: &[Listed]) {
@@ -40,8 +47,17 @@ impl Page {
                     let at = self.rows.iter().position(|(shown, _)| *shown == id);
                     self.rows.remove(at.expect("a row that goes was there"));
                 }
-                let fresh: Vec<_> = parts.fresh.iter().map(|row| (row.id(), row.verdict().0)).collect();
-                assert!(fresh.iter().all(|(id, _)| self.rows.iter().all(|(shown, _)| shown != id)), "shown twice");
+                let fresh: Vec<_> = parts
+                    .fresh
+                    .iter()
+                    .map(|row| (row.id(), row.verdict().0))
+                    .collect();
+                assert!(
+                    fresh
+                        .iter()
+                        .all(|(id, _)| self.rows.iter().all(|(shown, _)| shown != id)),
+                    "shown twice"
+                );
                 self.rows.splice(0..0, fresh);
             }
         }
@@ -53,13 +69,28 @@ impl Page {
 fn pulses_lead_to_the_page_as_it_would_be_opened_now() {
     let mut random: u64 = 7;
     let mut next = |below: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % below
     };
-    let marks = [RunStatus::Running, RunStatus::Stalled, RunStatus::Answered, RunStatus::Died];
-    for query in ["", "status:running,stalled", "-status:answered steps>3", "state"] {
+    let marks = [
+        RunStatus::Running,
+        RunStatus::Stalled,
+        RunStatus::Answered,
+        RunStatus::Died,
+    ];
+    for query in [
+        "",
+        "status:running,stalled",
+        "-status:answered steps>3",
+        "state",
+    ] {
         let (mut revision, mut runs): (u64, Vec<Listed>) = (0, Vec::new());
-        let context = |revision| ListContext { revision, ..ctx(query) };
+        let context = |revision| ListContext {
+            revision,
+            ..ctx(query)
+        };
         let mut follower = Page::open(&context(0), &runs);
         for round in 0..300 {
             for _ in 0..=next(3) {
@@ -69,7 +100,11 @@ fn pulses_lead_to_the_page_as_it_would_be_opened_now() {
                     0..2 => {
                         let mut new = run(&format!("r/{revision}"), RunStatus::Died, None);
                         new.partial = true;
-                        runs.push(Listed { summary: Arc::new(new), revision, born: revision });
+                        runs.push(Listed {
+                            summary: Arc::new(new),
+                            revision,
+                            born: revision,
+                        });
                     }
                     9 if !runs.is_empty() => drop(runs.remove(at)),
                     _ if !runs.is_empty() => {
@@ -77,9 +112,14 @@ fn pulses_lead_to_the_page_as_it_would_be_opened_now() {
                         changed.partial = false;
                         changed.verdict.mark = marks[next(4) as usize];
                         changed.steps = next(9) as usize;
-                        changed.verdict.sentence = format!("{} at revision {revision}", changed.verdict.mark.word());
+                        changed.verdict.sentence =
+                            format!("{} at revision {revision}", changed.verdict.mark.word());
                         changed.updated = Some(revision as i64);
-                        runs[at] = Listed { summary: Arc::new(changed), revision, ..runs[at].clone() };
+                        runs[at] = Listed {
+                            summary: Arc::new(changed),
+                            revision,
+                            ..runs[at].clone()
+                        };
                     }
                     _ => {}
                 }
@@ -92,23 +132,42 @@ fn pulses_lead_to_the_page_as_it_would_be_opened_now() {
             };
             let fits = runs.len() <= ctx.limit;
             let opened = Page::open(&ctx, &runs);
-            assert!(fits && sorted(follower.rows.clone()) == sorted(opened.rows), "{query}, round {round}");
+            assert!(
+                fits && sorted(follower.rows.clone()) == sorted(opened.rows),
+                "{query}, round {round}"
+            );
         }
-        assert!(follower.wholes < 60, "the whole body was sent {} times for {query}", follower.wholes);
+        assert!(
+            follower.wholes < 60,
+            "the whole body was sent {} times for {query}",
+            follower.wholes
+        );
     }
 }
 
 #[test]
 fn a_page_that_grows_for_long_is_cut_back_to_its_window() {
     let mut runs = Vec::new();
-    let context = |revision| ListContext { revision, limit: 10, ..ctx("") };
+    let context = |revision| ListContext {
+        revision,
+        limit: 10,
+        ..ctx("")
+    };
     let mut follower = Page::open(&context(0), &runs);
     for revision in 1..200 {
         let mut new = run(&format!("r/{revision}"), RunStatus::Running, None);
         new.updated = Some(revision as i64);
-        runs.push(Listed { summary: Arc::new(new), revision, born: revision });
+        runs.push(Listed {
+            summary: Arc::new(new),
+            revision,
+            born: revision,
+        });
         follower.refresh(&context(revision), &runs);
-        assert!((1..=20).contains(&follower.rows.len()), "{} rows", follower.rows.len());
+        assert!(
+            (1..=20).contains(&follower.rows.len()),
+            "{} rows",
+            follower.rows.len()
+        );
         assert_eq!(follower.rows[0].0, href::run_id(&format!("r/{revision}")));
     }
 }

@@ -12,32 +12,51 @@ fn session(key: &str, project: &str, task: &str) -> Summary {
 }
 
 fn grouped(by: &str, query: &str) -> ListContext {
-    ListContext { group: Column::find(by), ..ctx(query) }
+    ListContext {
+        group: Column::find(by),
+        ..ctx(query)
+    }
 }
 
 #[test]
 fn a_session_is_called_by_its_project_and_task() {
     let key = "-home-me-shop/5f0c7a52-6d0e-4a53-9b0c-0f6f2b3f1a02.jsonl";
     let row = row_of(session(key, "/home/me/shop/", "Mend\nthe <cart>"));
-    assert_eq!(row.said(), Some((Some("shop".into()), "Mend the <cart>".into())));
+    assert_eq!(
+        row.said(),
+        Some((Some("shop".into()), "Mend the <cart>".into()))
+    );
     let html = row.render().unwrap();
     assert!(html.contains(&format!("title=\"{key}\"")), "{html}");
     assert!(
-        html.contains("<span class=\"proj\">shop</span>") && html.contains(">Mend the &#60;cart&#62;</a>"),
+        html.contains("<span class=\"proj\">shop</span>")
+            && html.contains(">Mend the &#60;cart&#62;</a>"),
         "{html}"
     );
-    assert!(html.contains("0f6f2b3f1a02.jsonl</span>") || html.contains("1a02.jsonl</span>"), "{html}");
+    assert!(
+        html.contains("0f6f2b3f1a02.jsonl</span>") || html.contains("1a02.jsonl</span>"),
+        "{html}"
+    );
     let mut other = session("a", "C:\\work\\shop", "x");
-    assert_eq!(row_of(other.clone()).said(), Some((Some("shop".into()), "x".into())));
+    assert_eq!(
+        row_of(other.clone()).said(),
+        Some((Some("shop".into()), "x".into()))
+    );
     other.is_session = false;
-    assert_eq!(row_of(other.clone()).said(), None, "a name that a person gave stays");
+    assert_eq!(
+        row_of(other.clone()).said(),
+        None,
+        "a name that a person gave stays"
+    );
     (other.is_session, other.task) = (true, None);
     assert_eq!(row_of(other).said(), None);
 }
 
 #[test]
 fn groups_are_rows_with_counts_and_sums() {
-    let mut runs: Vec<_> = (0..12).map(|n| session(&format!("s/{n:02}"), "/home/me/shop", "x")).collect();
+    let mut runs: Vec<_> = (0..12)
+        .map(|n| session(&format!("s/{n:02}"), "/home/me/shop", "x"))
+        .collect();
     runs.push(session("t/0", "/home/me/bank", "y"));
     runs.push(run("u/0", RunStatus::Died, None));
     for (n, run) in runs.iter_mut().enumerate() {
@@ -47,23 +66,50 @@ fn groups_are_rows_with_counts_and_sums() {
     let body = table(&grouped("project", ""), runs.clone());
     assert_eq!((body.rows.len(), body.groups.len()), (0, 3));
     let html = body.render().unwrap();
-    let rows: Vec<_> = tags(&html).into_iter().filter(|tag| tag.get("role") == Some("row")).collect();
+    let rows: Vec<_> = tags(&html)
+        .into_iter()
+        .filter(|tag| tag.get("role") == Some("row"))
+        .collect();
     // The head of the table, three groups, and five, one and one of their runs.
     assert_eq!(rows.len(), 1 + 3 + 5 + 1 + 1, "{html}");
-    assert!(html.contains(">12 runs<") && html.contains("1 failed · the first 5 are shown"), "{html}");
-    assert!(html.contains("≥\u{a0}11.0 k") && html.contains("recorded by 11 of 12 runs"), "{html}");
+    assert!(
+        html.contains(">12 runs<") && html.contains("1 failed · the first 5 are shown"),
+        "{html}"
+    );
+    assert!(
+        html.contains("≥\u{a0}11.0 k") && html.contains("recorded by 11 of 12 runs"),
+        "{html}"
+    );
     assert!(html.contains("title=\"/home/me/shop\""), "{html}");
     assert_eq!(body.list.showing(&7), "Showing 3 of 3 groups, 7 of 14 runs");
     assert!(body.list.caption().ends_with(", put together by project"));
     // The link of a group leads to its runs, without groups.
-    let links = tags(&html).into_iter().filter_map(|tag| tag.get("href").map(str::to_owned)).collect::<Vec<_>>();
-    for (query, count) in [("project=/home/me/shop", 12), ("project=\"not recorded\"", 1)] {
-        let link = links.iter().find(|link| **link == ctx("").url(query, Sort::default(), "")).expect(query);
+    let links = tags(&html)
+        .into_iter()
+        .filter_map(|tag| tag.get("href").map(str::to_owned))
+        .collect::<Vec<_>>();
+    for (query, count) in [
+        ("project=/home/me/shop", 12),
+        ("project=\"not recorded\"", 1),
+    ] {
+        let link = links
+            .iter()
+            .find(|link| **link == ctx("").url(query, Sort::default(), ""))
+            .expect(query);
         assert!(!link.contains("group="), "{link}");
         assert_eq!(table(&ctx(query), runs.clone()).rows.len(), count);
     }
-    let on: Vec<_> = body.list.facets().into_iter().find(|facet| facet.name == "Group by").unwrap().chips;
-    let on: Vec<_> = on.iter().map(|chip| (chip.label.as_str(), chip.active)).collect();
+    let on: Vec<_> = body
+        .list
+        .facets()
+        .into_iter()
+        .find(|facet| facet.name == "Group by")
+        .unwrap()
+        .chips;
+    let on: Vec<_> = on
+        .iter()
+        .map(|chip| (chip.label.as_str(), chip.active))
+        .collect();
     assert_eq!(on, [("none", false), ("task", false), ("project", true)]);
 }
 
@@ -77,32 +123,62 @@ fn children_are_indented_below_the_run_that_started_them() {
     let body = table(&grouped("parent", ""), vec![parent, child, alone]);
     assert_eq!(body.list.ctx.group, Some(PARENT));
     let html = body.render().unwrap();
-    let cells: Vec<_> = tags(&html).into_iter().filter(|tag| tag.get("role") == Some("rowheader")).collect();
+    let cells: Vec<_> = tags(&html)
+        .into_iter()
+        .filter(|tag| tag.get("role") == Some("rowheader"))
+        .collect();
     let classes: Vec<_> = cells.iter().filter_map(|tag| tag.get("class")).collect();
-    assert_eq!(classes.iter().filter(|class| class.contains("in1")).count(), 1, "{classes:?}");
+    assert_eq!(
+        classes.iter().filter(|class| class.contains("in1")).count(),
+        1,
+        "{classes:?}"
+    );
     // One that stands alone needs no row for its group.
-    assert_eq!((classes.len(), html.matches("class=\"grp\"").count()), (4, 1));
+    assert_eq!(
+        (classes.len(), html.matches("class=\"grp\"").count()),
+        (4, 1)
+    );
     assert!(html.contains("parent%3Did"), "{html}");
 }
 
 #[test]
 fn windows_of_groups_hold_all_and_keep_the_grouping() {
-    let runs: Vec<_> = (0..23).map(|n| session(&format!("s/{n:02}"), &format!("/p/{n}"), "x")).collect();
-    let mut context = ListContext { limit: 50, ..grouped("project", "") };
+    let runs: Vec<_> = (0..23)
+        .map(|n| session(&format!("s/{n:02}"), &format!("/p/{n}"), "x"))
+        .collect();
+    let mut context = ListContext {
+        limit: 50,
+        ..grouped("project", "")
+    };
     let mut seen: Vec<String> = Vec::new();
     for _ in 0..3 {
         let body = table(&context, runs.clone());
-        let keys = body.groups.iter().flat_map(|group| &group.rows).map(|row| row.run.key.to_string());
+        let keys = body
+            .groups
+            .iter()
+            .flat_map(|group| &group.rows)
+            .map(|row| row.run.key.to_string());
         let keys: Vec<String> = keys.collect();
-        assert!(keys.starts_with(&seen), "what was shown stays above what comes");
+        assert!(
+            keys.starts_with(&seen),
+            "what was shown stays above what comes"
+        );
         seen = keys;
         let Some(more) = body.list.more() else { break };
         assert!(more.href.contains("group=project"), "{more:?}");
-        let limit = more.href.split(['?', '&']).find_map(|pair| pair.strip_prefix("limit="));
+        let limit = more
+            .href
+            .split(['?', '&'])
+            .find_map(|pair| pair.strip_prefix("limit="));
         context.limit = limit.map_or(WINDOW, |limit| limit.parse().unwrap());
     }
     seen.sort();
-    assert_eq!(seen, runs.iter().map(|run| run.key.to_string()).collect::<Vec<_>>());
+    assert_eq!(
+        seen,
+        runs.iter()
+            .map(|run| run.key.to_string())
+            .collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -110,14 +186,27 @@ fn news_of_groups_is_the_whole_list() {
     let runs = listed(vec![session("a", "/p", "x"), session("b", "/p", "x")]);
     let context = grouped("project", "");
     let opened = page(&context, &runs).pulse;
-    assert!(opened.url.contains("group=project") && !opened.url.contains("rows="), "{}", opened.url);
-    let later = ListContext { revision: 18, since: Some(17), ..context };
+    assert!(
+        opened.url.contains("group=project") && !opened.url.contains("rows="),
+        "{}",
+        opened.url
+    );
+    let later = ListContext {
+        revision: 18,
+        since: Some(17),
+        ..context
+    };
     let mut news = runs;
     news[0].revision = 18;
     let answer = pulse(&later, &news);
-    assert!(matches!(answer.news, RunsNews::Whole(_)) && answer.pulse.url.contains("group=project"));
+    assert!(
+        matches!(answer.news, RunsNews::Whole(_)) && answer.pulse.url.contains("group=project")
+    );
     let html = answer.render().unwrap();
-    assert!(html.contains("class=\"grp\"") && html.contains("isnew"), "{html}");
+    assert!(
+        html.contains("class=\"grp\"") && html.contains("isnew"),
+        "{html}"
+    );
 }
 
 #[test]
@@ -137,15 +226,42 @@ fn hostile_groups_stay_text() {
 
 #[test]
 fn an_estimate_says_where_its_prices_stand() {
-    let price = Price { input: 1.0, cached: None, output: 1.0 };
-    let prices = Arc::new(Prices::new([("m".to_owned(), price)].into(), "my prices.toml".to_owned()).unwrap());
+    let price = Price {
+        input: 1.0,
+        cached: None,
+        output: 1.0,
+    };
+    let prices = Arc::new(
+        Prices::new(
+            [("m".to_owned(), price)].into(),
+            "my prices.toml".to_owned(),
+        )
+        .unwrap(),
+    );
     let mut run = session("a", "/p", "x");
     let model = "m".to_owned();
-    run.spent = thin_vec::thin_vec![Spent { model, input: 100_000, cached: 0, output: 20_000, untold: 0, paid: 0.0 }];
-    let html = table(&ctx(""), vec![run.clone().priced(&prices)]).render().unwrap();
-    assert!(html.contains("title=\"estimated from my prices.toml\">~$0.1200<"), "{html}");
+    run.spent = thin_vec::thin_vec![Spent {
+        model,
+        input: 100_000,
+        cached: 0,
+        output: 20_000,
+        untold: 0,
+        paid: 0.0
+    }];
+    let html = table(&ctx(""), vec![run.clone().priced(&prices)])
+        .render()
+        .unwrap();
+    assert!(
+        html.contains("title=\"estimated from my prices.toml\">~$0.1200<"),
+        "{html}"
+    );
     let mut paid = session("b", "/p", "x");
     paid.cost_usd = Some(1.0);
-    let both = table(&grouped("project", ""), vec![run.priced(&prices), paid]).render().unwrap();
-    assert!(both.contains(">~$1.12<"), "a sum with an estimate in it is one: {both}");
+    let both = table(&grouped("project", ""), vec![run.priced(&prices), paid])
+        .render()
+        .unwrap();
+    assert!(
+        both.contains(">~$1.12<"),
+        "a sum with an estimate in it is one: {both}"
+    );
 }

@@ -31,7 +31,10 @@ fn store(change: impl FnOnce(&mut MirrorStatus, Instant)) -> ListContext {
         odd_total: 0,
     };
     change(&mut status, asked);
-    ListContext { stores: vec![Store { status, asked }], ..ctx("") }
+    ListContext {
+        stores: vec![Store { status, asked }],
+        ..ctx("")
+    }
 }
 
 #[test]
@@ -48,16 +51,34 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
         assert!(first.contains(said), "{said}: {first}");
     }
     assert!(!first.contains("Not followed") && !first.contains("for its budget"));
-    let paused = html(&store(|status, asked| status.paused_until = Some(asked + Duration::from_secs(40))));
-    assert!(paused.contains("so far; the next request waits 40.0 s for its budget"), "{paused}");
+    let paused = html(&store(|status, asked| {
+        status.paused_until = Some(asked + Duration::from_secs(40))
+    }));
+    assert!(
+        paused.contains("so far; the next request waits 40.0 s for its budget"),
+        "{paused}"
+    );
     let hostile = || HOSTILE.to_owned();
     let whole = store(|status, asked| {
         let ago = |seconds| asked.checked_sub(Duration::from_secs(seconds));
         (status.as_of, status.listed, status.listing) = (ago(42), ago(7), None);
-        (status.objects, status.waiting, status.evicted, status.others) = (1_234, 5, 17, 6);
+        (
+            status.objects,
+            status.waiting,
+            status.evicted,
+            status.others,
+        ) = (1_234, 5, 17, 6);
         let since = asked.checked_sub(Duration::from_secs(120)).unwrap();
-        status.trouble = Some(Trouble { what: hostile(), hint: Some("ask for the right to".to_owned()), since });
-        status.odd = vec![Odd { key: hostile(), reason: "its name leads elsewhere".to_owned() }].into();
+        status.trouble = Some(Trouble {
+            what: hostile(),
+            hint: Some("ask for the right to".to_owned()),
+            since,
+        });
+        status.odd = vec![Odd {
+            key: hostile(),
+            reason: "its name leads elsewhere".to_owned(),
+        }]
+        .into();
         status.odd_total = 300;
     });
     for shown in [html(&whole), page(&whole, &[]).render().unwrap()] {
@@ -80,5 +101,8 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
         );
         check_page(&shown);
     }
-    assert!(html(&whole).contains("s3://team/runs is not followed"), "the title line says it too");
+    assert!(
+        html(&whole).contains("s3://team/runs is not followed"),
+        "the title line says it too"
+    );
 }

@@ -1,0 +1,402 @@
+//! What changed between two JSON values? The state diff of a step, said in words and shown in pieces.
+//!
+//! A trace records the whole value before and after; one new line in a list of 800 must read as one new line.
+//! Objects are compared key by key, lists by aligning equal items, texts word by word. All of it has limits, and
+//! where a limit was met the result says so instead of guessing.
+//!
+//! Knows no page: the same words go to the terminal.
+
+use super::number::{counted, grouped};
+use crate::model::json::Json;
+
+mod compare;
+mod pieces;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use pieces::{Kind, Piece, Pieces};
+pub use text::TextChange;
+
+pub use crate::model::json::same;
+
+pub use crate::model::redact::BLANK as REDACTED;
+
+/// The difference of two values; unchanged parts are counted, not kept.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change<'a> {
+    /// Equal.
+    Same,
+    /// Only there afterwards.
+    Added(&'a Json<'a>),
+    /// Only there before.
+    Removed(&'a Json<'a>),
+    /// One number became another.
+    Number {
+        /// As written before.
+        before: &'a str,
+        /// As written afterwards.
+        after: &'a str,
+    },
+    /// One text became another.
+    Text(TextChange<'a>),
+    /// Both are objects.
+    Object(ObjectChange<'a>),
+    /// Both are lists.
+    Array(ArrayChange<'a>),
+    /// Different without common parts: another type, true and false, or nested too deep to look into.
+    Value {
+        /// The value before.
+        before: &'a Json<'a>,
+        /// The value afterwards.
+        after: &'a Json<'a>,
+    },
+}
+
+/// The difference of two objects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ObjectChange<'a> {
+    /// What is not the same, by key; never [`Change::Same`].
+    pub members: Vec<(&'a str, Change<'a>)>,
+    /// How many keys have the same value on both sides.
+    pub same: usize,
+    /// How many keys there are afterwards.
+    pub len_after: usize,
+}
+
+/// The difference of two lists.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArrayChange<'a> {
+    /// What is not the same, in list order; never [`Change::Same`].
+    pub items: Vec<Item<'a>>,
+    /// How many items are on both sides.
+    pub same: usize,
+    /// How many items there are afterwards.
+    pub len_after: usize,
+    /// Whether both hold the same items and only their order differs.
+    pub reordered: bool,
+    /// Whether the lists were too large to align, so that items were compared by position.
+    pub by_position: bool,
+}
+
+/// One item of a list that is not the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item<'a> {
+    /// Its 0-based place: afterwards, or before where it was removed.
+    pub index: usize,
+    /// The difference.
+    pub change: Change<'a>,
+}
+
+/// Compares two values.
+pub fn diff<'a>(before: &'a Json<'a>, after: &'a Json<'a>) -> Change<'a> {
+    compare::change(before, after)
+}
+
+/// Compares two texts word by word.
+pub(super) fn words<'a>(before: &'a str, after: &'a str) -> TextChange<'a> {
+    text::change(before, after, &mut compare::Budget::new())
+}
+
+/// One entry of a step's state diff.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyChange<'a> {
+    /// The key of the state; empty where the state diff itself is not an object.
+    pub key: &'a str,
+    /// What is recorded about it.
+    pub what: What<'a>,
+}
+
+/// What an entry of a state diff holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum What<'a> {
+    /// A value before and after.
+    Changed {
+        /// The difference.
+        change: Change<'a>,
+        /// Whether the side that is not there was written as `null`. The writer does the same for a key that did
+        /// not exist and for one that was `null`, so nobody can tell them apart.
+        or_null: bool,
+    },
+    /// Redacted by the writer: it changed, and nothing else is known.
+    Redacted,
+    /// Something else than a value before and after.
+    Odd(&'a Json<'a>),
+}
+
+/// Reads the `state_diff` of a step, keys in alphabetical order: the order in the file is random.
+pub fn changes_of_step<'a>(state_diff: &'a Json<'a>) -> Vec<KeyChange<'a>> {
+    match state_diff {
+        Json::Null => Vec::new(),
+        Json::Object(_) => {
+            let entry = |(key, entry)| KeyChange {
+                key,
+                what: what(entry),
+            };
+            crate::model::json::members(state_diff)
+                .into_iter()
+                .map(entry)
+                .collect()
+        }
+        odd => vec![KeyChange {
+            key: "",
+            what: what(odd),
+        }],
+    }
+}
+
+fn what<'a>(entry: &'a Json<'a>) -> What<'a> {
+    if entry.as_str() == Some(REDACTED) {
+        return What::Redacted;
+    }
+    let changed = |change, or_null| What::Changed { change, or_null };
+    match (entry.get("before"), entry.get("after")) {
+        (None, None) => What::Odd(entry),
+        (Some(before), Some(after))
+            if [before, after]
+                .iter()
+                .all(|side| side.as_str() == Some(REDACTED)) =>
+        {
+            What::Redacted
+        }
+        (Some(Json::Null), Some(Json::Null)) => changed(Change::Same, false),
+        (Some(Json::Null), Some(after)) => changed(Change::Added(after), true),
+        (Some(before), Some(Json::Null)) => changed(Change::Removed(before), true),
+        (Some(before), Some(after)) => changed(diff(before, after), false),
+        (None, Some(after)) => changed(Change::Added(after), false),
+        (Some(before), None) => changed(Change::Removed(before), false),
+    }
+}
+
+impl KeyChange<'_> {
+    /// The path and the words of a row: `plan_steps[2]` and `1 of 3 fields`.
+    ///
+    /// The path goes on into a list of which a single item changed inside, for the words then say more.
+    pub fn row(&self) -> (String, String) {
+        let path = pieces::member("", self.key);
+        match &self.what {
+            What::Redacted => (path, "changed, redacted".to_owned()),
+            What::Odd(_) => (path, "not a value before and after".to_owned()),
+            What::Changed {
+                change: Change::Added(_),
+                or_null: true,
+            } => (path, "new, or was null".to_owned()),
+            What::Changed {
+                change: Change::Removed(_),
+                or_null: true,
+            } => (path, "removed, or is null".to_owned()),
+            What::Changed { change, .. } => {
+                let (path, change) = change.narrowed(path);
+                (path, change.words())
+            }
+        }
+    }
+
+    /// At most `limit` pieces of the difference, each cut after `max_len` bytes of text.
+    pub fn pieces(&self, limit: usize, max_len: usize) -> Pieces {
+        match &self.what {
+            What::Redacted => Pieces::default(),
+            What::Odd(value) => Change::Added(value).pieces(limit, max_len),
+            What::Changed { change, .. } => change.narrowed(String::new()).1.pieces(limit, max_len),
+        }
+    }
+}
+
+impl<'a> Change<'a> {
+    /// Goes into a list as long as the only difference is inside one item.
+    fn narrowed(&self, mut path: String) -> (String, &Change<'a>) {
+        let mut change = self;
+        while let Change::Array(array) = change
+            && let [item] = array.items.as_slice()
+            && !matches!(item.change, Change::Added(_) | Change::Removed(_))
+        {
+            path = pieces::item(&path, item.index);
+            change = &item.change;
+        }
+        (path, change)
+    }
+
+    /// The difference in a few words: `list, +2 items → 10`, `number, +1`, `text, 2 words`.
+    pub fn words(&self) -> String {
+        match self {
+            Change::Same => "no visible change".to_owned(),
+            Change::Added(_) => "new".to_owned(),
+            Change::Removed(_) => "removed".to_owned(),
+            Change::Number { before, after } => match delta(before, after) {
+                Some(delta) => format!("number, {delta}"),
+                None => "number".to_owned(),
+            },
+            Change::Text(text) => text.words(),
+            Change::Object(object) => object.words(),
+            Change::Array(array) => array.words(),
+            Change::Value { before, after } => match (kind(before), kind(after)) {
+                (a, b) if a != b => format!("type {a} → {b}"),
+                ("boolean", _) => format!("{before} → {after}"),
+                (a, _) => format!("{a}, nested too deep to compare"),
+            },
+        }
+    }
+}
+
+/// How many of a container's parts came, went, or changed inside.
+struct Counts {
+    added: usize,
+    removed: usize,
+    changed: usize,
+}
+
+impl Counts {
+    fn of<'c, 'a: 'c>(changes: impl Iterator<Item = &'c Change<'a>>) -> Self {
+        let mut counts = Counts {
+            added: 0,
+            removed: 0,
+            changed: 0,
+        };
+        for change in changes {
+            match change {
+                Change::Added(_) => counts.added += 1,
+                Change::Removed(_) => counts.removed += 1,
+                _ => counts.changed += 1,
+            }
+        }
+        counts
+    }
+
+    fn words(&self, kind: &str, noun: &str, same: usize, len_after: usize) -> String {
+        let mut parts = Vec::new();
+        if self.changed > 0 {
+            parts.push(format!(
+                "{} of {}",
+                grouped(self.changed as u64),
+                counted(self.changed + same, noun)
+            ));
+        }
+        if self.added + self.removed > 0 {
+            let signed = |sign: &str, n: usize| {
+                if n > 0 {
+                    format!("{sign}{} ", grouped(n as u64))
+                } else {
+                    String::new()
+                }
+            };
+            let noun = if self.added + self.removed == 1 {
+                noun.to_owned()
+            } else {
+                format!("{noun}s")
+            };
+            let (plus, minus) = (signed("+", self.added), signed("−", self.removed));
+            parts.push(format!(
+                "{plus}{minus}{noun} → {}",
+                grouped(len_after as u64)
+            ));
+        }
+        match (kind, self.added + self.removed) {
+            // "1 of 3 fields" cannot be anything but an object.
+            ("object", 0) => parts.join(", "),
+            _ => format!("{kind}, {}", parts.join(", ")),
+        }
+    }
+}
+
+impl ObjectChange<'_> {
+    fn words(&self) -> String {
+        let counts = Counts::of(self.members.iter().map(|(_, change)| change));
+        counts.words("object", "field", self.same, self.len_after)
+    }
+}
+
+impl ArrayChange<'_> {
+    fn words(&self) -> String {
+        if self.reordered {
+            return format!(
+                "list, same {} in another order",
+                counted(self.len_after, "item")
+            );
+        }
+        let counts = Counts::of(self.items.iter().map(|item| &item.change));
+        let words = counts.words("list", "item", self.same, self.len_after);
+        let honest = if self.by_position {
+            ", too large to align: compared by position"
+        } else {
+            ""
+        };
+        format!("{words}{honest}")
+    }
+}
+
+/// What people call the type of a value.
+fn kind(value: &Json<'_>) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "boolean",
+        Json::Number(_) => "number",
+        Json::String(_) => "text",
+        Json::Array(_) => "list",
+        Json::Object(_) => "object",
+        Json::Deep(raw) if raw.starts_with('[') => "list",
+        Json::Deep(raw) if raw.starts_with('{') => "object",
+        Json::Deep(_) => "text",
+    }
+}
+
+/// The signed difference of two decimal numbers, exact, or to six places after `≈`. `None` where either is written
+/// with an exponent or has too many digits.
+fn delta(before: &str, after: &str) -> Option<String> {
+    let (a, b) = (Decimal::parse(before)?, Decimal::parse(after)?);
+    let scale = a.scale.max(b.scale);
+    let mut digits = b.scaled(scale)?.checked_sub(a.scaled(scale)?)?;
+    let mut scale = scale;
+    while scale > 0 && digits % 10 == 0 {
+        digits /= 10;
+        scale -= 1;
+    }
+    let mut about = "";
+    if scale > PLACES {
+        let unit = 10_i128.checked_pow(scale - PLACES)?;
+        digits = (digits + digits.signum() * unit / 2) / unit;
+        scale = PLACES;
+        about = "≈ ";
+        while scale > 0 && digits % 10 == 0 {
+            digits /= 10;
+            scale -= 1;
+        }
+    }
+    if digits == 0 {
+        return None;
+    }
+    let one = 10_u128.checked_pow(scale)?;
+    let (whole, rest) = (digits.unsigned_abs() / one, digits.unsigned_abs() % one);
+    let whole = u64::try_from(whole).map_or_else(|_| whole.to_string(), grouped);
+    let fraction = if scale > 0 {
+        format!(".{rest:0width$}", width = scale as usize)
+    } else {
+        String::new()
+    };
+    let sign = if digits < 0 { '−' } else { '+' };
+    Some(format!("{about}{sign}{whole}{fraction}"))
+}
+
+/// Digits after the point that a difference is shown with.
+const PLACES: u32 = 6;
+
+/// A decimal number: `digits` divided by ten to the power of `scale`.
+struct Decimal {
+    digits: i128,
+    scale: u32,
+}
+
+impl Decimal {
+    fn parse(text: &str) -> Option<Self> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let digits = format!("{whole}{fraction}").parse().ok()?;
+        Some(Self {
+            digits,
+            scale: u32::try_from(fraction.len()).ok()?,
+        })
+    }
+
+    fn scaled(&self, scale: u32) -> Option<i128> {
+        self.digits
+            .checked_mul(10_i128.checked_pow(scale - self.scale)?)
+    }
+}

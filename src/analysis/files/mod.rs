@@ -1,0 +1,423 @@
+//! Which files did a run ask to change, and in which steps? Reads the calls of all its steps, when somebody asks.
+//!
+//! What the calls ask for is read by [`patch`](super::patch); how they went is what the index keeps of them. Where no call
+//! of a step asks for an edit, what other tools' records tell of files counts. What commands do to files is not seen here.
+//! Must not know pages.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use crate::analysis::patch::{
+    Edit, EditKind, asked, in_scripts, recorded, recorded_diff, to_align,
+};
+use crate::model::json::{Json, walk};
+use crate::model::step::{Call, Change, Step};
+use crate::model::{Index, Lines, StepHead, TraceFile};
+
+/// More edits of one run are counted and not listed.
+pub const MAX_EDITS: usize = 50_000;
+
+/// Lines of a run that one request reads at most, about a second and a half of work; the next request continues there.
+const MAX_READ: usize = 50_000;
+
+/// So many pairs of lines are looked at in all to align texts; edits beyond are listed and not counted in lines.
+const MAX_PAIRS: usize = 50_000_000;
+
+/// The files of a run, in the order in which they were first asked to change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Files {
+    /// File by file.
+    pub files: Vec<File>,
+    /// How many edits are listed.
+    pub edits: usize,
+    /// How many steps could not be read, so that their edits are not known.
+    pub unread: usize,
+    /// How many edits are not listed, since there are too many.
+    pub left_out: usize,
+    /// How many steps at the end are left for the next request.
+    pub pending: usize,
+}
+
+/// A file that calls ask to change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct File {
+    /// As the calls name it.
+    pub path: String,
+    /// Lines that come, in all edits that did not fail.
+    pub added: usize,
+    /// Lines that go, likewise.
+    pub removed: usize,
+    /// How many edits failed.
+    pub failed: usize,
+    /// How many did not, and are not counted in lines: too large, too many, or their lines are not recorded.
+    pub uncounted: usize,
+    /// In the order of the run.
+    pub edits: Vec<Edited>,
+}
+
+/// One edit of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    /// The step whose call asks for it.
+    pub step: usize,
+    /// The place of the call among those of the step; `None` where no call asks for it and the records tell of it.
+    pub call: Option<usize>,
+    /// The place of the edit among those of the call, or of the change among those of the step.
+    pub at: usize,
+    /// What becomes of the file: `changed`, `inserted`, `added`, `written`, `deleted`, `moved`.
+    pub kind: &'static str,
+    /// The name it gets.
+    pub to: Option<String>,
+    /// How many lines come and go; `None` where they are not counted.
+    pub lines: Option<(usize, usize)>,
+    /// Whether the call went well; `None` where that is not known.
+    pub ok: Option<bool>,
+    /// Whether the run went back to before the step, and on from there.
+    pub is_left: bool,
+}
+
+/// The list of a run as far as it was read, and what it was read from. Brought up to date, it reads the steps that are
+/// new or other than they were, and those behind them.
+#[derive(Debug, Clone, Default)]
+pub struct Followed {
+    list: Arc<Files>,
+    /// Where in the list each file stands.
+    places: HashMap<String, usize>,
+    steps: Vec<Seen>,
+}
+
+/// What is left of a step that was read.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// What the step asked for, what came of it and where it stands; 0 where it has to be read again.
+    print: u64,
+    /// How many pairs of lines were left for the steps behind it.
+    pairs: usize,
+    /// How many edits were not listed, up to and with it.
+    left_out: usize,
+    /// How many steps could not be read, likewise.
+    unread: usize,
+}
+
+impl Followed {
+    /// The edits that the calls of a run ask for, as it is now. A long run takes several calls; `pending` steps are left.
+    pub fn files(&mut self, index: &Index, lines: &dyn Lines) -> Arc<Files> {
+        self.read(index, lines, MAX_READ)
+    }
+
+    fn read(&mut self, index: &Index, lines: &dyn Lines, mut max: usize) -> Arc<Files> {
+        let same = self
+            .steps
+            .iter()
+            .zip(index.steps())
+            .take_while(|(seen, head)| seen.print == print(head))
+            .count();
+        if same < self.steps.len() {
+            self.go_back(same);
+        }
+        let of_tool = index.format().is_one_file();
+        for (n, head) in index.steps().iter().enumerate().skip(same) {
+            if max == 0 {
+                break;
+            }
+            max -= usize::from(self.take(n, head, index, lines, of_tool));
+        }
+        let pending = index.steps().len().saturating_sub(self.steps.len());
+        if self.list.pending != pending {
+            Arc::make_mut(&mut self.list).pending = pending;
+        }
+        Arc::clone(&self.list)
+    }
+
+    /// How many steps and edits it remembers.
+    pub fn size(&self) -> usize {
+        self.steps.len() + self.list.edits
+    }
+
+    /// Forgets the steps from `n` on.
+    fn go_back(&mut self, n: usize) {
+        self.steps.truncate(n);
+        let list = Arc::make_mut(&mut self.list);
+        let last = self.steps.last();
+        (list.unread, list.left_out) = last.map_or((0, 0), |last| (last.unread, last.left_out));
+        for file in &mut list.files {
+            let kept = file.edits.partition_point(|edit| edit.step < n);
+            if kept < file.edits.len() {
+                let edits = file.edits.drain(..kept).collect();
+                *file = File::of(std::mem::take(&mut file.path), edits);
+            }
+        }
+        // In the order in which they were first asked to change, those without edits are the last ones.
+        list.files.retain(|file| !file.edits.is_empty());
+        list.edits = list.files.iter().map(|file| file.edits.len()).sum();
+        self.places.retain(|_, place| *place < list.files.len());
+    }
+
+    /// Takes in step `n`; says whether its line was read.
+    fn take(
+        &mut self,
+        n: usize,
+        head: &StepHead,
+        index: &Index,
+        lines: &dyn Lines,
+        of_tool: bool,
+    ) -> bool {
+        let mut is_read = false;
+        let mut pairs = self.steps.last().map_or(MAX_PAIRS, |last| last.pairs);
+        let found = if !head.fate.is_readable() {
+            None
+        } else if head.actions == 0
+            && !(of_tool
+                && head
+                    .changed
+                    .iter()
+                    .any(|key| index.name(*key).starts_with(FILE)))
+        {
+            Some(Vec::new())
+        } else {
+            is_read = true;
+            let record = lines.record(TraceFile::Steps, head.span).ok();
+            let step = record.as_ref().and_then(crate::format::step);
+            step.map(|step| of_step(n, head, &step, of_tool, &mut pairs))
+        };
+        let is_known = found.is_some() || !head.fate.is_readable();
+        if found.as_ref().is_none_or(|found| !found.is_empty()) {
+            self.add(found);
+        }
+        let (left_out, unread) = (self.list.left_out, self.list.unread);
+        self.steps.push(Seen {
+            print: if is_known { print(head) } else { 0 },
+            pairs,
+            left_out,
+            unread,
+        });
+        is_read
+    }
+
+    /// Lists the edits of a step; `None` where it cannot be read.
+    fn add(&mut self, found: Option<Vec<(String, Edited)>>) {
+        let list = Arc::make_mut(&mut self.list);
+        let Some(found) = found else {
+            list.unread += 1;
+            return;
+        };
+        for (path, edit) in found {
+            if list.edits >= MAX_EDITS {
+                list.left_out += 1;
+                continue;
+            }
+            list.edits += 1;
+            let at = *self.places.entry(path).or_insert_with_key(|path| {
+                list.files.push(File {
+                    path: path.clone(),
+                    ..File::default()
+                });
+                list.files.len() - 1
+            });
+            if let Some(file) = list.files.get_mut(at) {
+                file.add(edit);
+            }
+        }
+    }
+}
+
+/// Tells a step apart from another one that stands in its place; never 0.
+fn print(head: &StepHead) -> u64 {
+    let mut hash = DefaultHasher::new();
+    (
+        head.span.offset,
+        head.span.len,
+        head.asked_hash,
+        head.result_hash,
+        head.state_hash,
+    )
+        .hash(&mut hash);
+    (
+        &head.parts,
+        head.is_left,
+        head.fate.is_readable(),
+        head.actions,
+        head.failed_calls,
+    )
+        .hash(&mut hash);
+    head.calls
+        .iter()
+        .for_each(|call| call.is_ok().hash(&mut hash));
+    hash.finish().max(1)
+}
+
+impl File {
+    fn of(path: String, edits: Vec<Edited>) -> Self {
+        let mut file = Self {
+            path,
+            ..Self::default()
+        };
+        edits.into_iter().for_each(|edit| file.add(edit));
+        file
+    }
+
+    /// Whether the lines of an edit that did not fail could be counted, or none had to be.
+    pub fn is_counted(&self) -> bool {
+        self.uncounted == 0 || self.uncounted + self.failed < self.edits.len()
+    }
+
+    fn add(&mut self, edit: Edited) {
+        match (edit.ok, edit.lines) {
+            (Some(false), _) => self.failed += 1,
+            (_, Some((added, removed))) => {
+                self.added += added;
+                self.removed += removed;
+            }
+            (_, None) => self.uncounted += 1,
+        }
+        self.edits.push(edit);
+    }
+}
+
+/// What the records of other tools tell of a file is the value of a key that begins so.
+const FILE: &str = "files.";
+
+/// The edits of a step, each with the path of its file; of those that need more than the `pairs` of lines that are left,
+/// one that is not counted.
+fn of_step(
+    n: usize,
+    head: &StepHead,
+    step: &Step<'_>,
+    of_tool: bool,
+    pairs: &mut usize,
+) -> Vec<(String, Edited)> {
+    let mut found = Vec::new();
+    let edited = |call: Option<usize>, at, edit: Option<&Edit<'_>>, ok| {
+        let (kind, to) = edit.map_or(("changed", None), |edit| words(edit.kind));
+        let (to, lines) = (
+            to.map(str::to_owned),
+            edit.map(|edit| (edit.added, edit.removed)),
+        );
+        Edited {
+            step: n,
+            call,
+            at,
+            kind,
+            to,
+            lines,
+            ok,
+            is_left: head.is_left,
+        }
+    };
+    for (call, wanted) in step.calls.iter().enumerate() {
+        let ok = head.calls.get(call).and_then(|mark| mark.is_ok());
+        let args = args(wanted);
+        if let Some((path, needed)) = to_align(&args) {
+            if needed > *pairs {
+                found.push((path.to_owned(), edited(Some(call), 0, None, ok)));
+                continue;
+            }
+            *pairs -= needed;
+        }
+        let asked = asked(wanted.name.as_deref().unwrap_or_default(), &args);
+        found.extend(
+            asked
+                .too_large
+                .map(|path| (path.to_owned(), edited(Some(call), 0, None, ok))),
+        );
+        let edits = asked.edits.iter().enumerate();
+        found.extend(edits.map(|(at, edit)| {
+            (
+                edit.path.clone().into_owned(),
+                edited(Some(call), at, Some(edit), ok),
+            )
+        }));
+    }
+    if found.is_empty() && of_tool {
+        for (at, change) in step
+            .changes
+            .into_iter()
+            .flat_map(|changes| changes.iter())
+            .enumerate()
+        {
+            let Some(path) = change.key.strip_prefix(FILE) else {
+                continue;
+            };
+            let edit = |edit: Option<&Edit<'_>>| edited(None, at, edit, Some(true));
+            found.push((
+                path.to_owned(),
+                with_recorded(path, &change, |told| edit(told)),
+            ));
+        }
+    }
+    if found.is_empty() {
+        // What a script asks for counts where nothing tells what it did.
+        for (call, wanted) in step.calls.iter().enumerate() {
+            let Some(patches) = in_scripts(&args(wanted)) else {
+                continue;
+            };
+            let ok = head.calls.get(call).and_then(|mark| mark.is_ok());
+            let all = asked("", &patches).edits;
+            let edits = all.iter().enumerate();
+            found.extend(edits.map(|(at, edit)| {
+                (
+                    edit.path.clone().into_owned(),
+                    edited(Some(call), at, Some(edit), ok),
+                )
+            }));
+        }
+    }
+    found
+}
+
+/// Tells `read` what the records tell of a file besides the calls.
+fn with_recorded<T>(
+    path: &str,
+    change: &Change<'_>,
+    read: impl FnOnce(Option<&Edit<'_>>) -> T,
+) -> T {
+    if let Some(diff) = change.diff() {
+        return read(recorded_diff(path, &diff).as_ref());
+    }
+    let [before, after] = [change.before(), change.after()].map(|side| side.and_then(walk::string));
+    read(recorded(path, before.as_deref(), after.as_deref()).as_ref())
+}
+
+fn args<'a>(call: &Call<'a>) -> Json<'a> {
+    call.args.map_or(Json::Null, |args| args.json())
+}
+
+/// Tells `read` what this edit of its step is, line by line; `None` where it is too large or not there any more.
+pub fn with_edit<T>(
+    edit: &Edited,
+    step: &Step<'_>,
+    read: impl FnOnce(&Edit<'_>) -> T,
+) -> Option<T> {
+    match edit.call {
+        Some(call) => {
+            let call = step.calls.get(call)?;
+            let args = args(call);
+            let direct = asked(call.name.as_deref().unwrap_or_default(), &args);
+            match in_scripts(&args).filter(|_| direct.edits.is_empty()) {
+                Some(patches) => asked("", &patches).edits.get(edit.at).map(read),
+                None => direct.edits.get(edit.at).map(read),
+            }
+        }
+        None => {
+            let change = step.changes?.iter().nth(edit.at)?;
+            with_recorded(change.key.strip_prefix(FILE)?, &change, |edit| {
+                edit.map(read)
+            })
+        }
+    }
+}
+
+fn words<'a>(kind: EditKind<'a>) -> (&'static str, Option<&'a str>) {
+    match kind {
+        EditKind::Changed => ("changed", None),
+        EditKind::Inserted => ("inserted", None),
+        EditKind::Added => ("added", None),
+        EditKind::Written => ("written", None),
+        EditKind::Deleted => ("deleted", None),
+        EditKind::Moved(to) => ("moved", Some(to)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! How does a value read? Durations, times, counts and sizes, one function each, for pages and the terminal alike.
+//!
+//! Knows no clock and no zone of its own: both are parameters, so that the same call always gives the same words.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+pub use crate::analysis::number::{counted, grouped as count};
+use crate::model::time::Stamp;
+
+#[cfg(test)]
+mod tests;
+mod visible;
+
+pub use visible::{json_visible, visible, visible_line};
+
+/// What stands for a value that is not recorded.
+pub const MISSING: &str = "–";
+
+/// The sign of a negative number.
+pub const MINUS: char = '−';
+
+/// Shows a value, or [`MISSING`].
+pub fn or_missing<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| MISSING.to_owned(), show)
+}
+
+/// A duration recorded as a number of milliseconds.
+pub fn millis(ms: f64) -> String {
+    match Duration::try_from_secs_f64(ms / 1000.0) {
+        Ok(shown) => duration(shown),
+        // Negative, or longer than time: as recorded.
+        Err(_) => format!("{ms} ms"),
+    }
+}
+
+/// A duration: `26.0 ms`, `412 ms`, `3.4 s`, `5 min 09 s`, `2 h 07 min`, `3 d 04 h`.
+///
+/// Each is rounded to its last digit, and one that rounds up to the next unit is shown in that unit.
+pub fn duration(duration: Duration) -> String {
+    let micros = duration.as_micros();
+    let rounded = |unit: u128| (micros + unit / 2) / unit;
+    let (tenths_ms, ms, tenths_s) = (rounded(100), rounded(1000), rounded(100_000));
+    let (s, min, h) = (
+        rounded(1_000_000),
+        rounded(60_000_000),
+        rounded(3_600_000_000),
+    );
+    if duration.is_zero() {
+        "0 ms".to_owned()
+    } else if tenths_ms == 0 {
+        "<0.1 ms".to_owned()
+    } else if tenths_ms < 1000 {
+        format!("{}.{} ms", tenths_ms / 10, tenths_ms % 10)
+    } else if ms < 1000 {
+        format!("{ms} ms")
+    } else if tenths_s < 600 {
+        format!("{}.{} s", tenths_s / 10, tenths_s % 10)
+    } else if s < 3600 {
+        format!("{} min {:02} s", s / 60, s % 60)
+    } else if min < 24 * 60 {
+        format!("{} h {:02} min", min / 60, min % 60)
+    } else {
+        format!("{} d {:02} h", h / 24, h % 24)
+    }
+}
+
+/// A duration for a `datetime` attribute: `PT3.412S`.
+pub fn iso_duration(duration: Duration) -> String {
+    let fraction = format!("{:06}", duration.subsec_micros());
+    match fraction.trim_end_matches('0') {
+        "" => format!("PT{}S", duration.as_secs()),
+        fraction => format!("PT{}.{fraction}S", duration.as_secs()),
+    }
+}
+
+/// A place in a run, from its start: `+17.442 s`, `+5 min 09.442 s`, and `−0.003 s` where clocks disagree.
+pub fn offset(micros: i64) -> String {
+    offset_to(micros, 1000, 3)
+}
+
+/// [`offset`] with one decimal, for narrow columns: `+17.4 s`.
+pub fn offset_short(micros: i64) -> String {
+    offset_to(micros, 100_000, 1)
+}
+
+fn offset_to(micros: i64, unit: u64, digits: usize) -> String {
+    let parts = (micros.unsigned_abs() + unit / 2) / unit;
+    let sign = if micros < 0 && parts > 0 { MINUS } else { '+' };
+    let per_second = 1_000_000 / unit;
+    let (seconds, fraction) = (parts / per_second, parts % per_second);
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, s) => format!("{sign}{s}.{fraction:0digits$} s"),
+        (0, min, s) => format!("{sign}{min} min {s:02}.{fraction:0digits$} s"),
+        (h, min, s) => format!(
+            "{sign}{} h {min:02} min {s:02}.{fraction:0digits$} s",
+            count(h)
+        ),
+    }
+}
+
+/// How long ago: `4 s ago`, `4 min ago`, `3 h ago`, `5 d ago`, after a week `22 Feb`, in another year `22 Feb 2025`.
+///
+/// Both moments are microseconds since the Unix epoch. A moment that is still to come reads `in 4 s`: the clocks of
+/// two machines disagree, and that must be seen.
+pub fn age(micros: i64, now: i64, zone: &TimeZone) -> String {
+    let seconds = now.abs_diff(micros) / 1_000_000;
+    let words = match seconds {
+        0 => return "now".to_owned(),
+        1..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h", seconds / 3600),
+        86_400..604_800 => format!("{} d", seconds / 86_400),
+        _ => return date(micros, now, zone),
+    };
+    if micros > now {
+        format!("in {words}")
+    } else {
+        format!("{words} ago")
+    }
+}
+
+/// A day: `22 Feb`, and `22 Feb 2025` where `now` is in another year.
+pub fn date(micros: i64, now: i64, zone: &TimeZone) -> String {
+    let local = |micros| {
+        Timestamp::from_microsecond(micros)
+            .ok()
+            .map(|at| at.to_zoned(zone.clone()))
+    };
+    match (local(micros), local(now)) {
+        (Some(at), Some(now)) if at.year() == now.year() => at.strftime("%-d %b").to_string(),
+        (Some(at), _) => at.strftime("%-d %b %Y").to_string(),
+        _ => MISSING.to_owned(),
+    }
+}
+
+/// A moment on the clock, as a `<time>` element needs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clock {
+    /// 24 hours, local: `09:15:02`.
+    pub text: String,
+    /// All of it, with the zone's name: `22 Feb 2026, 09:15:02.123 Europe/Berlin (+01:00)`.
+    pub title: String,
+    /// For `datetime`: `2026-02-22T09:15:02.123456+01:00`.
+    pub iso: String,
+}
+
+/// A moment on the clock of `zone`. A moment without a recorded zone keeps the clock it was written with, and the
+/// title says so. `None` outside the years that have dates.
+pub fn clock(stamp: Stamp, zone: &TimeZone) -> Option<Clock> {
+    let zone = if stamp.zoned {
+        zone.clone()
+    } else {
+        TimeZone::UTC
+    };
+    let at = Timestamp::from_microsecond(stamp.micros)
+        .ok()?
+        .to_zoned(zone);
+    let text = |format: &str| at.strftime(format).to_string();
+    Some(Clock {
+        text: text("%H:%M:%S"),
+        title: match at.time_zone().iana_name() {
+            _ if !stamp.zoned => text("%-d %b %Y, %H:%M:%S.%3f, zone not recorded"),
+            Some("UTC") => text("%-d %b %Y, %H:%M:%S.%3f UTC"),
+            Some(name) => format!(
+                "{} {name} ({})",
+                text("%-d %b %Y, %H:%M:%S.%3f"),
+                text("%:z")
+            ),
+            None => text("%-d %b %Y, %H:%M:%S.%3f (%:z)"),
+        },
+        iso: text(if stamp.zoned {
+            "%Y-%m-%dT%H:%M:%S.%6f%:z"
+        } else {
+            "%Y-%m-%dT%H:%M:%S.%6f"
+        }),
+    })
+}
+
+/// The reason for a mark of an estimate.
+pub const SOME_ESTIMATED: &str = "some tokens are estimated";
+
+/// The mark before a number: `≥` where it is a lower bound, `≈` where part of it is estimated.
+pub fn bound(is_least: bool, is_estimate: bool) -> &'static str {
+    match (is_least, is_estimate) {
+        (false, false) => "",
+        (false, true) => "≈",
+        (true, false) => "≥",
+        (true, true) => "≥\u{a0}≈",
+    }
+}
+
+/// A number of tokens for a table: `9,686`, from 10,000 on `17.2 k`, from a million on `1.2 M`.
+///
+/// Where there is room, [`count`] shows all digits.
+pub fn tokens(number: u64) -> String {
+    match number {
+        ..10_000 => count(number),
+        10_000..999_950 => tenths_of(number, 1000, "k"),
+        _ => tenths_of(number, 1_000_000, "M"),
+    }
+}
+
+/// A size: `248 bytes`, `4.1 KB`, `1.2 MB`; a KB is 1,000 bytes.
+pub fn bytes(number: u64) -> String {
+    match number {
+        1 => "1 byte".to_owned(),
+        0 | 2..1000 => format!("{number} bytes"),
+        1000..999_950 => tenths_of(number, 1000, "KB"),
+        999_950..999_950_000 => tenths_of(number, 1_000_000, "MB"),
+        _ => tenths_of(number, 1_000_000_000, "GB"),
+    }
+}
+
+fn tenths_of(number: u64, unit: u64, name: &str) -> String {
+    let tenths = (u128::from(number) * 10 + u128::from(unit) / 2) / u128::from(unit);
+    format!(
+        "{}.{} {name}",
+        count(u64::try_from(tenths / 10).unwrap_or(u64::MAX)),
+        tenths % 10
+    )
+}
+
+/// A score with two decimals: `0.90`, `−0.50`. One that is not finite is [`MISSING`]: its place shows it as recorded.
+pub fn score(score: f64) -> String {
+    /// Beyond this, digits before the point are noise.
+    const LARGE: f64 = 1e6;
+    if !score.is_finite() {
+        return MISSING.to_owned();
+    }
+    let text = if score.abs() < LARGE {
+        format!("{:.2}", score.abs())
+    } else {
+        format!("{:.2e}", score.abs())
+    };
+    if score < 0.0 && text != "0.00" {
+        format!("{MINUS}{text}")
+    } else {
+        text
+    }
+}
+
+/// An amount of US dollars: `$12.50`, and below a dollar `$0.0042`. What is not nothing never reads as such: `<$0.0001`.
+pub fn usd(amount: f64) -> String {
+    /// No run costs that much: the digits of such a number say nothing, and there may be 309 of them.
+    const LARGE: f64 = 1e9;
+    let (size, sign) = (amount.abs(), if amount < 0.0 { "\u{2212}" } else { "" });
+    match size {
+        _ if !size.is_finite() => MISSING.to_owned(),
+        0.0 => "$0".to_owned(),
+        _ if size < 0.0001 => format!("{sign}<$0.0001"),
+        _ if size < 0.99995 => format!("{sign}${size:.4}"),
+        _ if size < LARGE => format!("{sign}${size:.2}"),
+        _ => format!("{sign}${size:.2e}"),
+    }
+}
+
+/// A share in whole percent: `11 %`. What is not nothing or not all never reads as such: `<1 %`, `>99 %`.
+pub fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return MISSING.to_owned();
+    }
+    let (part, whole) = (u128::from(part), u128::from(whole));
+    match (part * 100 + whole / 2) / whole {
+        0 if part > 0 => "<1 %".to_owned(),
+        100 if part < whole => ">99 %".to_owned(),
+        share => format!("{share} %"),
+    }
+}
+
+/// A place in a row, in words up to twelve: `first`, `twelfth`, `13th`. Counts from 1.
+pub fn ordinal(number: u64) -> String {
+    let word = match number {
+        1 => "first",
+        2 => "second",
+        3 => "third",
+        4 => "fourth",
+        5 => "fifth",
+        6 => "sixth",
+        7 => "seventh",
+        8 => "eighth",
+        9 => "ninth",
+        10 => "tenth",
+        11 => "eleventh",
+        12 => "twelfth",
+        _ => {
+            let ending = match (number % 10, number % 100) {
+                (1, tens) if tens != 11 => "st",
+                (2, tens) if tens != 12 => "nd",
+                (3, tens) if tens != 13 => "rd",
+                _ => "th",
+            };
+            return format!("{}{ending}", count(number));
+        }
+    };
+    word.to_owned()
+}
+
+/// A difference with its sign: `+3`, `−1,200`, `0`.
+pub fn signed(number: i64) -> String {
+    match number {
+        0 => "0".to_owned(),
+        1.. => format!("+{}", count(number.unsigned_abs())),
+        _ => format!("{MINUS}{}", count(number.unsigned_abs())),
+    }
+}
+
+/// A range: `7–13`, and `7` where both ends are one.
+pub fn range(from: u64, to: u64) -> String {
+    if from == to {
+        count(from)
+    } else {
+        format!("{}–{}", count(from), count(to))
+    }
+}

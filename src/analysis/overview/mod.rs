@@ -1,0 +1,154 @@
+//! What stands out where, in a run with more steps than there is room for? Columns that keep the extremes of their steps.
+//!
+//! Knows the index only. A column keeps one step of each kind, so that no error hides a retry and no peak is averaged away.
+
+use crate::analysis::replay::{StepFlag, has};
+use crate::analysis::timing::took;
+use crate::model::Index;
+
+/// The marks of a step, in the order of their weight.
+pub const MARKS: [StepFlag; 4] = [
+    StepFlag::Error,
+    StepFlag::Stop,
+    StepFlag::Retry,
+    StepFlag::Code,
+];
+
+/// What stands out among some steps, each with the step itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Extremes {
+    /// The first step with each of [`MARKS`], and how many have it.
+    pub marks: [Option<(usize, usize)>; MARKS.len()],
+    /// The first step that a person's prompt stands before, and how many such there are.
+    pub turns: Option<(usize, usize)>,
+    /// The lowest score.
+    pub lowest: Option<(f64, usize)>,
+    /// The longest step, in microseconds.
+    pub longest: Option<(i64, usize)>,
+}
+
+impl Extremes {
+    /// The extremes of several columns.
+    fn of(columns: &[Self]) -> Self {
+        let mut all = Self::default();
+        columns.iter().for_each(|column| all.add(column));
+        all
+    }
+
+    /// The step that one looks at first: the one with the weightiest mark, else the lowest score, else the longest.
+    pub fn first(&self) -> Option<usize> {
+        let marked = self.marks.iter().flatten().next().map(|(n, _)| *n);
+        let turn = || self.turns.map(|(n, _)| n);
+        marked
+            .or_else(turn)
+            .or(self.lowest.map(|(_, n)| n))
+            .or(self.longest.map(|(_, n)| n))
+    }
+
+    fn add(&mut self, other: &Self) {
+        let more = |own: &mut Option<(usize, usize)>, other: Option<(usize, usize)>| {
+            *own = match (*own, other) {
+                (Some((n, count)), Some((_, more))) => Some((n, count + more)),
+                (own, other) => own.or(other),
+            };
+        };
+        self.marks
+            .iter_mut()
+            .zip(other.marks)
+            .for_each(|(own, other)| more(own, other));
+        more(&mut self.turns, other.turns);
+        self.lowest = [self.lowest, other.lowest]
+            .into_iter()
+            .flatten()
+            .reduce(|a, b| if b.0 < a.0 { b } else { a });
+        self.longest = [self.longest, other.longest]
+            .into_iter()
+            .flatten()
+            .reduce(|a, b| if b.0 > a.0 { b } else { a });
+    }
+}
+
+/// A run in columns.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Overview {
+    /// From left to right.
+    pub columns: Vec<Extremes>,
+    /// The same of all steps.
+    pub whole: Extremes,
+}
+
+impl Overview {
+    /// Lays steps into `columns` columns; `place` tells the first and the last column of a step.
+    pub fn new(index: &Index, columns: usize, place: impl Fn(usize) -> (usize, usize)) -> Self {
+        let mut overview = Self {
+            columns: vec![Extremes::default(); columns],
+            whole: Extremes::default(),
+        };
+        let mut turns = turns(index).into_iter().peekable();
+        for n in 0..index.steps().len() {
+            let one = of_step(index, n, turns.next_if_eq(&n).is_some());
+            let (first, last) = place(n);
+            overview
+                .columns
+                .iter_mut()
+                .take(last + 1)
+                .skip(first)
+                .for_each(|column| column.add(&one));
+            overview.whole.add(&one);
+        }
+        overview
+    }
+
+    /// The extremes of some columns.
+    pub fn of(&self, columns: std::ops::Range<usize>) -> Option<Extremes> {
+        self.columns.get(columns).map(Extremes::of)
+    }
+
+    /// The extremes of the steps from `first` to before `end`, of which there are few.
+    pub fn among(index: &Index, first: usize, end: usize) -> Extremes {
+        let mut all = Extremes::default();
+        (first..end.min(index.steps().len())).for_each(|n| all.add(&of_step(index, n, false)));
+        all
+    }
+}
+
+fn of_step(index: &Index, n: usize, begins_turn: bool) -> Extremes {
+    let Some(step) = index.steps().get(n) else {
+        return Extremes::default();
+    };
+    Extremes {
+        marks: MARKS.map(|mark| has(index, n, mark).then_some((n, 1))),
+        turns: begins_turn.then_some((n, 1)),
+        lowest: step.lowest_score().map(|score| (score, n)),
+        longest: index.round_of(n).and_then(took).map(|took| (took, n)),
+    }
+}
+
+/// The steps that a person's prompt stands before, in order; empty where no prompt follows the first.
+fn turns(index: &Index) -> Vec<usize> {
+    let Some(prompt) = index
+        .names()
+        .find("prompt")
+        .filter(|_| index.format().is_one_file())
+    else {
+        return Vec::new();
+    };
+    let prompts = index
+        .events()
+        .iter()
+        .enumerate()
+        .filter(|(_, event)| event.stage == prompt)
+        .map(|(at, _)| at);
+    // The step after a prompt is that of the first round behind it.
+    let step = |at: usize| index.step_of(index.groups().partition_point(|group| group.first <= at));
+    let mut steps: Vec<usize> = prompts.filter_map(step).collect();
+    steps.dedup();
+    if steps.len() > 1 && steps.is_sorted() {
+        steps
+    } else {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,417 @@
+//! Where in a run is a reader who goes through it event by event? Positions, the clocks that play them, breakpoints.
+//!
+//! A run is a row of *parts*: what came before the first step, each step, and what came after the last. A part has one
+//! position for each of its events, and one where it has none, so that every step is stopped at. Positions are counted
+//! over the whole run from 0; a [`Cursor`] names the same place by its part and the event in it, and stays true while a
+//! run grows. Every event belongs to one part: what is written between two steps (the end of one run in a directory,
+//! the start of the next, a round that never got its line) belongs to the step before.
+//!
+//! Knows the index only: no line is read, nothing is executed again.
+
+use crate::model::{CriticAction, Index};
+
+mod breaks;
+#[cfg(test)]
+mod tests;
+
+pub use breaks::{Breakpoint, first_hit, next_hit};
+
+/// On the clock of steps each step takes this long; also what stands in for a time that is not recorded.
+const STEP_MICROS: i64 = 1_000_000;
+/// On the clock without gaps a wait is cut to this.
+pub const GAP_MICROS: i64 = 2_000_000;
+
+/// What a part of a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scene {
+    /// What came before the first step.
+    Start,
+    /// A step, by ordinal. A round at the end that has no line yet, or never got one, has the ordinal its line would
+    /// have.
+    Step(usize),
+    /// What came after the last step.
+    End,
+}
+
+/// A place in a run that has a name: a part, and one of its events, counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    /// The part.
+    pub scene: Scene,
+    /// The event in it; 0 in a part without events.
+    pub event: usize,
+}
+
+/// How fast recorded events follow each other when they are played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Clock {
+    /// Every step takes the same time, shared by its events.
+    #[default]
+    Step,
+    /// As recorded.
+    Time,
+    /// As recorded, but no wait is longer than [`GAP_MICROS`].
+    Gaps,
+}
+
+/// One part of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// What it is.
+    pub scene: Scene,
+    /// The round whose events these are, as an index into [`Index::groups`].
+    pub group: Option<usize>,
+    /// Its first event, as an index into [`Index::events`].
+    pub first: usize,
+    /// How many events it has.
+    pub events: usize,
+    /// Its first position.
+    pub at: usize,
+    /// How much time goes by before it as recorded, and the same without gaps; microseconds.
+    before: (i64, i64),
+}
+
+impl Part {
+    /// How many positions it has: one for each event, at least one.
+    pub fn positions(&self) -> usize {
+        self.events.max(1)
+    }
+
+    /// Its events, as indices into [`Index::events`].
+    pub fn range(&self) -> std::ops::Range<usize> {
+        self.first..self.first + self.events
+    }
+}
+
+/// All positions of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Track {
+    parts: Vec<Part>,
+    len: usize,
+    total: (i64, i64),
+}
+
+/// A part before its events are counted: what it is, its round, and the round's events.
+type Raw = (Scene, Option<usize>, Option<(usize, usize)>);
+
+impl Track {
+    /// Lays out a run.
+    pub fn new(index: &Index) -> Self {
+        let mut parts = steps(index);
+        let events = index.events().len();
+        // In a file in order the events of a part end where the next part's begin.
+        let own: Vec<(usize, usize)> = parts.iter().filter_map(|part| part.2).collect();
+        let in_order = own
+            .windows(2)
+            .all(|pair| matches!(pair, [a, b] if a.1 <= b.0));
+        let (head, tail) = match (
+            own.iter().map(|own| own.0).min(),
+            own.iter().map(|own| own.1).max(),
+        ) {
+            (Some(first), Some(last)) => (first, last),
+            _ => {
+                let last = index.segments().last();
+                let end = last.and_then(|run| {
+                    run.end
+                        .as_ref()
+                        .map(|end| end.0)
+                        .into_iter()
+                        .chain(run.teardown)
+                        .min()
+                });
+                let end = if parts.is_empty() {
+                    events
+                } else {
+                    end.unwrap_or(events)
+                };
+                (end, end)
+            }
+        };
+        if head > 0 {
+            parts.insert(0, (Scene::Start, None, Some((0, head))));
+        }
+        if tail < events {
+            parts.push((Scene::End, None, Some((tail, events))));
+        }
+        let mut track = Self::default();
+        let mut next = tail;
+        for (_, _, range) in parts.iter_mut().rev().filter(|_| in_order) {
+            if let Some((first, end)) = range {
+                *end = if *first >= tail { events } else { next };
+                next = *first;
+            }
+        }
+        for (scene, group, range) in parts {
+            let (first, end) = range.unwrap_or_default();
+            track.push(
+                index,
+                Part {
+                    scene,
+                    group,
+                    first,
+                    events: end - first,
+                    at: 0,
+                    before: (0, 0),
+                },
+            );
+        }
+        track
+    }
+
+    /// Adds a part; the time it takes is known once the next one is there.
+    fn push(&mut self, index: &Index, mut part: Part) {
+        if let Some(last) = self.parts.last().copied() {
+            let mut before = last.before;
+            for event in 0..last.positions() {
+                let next = if event + 1 < last.positions() {
+                    last.range().nth(event + 1)
+                } else {
+                    part.range().next()
+                };
+                let wait = between(index, &last, event, next);
+                before = (before.0 + wait, before.1 + wait.min(GAP_MICROS));
+            }
+            part.before = before;
+        }
+        part.at = self.len;
+        self.len += part.positions();
+        self.total = part.before;
+        for event in 1..part.positions() {
+            let wait = between(index, &part, event - 1, part.range().nth(event));
+            self.total = (self.total.0 + wait, self.total.1 + wait.min(GAP_MICROS));
+        }
+        self.parts.push(part);
+    }
+
+    /// The parts in order.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// How many positions there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the run has no position at all: nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The last position.
+    pub fn last(&self) -> usize {
+        self.len.saturating_sub(1)
+    }
+
+    /// The part of a position, by its place among the parts.
+    fn part_of(&self, at: usize) -> Option<usize> {
+        let part = self
+            .parts
+            .partition_point(|part| part.at <= at)
+            .checked_sub(1)?;
+        (at < self.len).then_some(part)
+    }
+
+    /// The part that a position belongs to, and the event in it.
+    pub fn part(&self, at: usize) -> Option<(&Part, usize)> {
+        let part = self.parts.get(self.part_of(at)?)?;
+        Some((part, at - part.at))
+    }
+
+    /// The name of a position.
+    pub fn cursor(&self, at: usize) -> Option<Cursor> {
+        self.part(at).map(|(part, event)| Cursor {
+            scene: part.scene,
+            event,
+        })
+    }
+
+    /// A part by what it is.
+    pub fn find(&self, scene: Scene) -> Option<&Part> {
+        let at = self.parts.partition_point(|part| part.scene < scene);
+        self.parts.get(at).filter(|part| part.scene == scene)
+    }
+
+    /// The position that a cursor names; `None` where the run has no such part, or the part no such event.
+    pub fn position(&self, cursor: Cursor) -> Option<usize> {
+        let part = self.find(cursor.scene)?;
+        (cursor.event < part.positions()).then_some(part.at + cursor.event)
+    }
+
+    /// The position `by` events on, or back where it is negative; the ends hold.
+    pub fn by_events(&self, at: usize, by: isize) -> usize {
+        at.saturating_add_signed(by).min(self.last())
+    }
+
+    /// The first position of the part `by` parts on, or back; past the last one it is the last position.
+    pub fn by_steps(&self, at: usize, by: isize) -> usize {
+        let Some(part) = self.part_of(at.min(self.last())) else {
+            return 0;
+        };
+        match self.parts.get(part.saturating_add_signed(by)) {
+            Some(part) => part.at,
+            None => self.last(),
+        }
+    }
+
+    /// When a position begins, from the start of the run, and how long the whole run is; microseconds.
+    pub fn offset(&self, index: &Index, clock: Clock, at: usize) -> i64 {
+        let Some((part, event)) = self.part(at) else {
+            return 0;
+        };
+        let before = match clock {
+            Clock::Step => {
+                i64::try_from(self.part_of(at).unwrap_or_default()).unwrap_or_default()
+                    * STEP_MICROS
+            }
+            Clock::Time => part.before.0,
+            Clock::Gaps => part.before.1,
+        };
+        let first = part.at;
+        before
+            + (first..first + event)
+                .map(|at| self.wait(index, clock, at))
+                .sum::<i64>()
+    }
+
+    /// How long the whole run takes on a clock; microseconds.
+    pub fn total(&self, clock: Clock) -> i64 {
+        match clock {
+            Clock::Step => i64::try_from(self.parts.len()).unwrap_or_default() * STEP_MICROS,
+            Clock::Time => self.total.0,
+            Clock::Gaps => self.total.1,
+        }
+    }
+
+    /// How long a position lasts until the next one; microseconds, 0 for the last.
+    pub fn wait(&self, index: &Index, clock: Clock, at: usize) -> i64 {
+        let Some((part, event)) = self.part(at) else {
+            return 0;
+        };
+        let shared = STEP_MICROS / i64::try_from(part.positions()).unwrap_or(1);
+        if at >= self.last() {
+            return 0;
+        }
+        let next = self
+            .part(at + 1)
+            .and_then(|(next, event)| next.range().nth(event));
+        match clock {
+            Clock::Step => shared,
+            Clock::Time => between(index, part, event, next),
+            Clock::Gaps => between(index, part, event, next).min(GAP_MICROS),
+        }
+    }
+
+    /// The next position to be shown when one is shown for at least `frame` microseconds, and how long this one is
+    /// shown; never past `stop`. `None` at the end, and where `stop` is here.
+    pub fn tick(
+        &self,
+        index: &Index,
+        clock: Clock,
+        at: usize,
+        frame: i64,
+        stop: Option<usize>,
+    ) -> Option<(usize, i64)> {
+        let end = stop
+            .filter(|stop| *stop > at)
+            .unwrap_or_else(|| self.last());
+        let (mut next, mut wait) = (at, 0);
+        while next < end && (next == at || wait < frame) {
+            wait += self.wait(index, clock, next);
+            next += 1;
+        }
+        (next > at).then_some((next, wait))
+    }
+}
+
+/// The steps as parts, before their events are counted.
+fn steps(index: &Index) -> Vec<Raw> {
+    let range = |group: Option<usize>| {
+        group
+            .and_then(|at| index.groups().get(at))
+            .map(|group| (group.first, group.end))
+    };
+    let mut parts: Vec<Raw> = Vec::with_capacity(index.steps().len() + 1);
+    let mut last = None;
+    for n in 0..index.steps().len() {
+        let group = index.group_of(n);
+        last = last.max(group);
+        parts.push((Scene::Step(n), group, range(group)));
+    }
+    // Rounds after the last line: the step being written, or those that a crash left without one.
+    let rounds = last.map_or(0, |last| last + 1)..index.groups().len();
+    for (n, group) in (index.steps().len()..).zip(rounds) {
+        parts.push((Scene::Step(n), Some(group), range(Some(group))));
+    }
+    parts
+}
+
+/// The recorded time from one event of a part to the event that follows it. Clocks that go back count as 0; where
+/// either has no time, it is what the event takes on the clock of steps.
+fn between(index: &Index, part: &Part, event: usize, next: Option<usize>) -> i64 {
+    let time = |at: Option<usize>| {
+        at.and_then(|at| index.events().get(at))
+            .and_then(|event| event.ts)
+    };
+    match (time(part.range().nth(event)), time(next)) {
+        (Some(from), Some(to)) => (to - from).max(0),
+        _ => STEP_MICROS / i64::try_from(part.positions()).unwrap_or(1),
+    }
+}
+
+/// What stands out in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StepFlag {
+    /// An error, of the engine or of a tool, a step without a decision, or a line that cannot be read.
+    Error,
+    /// A critic stopped the run.
+    Stop,
+    /// A critic asked for another try.
+    Retry,
+    /// A command failed.
+    Code,
+}
+
+/// Whether step `n` has a mark.
+pub fn has(index: &Index, n: usize, mark: StepFlag) -> bool {
+    let Some(step) = index.steps().get(n) else {
+        return false;
+    };
+    match mark {
+        StepFlag::Error => step.is_failed() || index.error_of(n).is_some(),
+        StepFlag::Stop => step.asked(CriticAction::Stop),
+        StepFlag::Retry => step.asked(CriticAction::Retry),
+        StepFlag::Code => step.returncode.is_some(),
+    }
+}
+
+/// What stands out most in step `n`.
+pub fn mark(index: &Index, n: usize) -> Option<StepFlag> {
+    [
+        StepFlag::Error,
+        StepFlag::Stop,
+        StepFlag::Retry,
+        StepFlag::Code,
+    ]
+    .into_iter()
+    .find(|mark| has(index, n, *mark))
+}
+
+/// The next step after `n` with a mark, from the top again after the last.
+pub fn next_mark(index: &Index, n: Option<usize>) -> Option<usize> {
+    let total = index.steps().len();
+    let first = n.map_or(0, |n| n + 1).min(total);
+    (first..total)
+        .chain(0..first)
+        .find(|n| mark(index, *n).is_some())
+}
+
+/// The step with a mark before `n`, from the bottom again before the first.
+pub fn previous_mark(index: &Index, n: Option<usize>) -> Option<usize> {
+    let total = index.steps().len();
+    let end = n.unwrap_or(0).min(total);
+    (0..end)
+        .rev()
+        .chain((end..total).rev())
+        .find(|n| mark(index, *n).is_some())
+}

@@ -1,0 +1,334 @@
+//! Which limit costs least? One rule at many limits, and other rules beside it, asked of many runs and summed up.
+//!
+//! Pure: records are given one by one, in any order. What cannot be told of a run is counted and never summed; and the
+//! sums that are compared with each other are over the same runs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::facts::{Depth, Record};
+use super::summary::Summary;
+use super::whatif::{Question, RuleResult, Saved, StopTiming, Wrong, together, typed};
+use crate::model::RunKey;
+use crate::stop::{SpecError, StopSpec, Tally};
+
+mod dial;
+mod sums;
+#[cfg(test)]
+mod tests;
+
+pub use dial::{Dial, MAX_VALUES, dials};
+pub use sums::{Choice, Effect, MAX_LOST, Measure, Sum, Sweep};
+
+/// At most this many rules are asked beside the varied one.
+const MAX_RULES: usize = 20;
+
+/// What a person asks of the runs, before it is known which runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asking {
+    /// The rule with a number to vary.
+    pub dial: Option<Dial>,
+    /// The limits; `None` leaves it to the runs.
+    pub values: Option<Vec<f64>>,
+    /// Rules to ask as they are.
+    pub rules: Vec<StopSpec>,
+}
+
+/// An [`Asking`] as typed.
+#[derive(Debug, Clone, Default)]
+pub struct Typed<'a> {
+    /// The name of the rule to vary, or nothing.
+    pub sweep: &'a str,
+    /// Its limits, or nothing.
+    pub values: &'a str,
+    /// For `critic_below`: the critic.
+    pub critic: &'a str,
+    /// For `critic_below`: low scores in a row, or nothing for one.
+    pub streak: &'a str,
+    /// Rules to ask as they are; empty ones are left out.
+    pub rules: Vec<&'a str>,
+}
+
+impl Asking {
+    /// Reads what was typed; where that is no rule at all, `max_steps` is varied.
+    ///
+    /// # Errors
+    /// Which rule or which limit cannot be used, why, and how a right one is written.
+    pub fn parse(typed: &Typed<'_>) -> Result<Self, SpecError> {
+        let rules: Vec<&str> = typed
+            .rules
+            .iter()
+            .map(|rule| rule.trim())
+            .filter(|rule| !rule.is_empty())
+            .collect();
+        if rules.len() > MAX_RULES {
+            return Err(SpecError::new(format!(
+                "{} rules are too many; {MAX_RULES} can be asked at once",
+                rules.len()
+            )));
+        }
+        let rules = read(&rules)?;
+        let name = if typed.sweep.is_empty() && rules.is_empty() {
+            "max_steps"
+        } else {
+            typed.sweep
+        };
+        let dial = match name {
+            "" => None,
+            name => Some(Dial::parse(name, typed.critic.trim(), typed.streak.trim())?),
+        };
+        let values = match &dial {
+            Some(dial) if !typed.values.trim().is_empty() => Some(dial.values(typed.values)?),
+            _ => None,
+        };
+        Ok(Self {
+            dial,
+            values,
+            rules,
+        })
+    }
+
+    /// Makes the question ready to be asked of `runs`.
+    ///
+    /// # Errors
+    /// As [`Question::new`].
+    pub fn ready<'a>(&self, runs: impl Iterator<Item = &'a Summary>) -> Result<Inquiry, SpecError> {
+        let values = match (&self.dial, &self.values) {
+            (None, _) => Vec::new(),
+            (Some(_), Some(values)) => values.clone(),
+            (Some(dial), None) => dial.choose(runs),
+        };
+        let at = |value: &f64| self.dial.as_ref().map(|dial| dial.at(*value));
+        let limits = values.iter().filter_map(at);
+        let question = Question::new(limits.chain(self.rules.iter().cloned()).collect())?;
+        Ok(Inquiry {
+            dial: self.dial.clone(),
+            values,
+            question,
+        })
+    }
+}
+
+/// The same for every way to type the same question.
+impl fmt::Display for Asking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(dial) = &self.dial {
+            write!(f, "{dial}")?;
+        }
+        match &self.values {
+            None => f.write_str(" auto")?,
+            Some(values) => write!(f, " {values:?}")?,
+        }
+        self.rules.iter().try_for_each(|rule| write!(f, "\n{rule}"))
+    }
+}
+
+/// Reads rules that are asked as they are.
+fn read(texts: &[&str]) -> Result<Vec<StopSpec>, SpecError> {
+    let no_file = |file: &str| Err(format!("the schema file {file:?} cannot be read here"));
+    let rules = typed(texts.iter().map(|text| (*text).to_owned()), no_file).into_iter();
+    let read = rules.map(|rule| {
+        rule.read.map_err(|Wrong { why, right }| {
+            SpecError::new(format!(
+                "the rule {:?} cannot be used: {why}. A right one: {right}",
+                rule.text
+            ))
+        })
+    });
+    read.collect()
+}
+
+/// A question ready to be asked of many runs: the limits of the varied rule first, then the other rules.
+#[derive(Debug)]
+pub struct Inquiry {
+    dial: Option<Dial>,
+    values: Vec<f64>,
+    question: Question,
+}
+
+/// What one rule does to one run, as far as sums need it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SweepResult {
+    /// Earlier, at the same step, not at all, or not to be told.
+    pub found: StopTiming,
+    /// The step at which it stops the run.
+    pub step: Option<u64>,
+    /// What stopping there spares.
+    pub saved: Saved,
+    /// Whether something that ran would not have.
+    pub cuts: bool,
+    /// Whether that loses the run's answer.
+    pub answer_lost: bool,
+    /// The fact that is missing.
+    pub needs: Option<String>,
+}
+
+impl From<RuleResult> for SweepResult {
+    fn from(result: RuleResult) -> Self {
+        let RuleResult {
+            found,
+            step,
+            saved,
+            cuts,
+            answer_lost,
+            needs,
+            ..
+        } = result;
+        Self {
+            found,
+            step,
+            saved,
+            cuts,
+            answer_lost: answer_lost == Some(true),
+            needs,
+        }
+    }
+}
+
+/// One run and what all rules do to it.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The run.
+    pub key: RunKey,
+    /// Whether it ended well and left an answer.
+    pub answered: bool,
+    /// Whether it is still going.
+    pub going: bool,
+    /// What its whole record comes to.
+    pub whole: Tally,
+    /// Whether some of its tokens are an estimate.
+    pub estimated: bool,
+    /// Whether something about it is worked out rather than recorded.
+    pub inferred: bool,
+    /// Each rule, and all that are not varied together where there are several.
+    pub results: Vec<SweepResult>,
+}
+
+impl Inquiry {
+    /// The rule whose number is varied.
+    pub fn dial(&self) -> Option<&Dial> {
+        self.dial.as_ref()
+    }
+
+    /// The limits it is tried at, rising.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// The limits and then the other rules, each as it is written.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.question.specs().iter().map(ToString::to_string)
+    }
+
+    /// How much of a run must be known.
+    pub fn depth(&self) -> Depth {
+        self.question.depth()
+    }
+
+    /// Whether the rules that are not varied are also asked all together.
+    pub fn asks_together(&self) -> bool {
+        self.question.specs().len() >= self.values.len() + 2
+    }
+
+    /// Sums of no run yet.
+    pub fn begin(&self) -> Sweep {
+        Sweep::new(
+            self.values.len(),
+            self.question.specs().len() + usize::from(self.asks_together()),
+        )
+    }
+
+    /// Asks one run.
+    pub fn ask(&self, summary: &Summary, record: &Record) -> Answer {
+        let answered = summary.verdict.answered;
+        let (results, mut whole) = self.question.ask_all(record, answered);
+        if let Some(lost) = record.lost {
+            // Steps without a line ran and spent; what they spent is not recorded.
+            whole.ran = whole.ran.saturating_add(lost.count as u64);
+            whole.tokens = None;
+        }
+        let all = self
+            .asks_together()
+            .then(|| all_of(results.get(self.values.len()..).unwrap_or_default()));
+        let mut results: Vec<SweepResult> = results
+            .into_iter()
+            .map(SweepResult::from)
+            .chain(all)
+            .collect();
+        if let Some(copied) = summary.copied {
+            // What its first steps took was spent, and would have been spared, in the run that they are copied from.
+            whole.ran = whole.ran.saturating_sub(copied.steps as u64);
+            whole.tokens = whole
+                .tokens
+                .zip(copied.tokens)
+                .map(|(all, copied)| all.saturating_sub(copied));
+            whole.ms = summary.duration_ms.map(|ms| ms as u64);
+            for saved in results.iter_mut().map(|result| &mut result.saved) {
+                let most = |saved: Option<u64>, all: Option<u64>| Some(saved?.min(all?));
+                saved.steps = saved.steps.map(|steps| steps.min(whole.ran));
+                (saved.tokens, saved.ms) =
+                    (most(saved.tokens, whole.tokens), most(saved.ms, whole.ms));
+            }
+        }
+        Answer {
+            key: summary.key.clone(),
+            answered,
+            going: summary.life.liveness.may_grow(),
+            whole,
+            estimated: record.is_estimated(),
+            inferred: !record.inferred.is_empty() || record.cost_estimated,
+            results,
+        }
+    }
+}
+
+/// What several rules do when each of them may stop the run.
+fn all_of(results: &[RuleResult]) -> SweepResult {
+    let nothing = |found| SweepResult {
+        found,
+        step: None,
+        saved: Saved::default(),
+        cuts: false,
+        answer_lost: false,
+        needs: None,
+    };
+    match together(results) {
+        (_, true) => {
+            let needs = results.iter().find_map(|result| result.needs.clone());
+            SweepResult {
+                needs,
+                ..nothing(StopTiming::Unknown)
+            }
+        }
+        (Some((_, first)), false) => SweepResult::from(first.clone()),
+        (None, false) => nothing(StopTiming::NotReached),
+    }
+}
+
+/// The reasons why runs cannot be told, most frequent first.
+pub fn reasons(sweep: &Sweep) -> Vec<(&str, u64)> {
+    by_frequency(&sweep.needs)
+}
+
+fn by_frequency(needs: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+    let mut reasons: Vec<_> = needs
+        .iter()
+        .map(|(needs, runs)| (needs.as_str(), *runs))
+        .collect();
+    reasons.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    reasons
+}
+
+/// A missing fact in words that are the same for many runs.
+fn anywhere(needs: &str) -> &str {
+    if needs.ends_with("no line in steps.jsonl") {
+        "some steps have no line in steps.jsonl"
+    } else {
+        needs
+    }
+}
+
+/// Adds up how many runs lack each fact.
+fn count(needs: &mut BTreeMap<String, u64>, reason: &str, runs: u64) {
+    *needs.entry(reason.to_owned()).or_default() += runs;
+}

@@ -1,0 +1,134 @@
+//! Which columns has a table for other engines, and what stands in them? One row a run, one row a step.
+//!
+//! Facts that the run table has are taken from its columns; what limits counted is taken from the rules' own fold. Knows no
+//! file and no format of a table.
+
+use std::borrow::Cow;
+
+use super::columns::{self, Kind};
+use super::summary::Summary;
+
+mod run;
+mod step;
+#[cfg(test)]
+mod tests;
+
+pub use run::{RUNS, Run, RunSource};
+pub use step::{STEPS, Step, steps};
+
+/// A column of a table whose rows are made from `T`.
+pub struct Field<T> {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub holds: Holds,
+    read: Read<T>,
+}
+
+/// What the values of a column are; any of them may be unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// A text.
+    Text,
+    /// Several texts.
+    Texts,
+    /// A whole number.
+    Whole,
+    /// A number.
+    Number,
+    /// A moment, in microseconds since the epoch.
+    Time,
+    /// Yes or no.
+    Flag,
+}
+
+/// One value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell<'a> {
+    /// A text.
+    Text(Cow<'a, str>),
+    /// Several texts.
+    Texts(Vec<&'a str>),
+    /// A whole number.
+    Whole(i64),
+    /// A number.
+    Number(f64),
+    /// Microseconds since the epoch.
+    Time(i64),
+    /// Yes or no.
+    Flag(bool),
+}
+
+/// How a value is read off a row.
+enum Read<T> {
+    Text(for<'a> fn(&'a T) -> Option<Cow<'a, str>>),
+    Texts(for<'a> fn(&'a T) -> Option<Vec<&'a str>>),
+    Whole(fn(&T) -> Option<i64>),
+    Number(fn(&T) -> Option<f64>),
+    Time(fn(&T) -> Option<i64>),
+    Flag(fn(&T) -> Option<bool>),
+    /// As in the run table.
+    Column(&'static columns::Column, for<'a> fn(&'a T) -> &'a Summary),
+}
+
+impl<T> Field<T> {
+    const fn new(name: &'static str, read: Read<T>) -> Self {
+        let holds = match &read {
+            Read::Text(_) => Holds::Text,
+            Read::Texts(_) => Holds::Texts,
+            Read::Whole(_) => Holds::Whole,
+            Read::Number(_) => Holds::Number,
+            Read::Time(_) => Holds::Time,
+            Read::Flag(_) => Holds::Flag,
+            Read::Column(column, _) => match column.kind {
+                Kind::Word(_) | Kind::Text(_) => Holds::Text,
+                Kind::List(_) => Holds::Texts,
+                Kind::Count(_) => Holds::Whole,
+                Kind::Score(_) | Kind::Millis(_) | Kind::Usd(_) => Holds::Number,
+                Kind::Time(_) => Holds::Time,
+                Kind::Flag(_) => Holds::Flag,
+            },
+        };
+        Self { name, holds, read }
+    }
+
+    /// What `row` has in this column; `None` where it is unknown.
+    pub fn cell<'a>(&self, row: &'a T) -> Option<Cell<'a>> {
+        match &self.read {
+            Read::Text(read) => read(row).map(Cell::Text),
+            Read::Texts(read) => read(row).map(Cell::Texts),
+            Read::Whole(read) => read(row).map(Cell::Whole),
+            Read::Number(read) => read(row)
+                .filter(|number| number.is_finite())
+                .map(Cell::Number),
+            Read::Time(read) => read(row).map(Cell::Time),
+            Read::Flag(read) => read(row).map(Cell::Flag),
+            Read::Column(column, summary) => column.value(summary(row)).map(Cell::from),
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Field<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl<'a> From<columns::Value<'a>> for Cell<'a> {
+    fn from(value: columns::Value<'a>) -> Self {
+        match value {
+            columns::Value::Text(text) => Cell::Text(text.into()),
+            columns::Value::List(texts) => Cell::Texts(texts.iter().map(String::as_str).collect()),
+            columns::Value::Count(number) => Cell::Whole(number),
+            columns::Value::Score(number) | columns::Value::Millis(number) => Cell::Number(number),
+            columns::Value::Usd(cost) => Cell::Number(cost.usd()),
+            columns::Value::Time(micros) => Cell::Time(micros),
+            columns::Value::Flag(flag) => Cell::Flag(flag),
+        }
+    }
+}
+
+/// A whole number that has room.
+fn whole(number: impl TryInto<i64>) -> Option<i64> {
+    number.try_into().ok()
+}

@@ -1,0 +1,473 @@
+//! Where would other rules have stopped a recorded run? The engine's own rules, asked again over recorded facts.
+//!
+//! Nothing is said past the recorded end: what a run would have done there is not known.
+
+use super::facts::{Depth, Record};
+use super::verdict::amount;
+use crate::stop::{
+    Check, Code, EntryRule, FirstStop, Firsts, Gate, Outcome, Reading, Reads, RuleEntry, SpecError,
+    Stats, StepFacts, StopSet, StopSpec, Stopped, Tally,
+};
+
+mod answers;
+mod headline;
+mod near;
+#[cfg(test)]
+mod tests;
+mod typed;
+
+pub use answers::{Answer, Answers, EndCause, answers};
+pub use near::near;
+pub use typed::{Typed, Wrong, question, typed};
+
+/// What a rule would have done to a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RuleResult {
+    /// Earlier, at the same step, not at all, or not to be told.
+    pub found: StopTiming,
+    /// The step at which it stops the run, as an ordinal; `None` also where it lets none run.
+    pub step: Option<u64>,
+    /// Where in that step.
+    pub gate: Option<Gate>,
+    /// The code under which it does.
+    pub code: Option<Code>,
+    /// One sentence, without a full stop.
+    pub detail: String,
+    /// What stopping there spares.
+    pub saved: Saved,
+    /// Whether something that ran would not have: later steps, or the rest of the last one.
+    pub cuts: bool,
+    /// Whether the run has an answer that stopping there would have lost; `None` where that is unknown.
+    pub answer_lost: Option<bool>,
+    /// The fact that is missing, where it cannot be told.
+    pub needs: Option<String>,
+    /// The step from which it cannot be told.
+    pub unknown_from: Option<u64>,
+    /// The step at which it stops the run at the latest, where it cannot be told whether earlier.
+    pub at_latest: Option<u64>,
+    /// The first step whose answer the rule refuses.
+    pub refused: Option<u64>,
+    /// How the rule is switched off, where it is.
+    pub off: Option<String>,
+}
+
+/// Where a rule stops a run, against where it did stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StopTiming {
+    /// Before the recorded end.
+    Earlier,
+    /// At the recorded end's step.
+    Same,
+    /// Not by the recorded end.
+    NotReached,
+    /// A fact is missing.
+    Unknown,
+}
+
+impl StopTiming {
+    /// The words people read.
+    pub fn words(self) -> &'static str {
+        match self {
+            StopTiming::NotReached => "not reached",
+            other => other.word(),
+        }
+    }
+
+    /// The word of the JSON contract.
+    pub fn word(self) -> &'static str {
+        match self {
+            StopTiming::Earlier => "earlier",
+            StopTiming::Same => "same",
+            StopTiming::NotReached => "not_reached",
+            StopTiming::Unknown => "unknown",
+        }
+    }
+}
+
+/// What nobody can count steps without.
+const STEPS_UNTOLD: &str = "where each of its steps begins";
+
+/// What an earlier stop spares. `None` is unknown, or nothing to speak of where the rule stops nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// Steps.
+    pub steps: Option<u64>,
+    /// Tokens.
+    pub tokens: Option<u64>,
+    /// Milliseconds on the recorded machine.
+    pub ms: Option<u64>,
+}
+
+/// Rules ready to be asked about many runs.
+#[derive(Debug)]
+pub struct Question {
+    specs: Vec<StopSpec>,
+    set: StopSet,
+    depth: Depth,
+    /// Per rule how it is switched off, where it is.
+    off: Vec<Option<String>>,
+    /// Whether nobody asked for these rules.
+    suggested: bool,
+}
+
+impl Question {
+    /// Makes rules ready.
+    ///
+    /// # Errors
+    /// Which rule cannot be used, why, and how one of its kind is written.
+    pub fn new(specs: Vec<StopSpec>) -> Result<Self, SpecError> {
+        let mut builder = StopSet::builder();
+        for (place, spec) in specs.iter().enumerate() {
+            let spec = ready(spec)?;
+            builder = builder.rule(RuleEntry::from(spec).named(place.to_string()));
+        }
+        let depth = specs.iter().map(depth).max().unwrap_or(Depth::Heads);
+        // Each rule was checked by itself, patterns too.
+        let set = builder.build_fail_closed()?;
+        let off = switched_off(&set);
+        let off = (0..specs.len())
+            .map(|place| off(&place.to_string()))
+            .collect();
+        Ok(Self {
+            set,
+            specs,
+            depth,
+            off,
+            suggested: false,
+        })
+    }
+
+    /// The same rules as the board's own suggestion, which the headline says.
+    #[must_use]
+    pub fn suggested(self, suggested: bool) -> Self {
+        Self { suggested, ..self }
+    }
+
+    /// The rules, in the order of the answers.
+    pub fn specs(&self) -> &[StopSpec] {
+        &self.specs
+    }
+
+    /// How much of a run the rules need to know.
+    pub fn depth(&self) -> Depth {
+        self.depth
+    }
+
+    /// Asks each rule by itself about a run. `answered` says whether it has an answer to lose, where that is known.
+    pub fn ask(&self, record: &Record, answered: impl Into<Option<bool>>) -> Vec<RuleResult> {
+        self.ask_all(record, answered).0
+    }
+
+    /// The same, and what the whole record comes to.
+    pub fn ask_all(
+        &self,
+        record: &Record,
+        answered: impl Into<Option<bool>>,
+    ) -> (Vec<RuleResult>, Tally) {
+        let answered = answered.into();
+        let firsts = self.set.firsts(record.start(), &record.facts);
+        // A set keeps completion rules before policies; the ids say which rule is whose.
+        let mut by_place: Vec<Option<&FirstStop>> = vec![None; self.specs.len()];
+        for first in &firsts.rules {
+            if let Some(place) = first
+                .id
+                .parse()
+                .ok()
+                .and_then(|place: usize| by_place.get_mut(place))
+            {
+                *place = Some(first);
+            }
+        }
+        let answer = |((spec, off), first): ((&StopSpec, &Option<String>), Option<&FirstStop>)| {
+            Some(RuleResult {
+                off: off.clone(),
+                ..rule_result(Some(spec), first?, &firsts, record, answered)
+            })
+        };
+        (
+            self.specs
+                .iter()
+                .zip(&self.off)
+                .zip(by_place)
+                .filter_map(answer)
+                .collect(),
+            firsts.end,
+        )
+    }
+}
+
+/// How the rules of a set are switched off, by id: what they say before anything happened.
+fn switched_off(set: &StopSet) -> impl Fn(&str) -> Option<String> + use<> {
+    let readings = set
+        .survey(&Stats::default(), &StepFacts::unknown(0))
+        .into_iter();
+    let off: Vec<(String, String)> = readings
+        .filter_map(|reading| match reading.check {
+            Check::Off(how) => Some((reading.id, how.into_owned())),
+            _ => None,
+        })
+        .collect();
+    move |id| {
+        off.iter()
+            .find(|(of, _)| of == id)
+            .map(|(_, how)| how.clone())
+    }
+}
+
+/// What keeps a rule from being used at all.
+fn fault(spec: &StopSpec) -> Option<String> {
+    spec.lint()
+        .into_iter()
+        .next()
+        .or_else(|| Some(spec.validate(None).err()?.to_string()))
+}
+
+/// Checks a rule by itself, so that the error is about this one.
+fn ready(spec: &StopSpec) -> Result<StopSpec, SpecError> {
+    match fault(spec) {
+        None => Ok(spec.clone()),
+        Some(why) => {
+            let (name, example) = (spec.name(), spec.row().example);
+            Err(SpecError::new(format!(
+                "the rule {name} cannot be used: {why}. A right one: {example}"
+            )))
+        }
+    }
+}
+
+/// How much of a run a rule needs to know.
+fn depth(spec: &StopSpec) -> Depth {
+    match spec.reads() {
+        Reads::Numbers => Depth::Heads,
+        Reads::Hashes => Depth::Hashes,
+        Reads::Texts => Depth::Texts,
+    }
+}
+
+/// What a rule says about a run; without `spec` it is one of the run's own.
+fn rule_result(
+    spec: Option<&StopSpec>,
+    first: &FirstStop,
+    firsts: &Firsts,
+    record: &Record,
+    answered: Option<bool>,
+) -> RuleResult {
+    let last = record.last_step();
+    let stop = first.stop.as_ref();
+    let refused = first.refused.as_ref().map(|(step, _)| *step);
+    if let Some((needs, from, latest)) = missing(spec, first, record, last) {
+        return RuleResult {
+            found: StopTiming::Unknown,
+            detail: format!("Cannot be told: {needs}"),
+            needs: Some(needs),
+            unknown_from: Some(from),
+            at_latest: latest,
+            refused,
+            answer_lost: None,
+            ..nothing()
+        };
+    }
+    let Some(stop) = stop else {
+        return RuleResult {
+            detail: not_reached(first, last),
+            refused,
+            ..nothing()
+        };
+    };
+    let found = if stop.step < last || record.lost.is_some() || record.begun {
+        StopTiming::Earlier
+    } else {
+        StopTiming::Same
+    };
+    // A stop after the decision of the last step is at its step, and its actions and their outcome would not have been.
+    let end = record
+        .facts
+        .iter()
+        .rev()
+        .find(|facts| Some(facts.step) == last);
+    let spares = found == StopTiming::Earlier || end.is_some_and(|end| stop.gate < end.reached);
+    // A rule that takes the recorded answer at the recorded step ends the run as it ended.
+    let cuts = spares && (found == StopTiming::Earlier || stop.outcome != Outcome::Completed);
+    RuleResult {
+        found,
+        step: stop.step,
+        gate: Some(stop.gate),
+        code: Some(stop.code.clone()),
+        detail: in_words(&stop.reading),
+        saved: if spares {
+            saved(stop, firsts.end, record)
+        } else {
+            Saved::NONE
+        },
+        cuts,
+        answer_lost: if cuts && stop.outcome != Outcome::Completed {
+            answered
+        } else {
+            Some(false)
+        },
+        refused,
+        ..nothing()
+    }
+}
+
+/// What was compared, as a person reads it; a rule that has more to say says it itself.
+fn in_words(reading: &Reading) -> String {
+    let number =
+        |number: &Option<serde_json::Number>| number.as_ref().and_then(serde_json::Number::as_f64);
+    let plain = matches!(&*reading.unit, "ms" | "steps" | "rounds" | "tokens");
+    let (Some(measured), Some(limit), Some(op), true) = (
+        number(&reading.measured),
+        number(&reading.limit),
+        reading.op,
+        plain,
+    ) else {
+        return reading.detail.to_string();
+    };
+    let limit = if reading.unit == "ms" {
+        amount(limit, "ms")
+    } else {
+        amount(limit, "")
+    };
+    let partly = if reading.detail.contains("partly estimated") {
+        " (partly estimated)"
+    } else {
+        ""
+    };
+    format!(
+        "{}{partly} {} {limit}",
+        amount(measured, &reading.unit),
+        op.as_str()
+    )
+}
+
+fn nothing() -> RuleResult {
+    RuleResult {
+        found: StopTiming::NotReached,
+        step: None,
+        gate: None,
+        code: None,
+        detail: String::new(),
+        saved: Saved::default(),
+        cuts: false,
+        answer_lost: Some(false),
+        needs: None,
+        unknown_from: None,
+        at_latest: None,
+        refused: None,
+        off: None,
+    }
+}
+
+/// What keeps a rule from being told, from which step on, and where it stops the run at the latest.
+fn missing(
+    spec: Option<&StopSpec>,
+    first: &FirstStop,
+    record: &Record,
+    last: Option<u64>,
+) -> Option<(String, u64, Option<u64>)> {
+    let stopped = first.stop.as_ref().and_then(|stop| stop.step);
+    if record.untold {
+        return Some((format!("{STEPS_UNTOLD} is not recorded"), 0, None));
+    }
+    if record.disordered {
+        return Some((
+            "the order of the steps is not recorded: their lines are out of order".to_owned(),
+            0,
+            None,
+        ));
+    }
+    let stopped_by = |step: u64| first.stop.is_some() && stopped <= Some(step);
+    // A step that is not there may have ended a row, so that a later stop is no latest.
+    if let Some(lost) = record
+        .lost
+        .filter(|lost| lost.from == 0 || !stopped_by(lost.from - 1))
+    {
+        return Some((lost.words(), lost.from, None));
+    }
+    if let Some(from) = record
+        .foreign
+        .filter(|from| *from == 0 || !stopped_by(*from - 1))
+    {
+        return Some((
+            "steps.jsonl has more lines than steps ran, and some are no steps".to_owned(),
+            from,
+            None,
+        ));
+    }
+    if let Some(unknown) = &first.unknown {
+        return Some((
+            format!("{} is not recorded", unknown.needs),
+            unknown.step,
+            stopped,
+        ));
+    }
+    // The run's own rules refused the same answer, so the run as recorded is what followed.
+    let own = record.rules.iter().flat_map(|rules| &rules.completion);
+    let refused_too = spec.is_none_or(|spec| {
+        own.into_iter()
+            .any(|entry| entry.rule == EntryRule::Spec(spec.clone()))
+    });
+    let (refused, _) = first.refused.as_ref().filter(|_| !refused_too)?;
+    let went_on = Some(*refused) < last && !stopped_by(*refused);
+    let after = "what the run would have done after its answer was refused".to_owned();
+    went_on.then_some((after, *refused + 1, None))
+}
+
+fn not_reached(first: &FirstStop, last: Option<u64>) -> String {
+    match &first.refused {
+        _ if last.is_none() => "No step ran".to_owned(),
+        Some((_, miss)) if !miss.detail.is_empty() => {
+            format!("The recorded answer is refused: {}", miss.detail)
+        }
+        Some(_) => "The recorded answer is refused".to_owned(),
+        None => "Did not fire before the run ended".to_owned(),
+    }
+}
+
+fn saved(stop: &Stopped, end: Tally, record: &Record) -> Saved {
+    let less = |(whole, part): (u64, u64)| whole.saturating_sub(part);
+    let lost = record.lost.map_or(0, |lost| lost.count as u64) + u64::from(record.begun);
+    // A run that is only taken to have used none, because it records none, may have used some.
+    let tokens = end
+        .tokens
+        .filter(|tokens| *tokens > 0 || record.inferred.is_empty());
+    // What steps without a line spent is not known.
+    let spent = |whole: Option<u64>, part| whole.filter(|_| lost == 0).zip(part).map(less);
+    Saved {
+        steps: Some(end.ran.saturating_sub(stop.at.ran) + lost)
+            .filter(|_| record.foreign.is_none()),
+        tokens: spent(tokens, stop.at.tokens),
+        ms: spent(end.ms, stop.at.ms),
+    }
+}
+
+impl Saved {
+    const NONE: Saved = Saved {
+        steps: Some(0),
+        tokens: Some(0),
+        ms: Some(0),
+    };
+}
+
+/// The rule that would have ended the run, all of them together: the first to stop it, in time and then in order.
+///
+/// `None` where none stops it. A rule that cannot be told might have been earlier still; whether one is left open
+/// before that step is the second value.
+pub fn together(results: &[RuleResult]) -> (Option<(usize, &RuleResult)>, bool) {
+    let stops =
+        |result: &RuleResult| matches!(result.found, StopTiming::Earlier | StopTiming::Same);
+    let first = results
+        .iter()
+        .enumerate()
+        .filter(|(_, result)| stops(result));
+    let first = first.min_by_key(|(_, result)| (result.step, result.gate));
+    let until = first.map(|(_, result)| result.step);
+    let open = |from: u64| until.is_none_or(|until| Some(from) <= until);
+    (
+        first,
+        results
+            .iter()
+            .filter_map(|result| result.unknown_from)
+            .any(open),
+    )
+}

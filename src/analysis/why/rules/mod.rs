@@ -1,0 +1,236 @@
+//! Which rules could have ended the run, and how near was each? A row for every rule that the files tell of.
+//!
+//! What no file tells of is a row that says so, never a row left out that a reader would miss, and never a guess.
+
+use crate::analysis::format::{self, count};
+use crate::analysis::summary::Summary;
+use crate::analysis::verdict::{self, LimitFrom};
+use crate::model::words::words;
+use crate::model::{Can, Index, Lines, Op, Reading, StopVerdict};
+use crate::stop;
+
+mod inferred;
+mod recorded;
+mod tool;
+
+/// How a rule stood when the run ended, or stands now.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RuleStatus {
+    /// The rule's id: `budget.steps`, `stop[2]`, `critics`.
+    pub id: String,
+    /// Which sort of rule it is: `budget_steps`, `stagnation`, `critic_stop`.
+    pub kind: String,
+    /// How it stood.
+    pub result: Standing,
+    /// Whether it is taken to have ended the run, as the last records suggest; no file says so.
+    pub is_inferred: bool,
+    /// Whether it was true at the same moment without being what ended the run.
+    pub also: bool,
+    /// What it measured, against which limit.
+    pub reading: Reading,
+    /// How the limit is known.
+    pub limit_from: Option<LimitFrom>,
+    /// A few words: why it is off, what is not recorded, what it saw; empty for none.
+    pub note: String,
+    /// What is recorded of its verdict, where it is the one that ended the run.
+    pub stop: Option<Box<StopVerdict>>,
+}
+
+words! {
+    /// How a rule stood.
+    #[derive(Default)]
+    pub enum Standing {
+        /// It ended the run.
+        Fired = "fired",
+        /// It was asked, or could be, and did not end the run.
+        Held = "held",
+        /// It is switched off.
+        Off = "off",
+        /// The files do not tell.
+        #[default]
+        Unknown = "unknown",
+    }
+}
+
+impl RuleStatus {
+    /// Which share of the limit is used, from 0 to 1.
+    pub fn share(&self) -> Option<f64> {
+        let (measured, limit) = (self.reading.measured()?, self.reading.limit()?);
+        // What must not fall below a mark starts at the top of the scale.
+        let (used, of) = if self.reading.op == Some(Op::Below) {
+            (1.0 - measured, 1.0 - limit)
+        } else {
+            (measured, limit)
+        };
+        let share = if of > 0.0 {
+            used / of
+        } else {
+            f64::from(u8::from(used >= of))
+        };
+        Some(share.clamp(0.0, 1.0))
+    }
+
+    /// What a person calls the rule.
+    pub fn name(&self) -> String {
+        if self.id == "criteria" {
+            return match &*self.kind {
+                "max_steps" => "Step criterion",
+                "max_runtime" => "Time criterion",
+                "token_budget" => "Token criterion",
+                "stagnation" => "Stagnation criterion",
+                "final_result" => "Result criterion",
+                "criteria" => "Stop criteria",
+                _ => "Stop criterion",
+            }
+            .to_owned();
+        }
+        let name = match &*self.kind {
+            "recovery_exhausted" => "Recovered errors",
+            "final" => "Final answer",
+            "critic_stop" => "Critic stop",
+            "agent_condition" => "Agent condition",
+            "env_terminal" => "Environment",
+            "context_overflow" => "Context window",
+            "criteria" => "Stop criteria",
+            "opaque" => "Rule in code",
+            "unrecorded" => "Rule not recorded",
+            other => match stop::label(other) {
+                Some(label) => label,
+                None => return verdict::capitalised(&other.replace('_', " ")),
+            },
+        };
+        name.to_owned()
+    }
+
+    /// Whether it comes from a list of rules, so that its id says more than its name.
+    pub fn is_listed(&self) -> bool {
+        const OWN: [&str; 10] = [
+            "decision",
+            "critics",
+            "recovery",
+            "agent",
+            "env",
+            "criteria",
+            "preflight",
+            "context",
+            "cancel",
+            "success",
+        ];
+        !self.id.starts_with("budget.") && !OWN.contains(&&*self.id) && self.id != self.kind
+    }
+
+    /// A number of this rule as a person reads it, without the unit that its name implies.
+    pub fn amount(&self, value: f64) -> String {
+        match &*self.reading.unit {
+            "ms" => format::millis(value),
+            "score" => format::score(value),
+            "usd" => format::usd(value),
+            _ if value < 0.0 || value.fract() != 0.0 => value.to_string(),
+            _ => count(value as u64),
+        }
+    }
+
+    /// Its standing in a word or two; `ended` is false while the run goes on.
+    pub fn state(&self, ended: bool) -> String {
+        match self.result {
+            _ if self.is_inferred => "inferred".to_owned(),
+            Standing::Fired => "fired".to_owned(),
+            Standing::Held if self.also && ended => "also true".to_owned(),
+            Standing::Held if ended => "not fired".to_owned(),
+            Standing::Held => match self.reading.headroom() {
+                Some(left) if left <= 0.0 => "none left".to_owned(),
+                Some(left) => format!("{} left", self.amount(left)),
+                None => "not fired".to_owned(),
+            },
+            Standing::Off => "off".to_owned(),
+            Standing::Unknown => "unknown".to_owned(),
+        }
+    }
+}
+
+/// The rules of a run, the one that ended it first.
+pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<RuleStatus> {
+    let recorded = index.format().can.limits == Can::Yes || index.stop().is_some();
+    if index.format().is_one_file() {
+        return tool::rules(summary, index);
+    }
+    let mut rules = if recorded {
+        recorded::rules(summary, index, lines)
+    } else {
+        inferred::rules(summary, index)
+    };
+    sort(&mut rules);
+    rules
+}
+
+/// What the rule measured that ended a run, or is taken to have; without reading a line.
+pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
+    if let Some(stop) = index.stop() {
+        return Some(stop.reading.clone());
+    }
+    let is_one_file = index.format().is_one_file();
+    let rules = if is_one_file {
+        tool::rules(summary, index)
+    } else {
+        inferred::rules(summary, index)
+    };
+    rules
+        .into_iter()
+        .find(|rule| rule.result == Standing::Fired || rule.is_inferred)
+        .map(|rule| rule.reading)
+}
+
+/// "1 fired, 6 not fired, 1 off, 2 unknown", for a heading over the rows.
+pub fn tally(rules: &[RuleStatus], ended: bool) -> String {
+    let number = |result: Standing| rules.iter().filter(|rule| rule.result == result).count();
+    let fired = number(Standing::Fired);
+    let inferred = rules.iter().filter(|rule| rule.is_inferred).count();
+    let also = rules.iter().filter(|rule| rule.also).count();
+    let fired = if fired == 0 {
+        "none fired".to_owned()
+    } else {
+        format!("{fired} fired")
+    };
+    let mut parts = vec![fired];
+    if inferred > 0 {
+        parts.push(format!("{inferred} inferred"));
+    }
+    if also > 0 {
+        parts.push(format!("{also} also true"));
+    }
+    let held = number(Standing::Held) - also;
+    let open = [
+        (held, if ended { "not fired" } else { "still open" }),
+        (number(Standing::Off), "off"),
+        (number(Standing::Unknown) - inferred, "unknown"),
+    ];
+    parts.extend(
+        open.iter()
+            .filter(|(rules, _)| *rules > 0)
+            .map(|(rules, words)| format!("{rules} {words}")),
+    );
+    parts.join(", ")
+}
+
+/// Fired first, then those that were true besides, then by share used, then off, then unknown.
+fn sort(rules: &mut [RuleStatus]) {
+    let rank = |rule: &RuleStatus| match rule.result {
+        Standing::Fired => 0,
+        Standing::Held if rule.also => 1,
+        Standing::Held => 2,
+        Standing::Off => 3,
+        Standing::Unknown => 4,
+    };
+    let share = |rule: &RuleStatus| rule.share().unwrap_or(-1.0);
+    rules.sort_by(|a, b| rank(a).cmp(&rank(b)).then(share(b).total_cmp(&share(a))));
+}
+
+fn plain(id: &str, kind: &str, result: Standing, note: &str) -> RuleStatus {
+    RuleStatus {
+        id: id.to_owned(),
+        kind: kind.to_owned(),
+        result,
+        note: note.to_owned(),
+        ..RuleStatus::default()
+    }
+}

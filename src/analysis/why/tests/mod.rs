@@ -1,0 +1,546 @@
+use super::*;
+use crate::analysis::chain::{Sort, before_the_stop};
+use crate::analysis::life::{Outside, life};
+use crate::analysis::summary::summary;
+use crate::analysis::verdict::RunStatus;
+use crate::model::{Delta, ManifestState, Names, RunKey, Span, StepHead, TraceFile};
+
+mod causes;
+mod table;
+
+/// A run of these lines, looked at long after it was written.
+#[derive(Default)]
+struct Run {
+    steps: Vec<String>,
+    events: Vec<String>,
+    manifest: String,
+}
+
+/// Files that cannot be read any more.
+pub(in crate::analysis) struct Gone;
+
+impl Lines for Gone {
+    fn line(&self, _: TraceFile, _: Span) -> Result<Vec<u8>, String> {
+        Err("gone".to_owned())
+    }
+    fn manifest(&self) -> Result<Vec<u8>, String> {
+        Err("gone".to_owned())
+    }
+    fn has_asset(&self, _: &str) -> Result<(), String> {
+        Err("gone".to_owned())
+    }
+}
+
+impl Run {
+    fn step(mut self, fields: &str) -> Self {
+        let id = self.steps.len();
+        self.steps.push(format!(r#"{{"step_id": {id}, {fields}}}"#));
+        let opens = format!(
+            r#"{{"step_id": {id}, "phase": "DECIDE", "payload": {{"stage": "state_ready"}}}}"#
+        );
+        self.events.push(opens);
+        self
+    }
+
+    /// A step that calls `tool` and changes `key`.
+    fn call(self, tool: &str, key: &str) -> Self {
+        let diff = if key.is_empty() {
+            String::new()
+        } else {
+            format!(r#""{key}": {{"before": 1}}"#)
+        };
+        self.step(&format!(
+            r#""decision": {{"mode": "act", "actions": [{{"name": "{tool}", "args": {{}}}}]}}, "state_diff": {{{diff}}}"#
+        ))
+    }
+
+    fn scored(self, tool: &str, score: f64) -> Self {
+        self.step(&format!(
+            r#""decision": {{"mode": "act", "actions": [{{"name": "{tool}"}}]}},
+            "critic_outputs": [{{"critic_name": "C", "action": "continue", "score": {score}}}]"#
+        ))
+    }
+
+    fn event(mut self, line: &str) -> Self {
+        self.events.push(line.to_owned());
+        self
+    }
+
+    /// Ended for `reason`; by a budget as one does, with the step that never began.
+    fn ended(self, reason: &str) -> Self {
+        let (budget, steps) = (reason.starts_with("budget_"), self.steps.len());
+        let step = if budget {
+            steps
+        } else {
+            steps.saturating_sub(1)
+        };
+        let line = format!(
+            r#"{{"step_id": {step}, "phase": "END", "ok": {}, "payload": {{"stop_reason": "{reason}"}}}}"#,
+            !budget
+        );
+        let manifest = format!(
+            r#"{{"status": "completed", "token_usage": 0, "summary": {{"stop_reason": "{reason}"}}}}"#
+        );
+        Self {
+            manifest,
+            ..self.event(&line)
+        }
+    }
+
+    fn index(&self) -> Index {
+        let mut names = Names::default();
+        let heads = |(at, line): (usize, &String)| {
+            let head = crate::format::step_head(line.as_bytes(), &mut names).0;
+            StepHead {
+                line: at as u64 + 1,
+                ..head
+            }
+        };
+        let mut delta = Delta {
+            steps: self.steps.iter().enumerate().map(heads).collect(),
+            ..Delta::default()
+        };
+        for line in &self.events {
+            let (head, note, _) = crate::format::event_head(line.as_bytes(), &mut names);
+            delta.events.push((head, note));
+        }
+        if !self.manifest.is_empty() {
+            let manifest = crate::format::manifest(self.manifest.as_bytes()).unwrap().0;
+            delta.manifest = Some(ManifestState::Read(Box::new(manifest)));
+        }
+        delta.names = names.since(0).to_vec();
+        let mut index = Index::default();
+        index.apply(delta);
+        index
+    }
+
+    fn explained(&self) -> (Summary, Why) {
+        let index = self.index();
+        let outside = Outside {
+            now: 1_000_000_000_000,
+            written: Some((0, 0)),
+            ..Outside::default()
+        };
+        let summary = summary(&RunKey::new("r"), String::new(), &index, outside);
+        assert_eq!(life(&index, outside), summary.life);
+        let why = why(&summary, &index, &Gone);
+        (summary, why)
+    }
+
+    fn chain(&self, mark: RunStatus, reason: &str) -> Vec<(Sort, usize, usize, String)> {
+        let found = before_the_stop(&self.index(), mark, Some(reason));
+        found
+            .into_iter()
+            .map(|stretch| (stretch.sort, stretch.first, stretch.last, stretch.text))
+            .collect()
+    }
+}
+
+fn calls(tools: &str) -> Run {
+    tools.chars().fold(Run::default(), |run, tool| {
+        run.call(&tool.to_string(), "plan")
+    })
+}
+
+#[test]
+fn repeated_calls_are_found_with_their_first_step() {
+    let limit = |tools: &str| calls(tools).chain(RunStatus::Limit, "budget_steps");
+    let one = |tools: &str| {
+        limit(tools)
+            .pop()
+            .map(|(_, first, last, text)| (first, last, text))
+    };
+    let said = |first, last, text: &str| Some((first, last, text.to_owned()));
+    assert_eq!(
+        one("xaaa"),
+        said(
+            1,
+            3,
+            "From step 1 on the same call was made 3 times in a row: a()"
+        )
+    );
+    assert_eq!(one("aa"), None);
+    assert_eq!(
+        one("xabab"),
+        said(
+            1,
+            4,
+            "From step 1 on two calls take turns for 4 steps: a(), b()"
+        )
+    );
+    // The call that came first leads, in whichever one the run ends.
+    assert_eq!(
+        one("xababa"),
+        said(
+            1,
+            5,
+            "From step 1 on two calls take turns for 5 steps: a(), b()"
+        )
+    );
+    assert_eq!(one("aba"), None);
+    assert_eq!(
+        one("abcabca"),
+        said(
+            0,
+            6,
+            "From step 0 on three calls take turns for 7 steps: a(), b(), c()"
+        )
+    );
+    assert_eq!(one("abcab"), None);
+    assert_eq!(one("aaab"), None, "the loop was left before the end");
+}
+
+#[test]
+fn what_the_index_cut_is_like_nothing_else() {
+    let nested =
+        r#""decision": {"mode": "act", "actions": [{"name": "w", "args": {"rows": [1]}}]}"#;
+    let several = r#""decision": {"mode": "act", "actions": [{"name": "w"}, {"name": "v"}]}"#;
+    for step in [nested, several] {
+        let run = (0..5).fold(Run::default(), |run, _| {
+            run.step(&format!(r#"{step}, "state_diff": {{"a": 1}}"#))
+        });
+        assert_eq!(run.chain(RunStatus::Limit, "budget_steps"), [], "{step}");
+    }
+}
+
+#[test]
+fn waits_answers_and_texts_that_are_not_understood_have_their_own_words() {
+    let words = |step: &str| {
+        let run = (0..5).fold(Run::default(), |run, _| run.step(step));
+        run.chain(RunStatus::Limit, "budget_steps")
+            .into_iter()
+            .map(|(.., text)| text)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        words(r#""decision": {"mode": "wait", "rationale": "not yet"}"#),
+        ["From step 0 on the agent only waited, 5 steps in a row"]
+    );
+    assert_eq!(
+        words(r#""decision": {"mode": "wait", "meta": {"parser_error": {"code": "x"}}}"#),
+        ["From step 0 on the model's text was not understood 5 times in a row"]
+    );
+    assert_eq!(
+        words(r#""decision": {"mode": "final", "final_answer": "42"}"#),
+        ["From step 0 on the same answer was given 5 times in a row"]
+    );
+}
+
+#[test]
+fn a_chain_explains_some_ends_and_no_others() {
+    let looped = calls("aaaa");
+    assert_eq!(looped.chain(RunStatus::Answered, "final"), []);
+    assert_eq!(looped.chain(RunStatus::OwnRule, "agent_condition"), []);
+    assert_eq!(looped.chain(RunStatus::Running, ""), []);
+    assert_eq!(looped.chain(RunStatus::Died, "").len(), 1);
+    let idle = (0..3).fold(Run::default(), |run, n| run.call(&n.to_string(), ""));
+    assert_eq!(idle.chain(RunStatus::Limit, "stagnation")[0].0, Sort::Idle);
+    assert_eq!(idle.chain(RunStatus::Died, ""), []);
+    // The loop says it better.
+    let both = (0..3).fold(Run::default(), |run, _| run.call("a", ""));
+    assert_eq!(
+        both.chain(RunStatus::Limit, "stagnation")
+            .iter()
+            .map(|found| found.0)
+            .collect::<Vec<_>>(),
+        [Sort::Same]
+    );
+}
+
+#[test]
+fn scores_that_fall_explain_a_critic_and_requests_that_grow_a_token_budget() {
+    let falls = |scores: &[f64]| {
+        let run = scores
+            .iter()
+            .enumerate()
+            .fold(Run::default(), |run, (n, score)| {
+                run.scored(&n.to_string(), *score)
+            });
+        run.chain(RunStatus::Critic, "critic_stop")
+            .into_iter()
+            .find(|found| found.0 == Sort::Fall)
+            .map(|found| found.3)
+    };
+    assert_eq!(
+        falls(&[0.2, 0.9, 0.7, 0.5]).as_deref(),
+        Some("From step 1 on the scores of C fall from 0.90 to 0.50")
+    );
+    assert_eq!(falls(&[0.9, 0.8, 0.7]), None, "by no more than 0.3");
+    assert_eq!(falls(&[0.9, 0.1]), None, "one drop is no trend");
+    assert_eq!(falls(&[0.9, 0.5, 0.5]), None);
+    let grows = |tokens: &[u64], reason: &str| {
+        let step = |run: Run, (n, input): (usize, &u64)| {
+            run.step(&format!(
+                r#""decision": {{"mode": "act", "actions": [{{"name": "{n}"}}]}}, "state_diff": {{"a": 1}},
+                "context": {{"input_tokens_total": {input}}}"#
+            ))
+        };
+        let run = tokens.iter().enumerate().fold(Run::default(), step);
+        run.chain(RunStatus::Limit, reason)
+            .pop()
+            .map(|found| found.3)
+    };
+    let said = "From step 0 on requests grow from 100 to 250 tokens";
+    assert_eq!(
+        grows(&[100, 150, 250], "budget_tokens").as_deref(),
+        Some(said)
+    );
+    assert_eq!(
+        grows(&[100, 150, 250], "context_overflow").as_deref(),
+        Some(said)
+    );
+    assert_eq!(grows(&[100, 150, 250], "budget_steps"), None);
+    assert_eq!(grows(&[100, 150, 190], "budget_tokens"), None);
+}
+
+#[test]
+fn only_the_newest_run_of_a_directory_counts() {
+    let mut run = calls("aa");
+    let again = calls("ab");
+    let init = r#"{"step_id": 0, "phase": "INIT", "payload": {}}"#.to_owned();
+    run.steps.extend(again.steps);
+    run.events.insert(0, init.clone());
+    run.events.push(init);
+    run.events.extend(again.events);
+    assert_eq!(run.chain(RunStatus::Limit, "budget_steps"), []);
+}
+
+#[test]
+fn the_first_trouble_is_the_earliest_sign() {
+    let trouble = |run: Run| {
+        run.explained()
+            .1
+            .first_trouble
+            .map(|trouble| (trouble.step, trouble.text))
+    };
+    let said = |step, text: &str| Some((Some(step), text.to_owned()));
+    assert_eq!(trouble(calls("abc")), None);
+    assert_eq!(
+        trouble(calls("xaaa")),
+        said(1, "the same call again and again: a()")
+    );
+    let failed = r#""decision": {"mode": "act"}, "action_results": [{"status": "error", "error": "no file"}]"#;
+    assert_eq!(
+        trouble(calls("ab").step(failed)),
+        said(2, "a tool failed: no file")
+    );
+    let code = r#""decision": {"mode": "act"}, "action_results": [{"status": "success", "returncode": 2}]"#;
+    assert_eq!(
+        trouble(calls("a").step(code).step(failed)),
+        said(1, "a command returned 2")
+    );
+    assert_eq!(
+        trouble(Run::default().scored("a", 0.9).scored("b", 0.5)),
+        said(1, "C 0.90 → 0.50")
+    );
+    assert_eq!(
+        trouble(Run::default().scored("a", 0.9).scored("b", 0.6)),
+        None
+    );
+    // A scale of its own is not measured with ours.
+    assert_eq!(
+        trouble(Run::default().scored("a", 9.0).scored("b", 0.6)),
+        None
+    );
+    let retry =
+        r#""decision": {"mode": "act"}, "critic_outputs": [{"action": "retry", "reason": "thin"}]"#;
+    assert_eq!(
+        trouble(calls("a").step(retry)),
+        said(1, "critic 1 asked for a retry: thin")
+    );
+    let two = r#""decision": {"mode": "act"}, "critic_outputs": [
+        {"critic_name": "neighbour", "action": "retry", "reason": "not straight", "score": 0.4},
+        {"critic_name": "botanist", "action": "stop", "reason": "birds nest in it", "score": 0.2}]"#;
+    assert_eq!(
+        trouble(calls("a").step(two)),
+        said(
+            1,
+            "neighbour asked for a retry: not straight; botanist asked to stop"
+        )
+    );
+    // It shows later than the error, and began before it.
+    let looped = calls("aa").step(
+        r#""decision": {"mode": "act", "actions": [{"name": "a", "args": {}}]},
+        "action_results": [{"status": "error", "error": "no file"}]"#,
+    );
+    assert_eq!(
+        trouble(looped),
+        said(0, "the same call again and again: a()")
+    );
+    let waited = (0..9).fold(Run::default(), |run, _| {
+        run.step(r#""decision": {"mode": "wait"}"#)
+    });
+    assert_eq!(trouble(waited), None, "to wait is no trouble");
+}
+
+#[test]
+fn an_error_in_a_step_without_a_line_is_trouble_too() {
+    let opens = r#"{"step_id": 1, "phase": "DECIDE", "payload": {"stage": "state_ready"}}"#;
+    let error =
+        r#"{"step_id": 1, "phase": "DECIDE_ERROR", "ok": false, "error": "lost", "payload": {}}"#;
+    let (_, why) = calls("a").event(opens).event(error).explained();
+    assert_eq!(
+        why.first_trouble,
+        Some(Trouble {
+            step: None,
+            event: Some(2),
+            text: "lost".to_owned(),
+            repeats: false
+        })
+    );
+}
+
+/// `run` with another manifest.
+fn with(run: &Run, manifest: &str) -> Run {
+    Run {
+        manifest: manifest.to_owned(),
+        ..Run::of(run)
+    }
+}
+
+#[test]
+fn each_contradiction_says_what_says_what() {
+    let told = |run: &Run, manifest: &str| with(run, manifest).explained().1.contradictions;
+    let ended = calls("a").ended("final");
+    assert_eq!(
+        told(
+            &ended,
+            r#"{"status": "completed", "summary": {"stop_reason": "final", "task_result": {"success": false}}}"#
+        ),
+        [
+            "The stop reason final says that the run answered, and success is recorded as false",
+            "The stop reason final says that the run answered, and no file has an answer",
+        ]
+    );
+    assert_eq!(
+        told(
+            &ended,
+            r#"{"status": "completed", "summary": {"stop_reason": "budget_steps", "final_result": "x"}}"#
+        ),
+        [
+            "The files disagree on the end: budget_steps (manifest.json /summary/stop_reason), \
+          final (events.jsonl:0 /payload/stop_reason)"
+        ]
+    );
+    let stopped = calls("a").ended("critic_stop");
+    assert_eq!(
+        told(
+            &stopped,
+            r#"{"status": "completed", "summary": {"stop_reason": "critic_stop", "final_result": "x"}}"#
+        ),
+        [
+            "The stop reason critic_stop says that a critic stopped the run, and none asked for a stop",
+            "A critic stopped the run, and the manifest has a final result"
+        ]
+    );
+    assert_eq!(
+        told(
+            &ended,
+            r#"{"status": "running", "summary": {"final_result": "x"}}"#
+        ),
+        ["The manifest still says running, and the END event says that the run ended with final"]
+    );
+    let board = |stop: &str| {
+        let manifest = r#"{"writer": "board 0.1.0", "status": "completed", "summary": {"final_result": "x"}, "stop": STOP}"#;
+        told(&ended, &manifest.replace("STOP", stop))
+    };
+    assert_eq!(
+        board(
+            r#"{"code": "final", "criterion": "decision", "source": "decision", "step": 7, "stop_reason": "final"}"#
+        ),
+        ["The verdict names step 7 as the last that ran, and no file tells of such a step"]
+    );
+    let by_steps = r#"{"writer": "board 0.1.0", "status": "completed", "stop": {"code": "max_steps",
+        "criterion": "stop[0]", "source": "policy", "step": 0, "measured": 1, "limit": 8, "op": ">=", "unit": "steps"}}"#;
+    assert_eq!(
+        told(&calls("a").ended("budget_steps"), by_steps),
+        ["The verdict of stop[0] says that a limit was reached, and the numbers are 1 of 8 steps"]
+    );
+    let checked = calls("a").event(CHECKED).ended("final");
+    assert_eq!(
+        told(
+            &checked,
+            r#"{"status": "completed", "summary": {"stop_reason": "final", "final_result": "x"}}"#
+        ),
+        [
+            "The files disagree on the end: final (manifest.json /summary/stop_reason, events.jsonl:0 /payload/stop_reason), \
+          stagnation (events.jsonl:0 /payload/stop_reason)"
+        ]
+    );
+}
+
+const CHECKED: &str = r#"{"step_id": 0, "phase": "CHECK_STOP", "payload": {"stage": "stop", "stop_reason": "stagnation"}}"#;
+
+#[test]
+fn a_status_contradicts_an_end_that_its_writer_gives_another() {
+    let told = |status: &str, reason: &str| {
+        let manifest = format!(
+            r#"{{"status": "{status}", "summary": {{"stop_reason": "{reason}", "final_result": "x"}}}}"#
+        );
+        with(&calls("a").ended(reason), &manifest)
+            .explained()
+            .1
+            .contradictions
+    };
+    for (status, reason) in [
+        ("completed", "final"),
+        ("completed", "budget_steps"),
+        ("completed", "stagnation"),
+        ("completed", "context_overflow"),
+        ("failed", "unrecoverable_error"),
+        ("stopped", "cancelled_immediate"),
+        ("completed", "a_new_word"),
+        ("a new status", "final"),
+    ] {
+        assert_eq!(told(status, reason), [""; 0], "{status} and {reason}");
+    }
+    for (status, reason, says) in [
+        ("failed", "final", "it ended well"),
+        ("failed", "budget_tokens", "a limit ended it"),
+        ("stopped", "stagnation", "it was stopped"),
+        ("completed", "unrecoverable_error", "an error ended it"),
+    ] {
+        let words =
+            format!("The status is {status}, and the stop reason {reason} says that {says}");
+        assert_eq!(told(status, reason), [words]);
+    }
+}
+
+#[test]
+fn tokens_of_the_manifest_are_held_against_the_steps() {
+    let step = |mode: &str, tokens: u64| {
+        format!(r#""decision": {{"mode": "{mode}"}}, "context": {{"tokens_total": {tokens}}}"#)
+    };
+    let run = Run::default()
+        .step(&step("act", 2534))
+        .step(&step("final", 0))
+        .ended("final");
+    let told = |layout: &str, tokens: u64| {
+        let manifest = format!(
+            r#"{{{layout} "status": "completed", "token_usage": {tokens}, "summary": {{"stop_reason": "final", "final_result": "x"}}}}"#
+        );
+        with(&run, &manifest).explained().1.contradictions
+    };
+    assert_eq!(told("", 2534), [""; 0]);
+    assert_eq!(
+        told("", 7602),
+        [
+            "The files disagree on the tokens: 7,602 (manifest.json /token_usage), 2,534 (the sum of the steps)"
+        ]
+    );
+    assert_eq!(
+        told(r#""writer": "board 1","#, 2600),
+        [""; 0],
+        "critics of our own engine ask models, too"
+    );
+}
+
+impl Run {
+    fn of(run: &Run) -> Self {
+        Self {
+            steps: run.steps.clone(),
+            events: run.events.clone(),
+            manifest: run.manifest.clone(),
+        }
+    }
+}

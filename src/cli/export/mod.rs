@@ -1,0 +1,222 @@
+//! `board export`: a run as one file that needs no network and no board, or that other programs read.
+
+mod atif;
+mod otlp;
+#[cfg(any(feature = "llm", feature = "s3"))]
+mod send;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::config::Settings;
+use super::look::Look;
+use super::open::Opened;
+use super::{Done, Failure};
+use crate::analysis::format::visible_line;
+use crate::error::{Error, Kind};
+use crate::page::export::fill::{Export, write_export};
+use crate::page::lens::Lens;
+
+/// Write a run as one HTML page that needs nothing else, as an ATIF trajectory, or as a trace of OpenTelemetry
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "board export [OPTIONS] <RUN> <--html FILE | --atif FILE | --otlp URL|FILE>"
+)]
+#[command(
+    after_help = "Pictures are included up to 8 MB in all, steps in full up to 64 MB of text.
+--redact blanks values beside keys that name a secret (password, api_key, token, DB_PASS, ...), in JSON and in text such
+as key=value, and the same texts elsewhere: from 8 bytes on anywhere, from 5 as a word of its own, at most 1,000 different
+ones. Pictures are left out. It cannot know secrets under other names: read the file before you send it.
+
+--otlp sends to URL/v1/traces where the address has no path of its own, with the headers in OTEL_EXPORTER_OTLP_HEADERS
+(name=value,name=value). Ids are made from the run: sent twice, it is the same trace. What records no time has that of what
+was before it, and the attribute board.time says so; a run without any time is not exported."
+)]
+pub(super) struct Args {
+    #[arg(value_name = "RUN", help = super::RUN)]
+    run: PathBuf,
+    /// Write a page to this file; - for the standard output
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["atif", "otlp"])]
+    html: Option<PathBuf>,
+    /// Write a trajectory in the Agent Trajectory Interchange Format (1.7) to this file; - for the standard output. The
+    /// verdict stands under `extra`
+    #[arg(long, value_name = "FILE", conflicts_with = "otlp")]
+    atif: Option<PathBuf>,
+    /// Send a trace of OpenTelemetry (OTLP JSON, GenAI conventions) to this http:// or https:// address, or write it to this
+    /// file; - for the standard output
+    #[arg(long, value_name = "URL|FILE")]
+    otlp: Option<PathBuf>,
+    /// Open at this step, by its ordinal, from 0
+    #[arg(long, value_name = "N", conflicts_with_all = ["atif", "otlp"])]
+    step: Option<usize>,
+    /// Open with this many events of the step told; 1 is the first
+    #[arg(long, value_name = "M", requires = "step")]
+    event: Option<usize>,
+    /// Blank the values beside keys that name a secret, and the same texts elsewhere
+    #[arg(long)]
+    redact: bool,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let Some(path) = args
+        .html
+        .as_deref()
+        .or(args.atif.as_deref())
+        .or(args.otlp.as_deref())
+    else {
+        let what = "say where to: one of --html FILE, --atif FILE, --otlp URL|FILE";
+        return Err(Error::new(Kind::Usage, what)
+            .hint("- is the standard output: board export RUN --html -")
+            .into());
+    };
+    let run = Opened::open(&args.run, look.now)?.priced(&args.settings.read()?.prices);
+    if let Some(n) = args.step {
+        super::show::check_step(&run, n)?;
+    }
+    if let Some(url) = args
+        .otlp
+        .as_deref()
+        .and_then(Path::to_str)
+        .filter(|to| is_address(to))
+    {
+        return send(args, &run, look, url, out);
+    }
+    if path == Path::new("-") {
+        // A reader that closed the pipe has seen enough; the caller knows that error.
+        write(args, &run, look, out)?;
+        return Ok(0);
+    }
+    let failed = |error: io::Error| {
+        let what = format!("{} cannot be written", path.display());
+        Error::new(Kind::Unreadable, what)
+            .because(error)
+            .hint("name a file in a directory that exists, or - for the standard output")
+    };
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    // A file that is there is a whole one: it gets its name only when it is complete.
+    #[cfg_attr(
+        not(unix),
+        expect(unused_mut, reason = "rights are those of the directory")
+    )]
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)); // less what the umask takes
+    // Its error names the file that is for a while only, which nobody asked for.
+    let mut file = builder.tempfile_in(parent).map_err(|error| {
+        let dir = parent.display();
+        failed(match error.kind() {
+            io::ErrorKind::NotFound => io::Error::other(format!("there is no directory {dir}")),
+            kind => io::Error::other(format!("no file can be made in {dir}: {kind}")),
+        })
+    })?;
+    let mut buffered = io::BufWriter::with_capacity(1 << 16, &mut file);
+    write(args, &run, look, &mut buffered).map_err(|error| match error {
+        Failure::Output(error) => Failure::from(failed(error)),
+        told => told,
+    })?;
+    buffered.flush().map_err(failed)?;
+    drop(buffered);
+    let size = file.as_file().metadata().map_err(failed)?.len();
+    file.persist(path).map_err(|error| failed(error.error))?;
+    let size = crate::analysis::format::bytes(size);
+    writeln!(
+        out,
+        "{}: {size}, {}",
+        visible_line(&path.to_string_lossy()),
+        visible_line(&run.summary.verdict.sentence)
+    )?;
+    Ok(0)
+}
+
+fn write(args: &Args, run: &Opened, look: &Look, out: &mut dyn Write) -> Result<(), Failure> {
+    let cursor = args.step.map(|step| (step, args.event.unwrap_or(1)));
+    if args.redact {
+        let (copy, summary) = run.redacted()?;
+        let lens = Lens {
+            summary: &summary,
+            index: copy.index(),
+            lines: &copy,
+            ..run.lens(look)
+        };
+        if args.atif.is_some() {
+            return Ok(atif::write(&lens, out)?);
+        }
+        if args.otlp.is_some() {
+            return otlp::write(&lens, out);
+        }
+        let export = Export {
+            cursor,
+            redacted: Some(copy.blanked()),
+            picture: &|_| None,
+        };
+        return Ok(write_export(&lens, &export, out)?);
+    }
+    let picture = |recorded: &str| run.asset(recorded);
+    let lens = run.lens(look);
+    if args.atif.is_some() {
+        return Ok(atif::write(&lens, out)?);
+    }
+    if args.otlp.is_some() {
+        return otlp::write(&lens, out);
+    }
+    Ok(write_export(
+        &lens,
+        &Export {
+            cursor,
+            redacted: None,
+            picture: &picture,
+        },
+        out,
+    )?)
+}
+
+fn is_address(to: &str) -> bool {
+    ["http://", "https://"].iter().any(|scheme| {
+        to.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    })
+}
+
+/// Sends the run as a trace.
+#[cfg(any(feature = "llm", feature = "s3"))]
+fn send(args: &Args, run: &Opened, look: &Look, url: &str, out: &mut dyn Write) -> Done {
+    let receiver = send::Receiver::new(url)?;
+    let sent = if args.redact {
+        let (copy, summary) = run.redacted()?;
+        let lens = Lens {
+            summary: &summary,
+            index: copy.index(),
+            lines: &copy,
+            ..run.lens(look)
+        };
+        receiver.send(&otlp::Trace::new(lens)?)?
+    } else {
+        receiver.send(&otlp::Trace::new(run.lens(look))?)?
+    };
+    let (spans, size) = (
+        crate::analysis::format::counted(sent.spans, "span"),
+        crate::analysis::format::bytes(sent.bytes),
+    );
+    let verdict = visible_line(&run.summary.verdict.sentence);
+    writeln!(
+        out,
+        "{}: {spans}, {size}, trace {}, {verdict}",
+        visible_line(receiver.name()),
+        sent.trace
+    )?;
+    Ok(0)
+}
+
+#[cfg(not(any(feature = "llm", feature = "s3")))]
+fn send(_: &Args, _: &Opened, _: &Look, _: &str, _: &mut dyn Write) -> Done {
+    let what =
+        "this board was built without the features llm and s3, and cannot send to an address";
+    Err(Error::new(Kind::Usage, what)
+        .hint("write a file, and have a collector read it")
+        .into())
+}

@@ -1,0 +1,558 @@
+//! How does a run read as a trace of OpenTelemetry? As its semantic conventions for generative AI say: the run is a span of
+//! an agent, each step a span of a chat below it, each call that came back a span of its tool; what critics said are events.
+//!
+//! A span has to say when it began. What no record tells takes its time from what was before it, and says so in the
+//! attribute `board.time`; a run that records no time at all is none that could be exported.
+
+mod span;
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use crate::analysis::newest::newest_run;
+use crate::analysis::timing::began;
+use crate::error::{Error, Kind};
+use crate::format;
+use crate::model::index::Group;
+use crate::model::json::{Json, walk};
+use crate::model::step::{Call, CriticOutput, Outcome, Value as Recorded};
+use crate::model::{EventKind, Outcome as Came, Step, StepHead, TraceFile};
+use crate::page::lens::Lens;
+use crate::page::step::said::{Prompted, prompts_before};
+use span::{Ids, Span, Time, flag, number, text, whole};
+
+/// What a span of an error is of, where no record says it.
+const SOME_ERROR: &str = "_OTHER";
+
+/// What stands around the spans of a run.
+pub(super) struct Trace<'a> {
+    lens: Lens<'a>,
+    ids: Ids,
+    /// When the run began and ended, as far as is known.
+    began: i64,
+    ended: i64,
+}
+
+impl<'a> Trace<'a> {
+    /// The newest run of `lens`.
+    ///
+    /// # Errors
+    /// It records no times.
+    pub(super) fn new(lens: Lens<'a>) -> Result<Self, Error> {
+        let (summary, index) = (lens.summary, lens.index);
+        let recorded = index
+            .segments()
+            .iter()
+            .rev()
+            .take(summary.parts.max(1))
+            .filter_map(|segment| segment.span);
+        let (first, last) = recorded.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unzip();
+        let Some(began) = summary.started.into_iter().chain(first).min() else {
+            let what = format!(
+                "{} records no times, and a span has to say when it began",
+                lens.key()
+            );
+            return Err(Error::new(Kind::Unreadable, what)
+                .hint("--atif writes a trajectory, which needs none"));
+        };
+        let took = summary
+            .duration_ms
+            .map(|ms| began.saturating_add((ms * 1e3) as i64));
+        let ended = last
+            .into_iter()
+            .chain(took)
+            .chain([began])
+            .max()
+            .unwrap_or(began);
+        // Those who copy a run send the same trace; a run without an id goes by its name and its beginning.
+        let name = summary.run_id.as_deref().unwrap_or(lens.key());
+        Ok(Self {
+            ids: Ids::of(name, began),
+            lens,
+            began,
+            ended,
+        })
+    }
+
+    /// Its id.
+    #[cfg(any(feature = "llm", feature = "s3"))]
+    pub(super) fn id(&self) -> &str {
+        self.ids.trace()
+    }
+
+    /// The document before its spans, and after them.
+    pub(super) fn around(&self) -> (String, &'static str) {
+        let summary = self.lens.summary;
+        let service = summary
+            .agents
+            .first()
+            .map_or(summary.format.as_str(), String::as_str);
+        let resource = [
+            text("service.name", service),
+            text("board.format", &summary.format),
+        ];
+        let scope = json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")});
+        // Readers know the format by what stands first.
+        let before = format!(
+            "{{\"resourceSpans\":[{{\"resource\":{},\"scopeSpans\":[{{\"scope\":{scope},\"spans\":[",
+            json!({ "attributes": resource })
+        );
+        (before, "]}]}]}")
+    }
+
+    /// Hands out all spans as JSON, in the order in which they began.
+    ///
+    /// # Errors
+    /// What `each` says.
+    pub(super) fn spans(&self, each: &mut dyn FnMut(String) -> io::Result<()>) -> io::Result<()> {
+        each(self.root().json())?;
+        let index = self.lens.index;
+        let (mut before, mut tokens) = ((self.began, self.began), None);
+        for (n, head) in newest_run(index) {
+            let record = self.lens.lines.record(TraceFile::Steps, head.span).ok();
+            let read = record.as_ref().and_then(format::step);
+            let at = self.times(index.round_of(n), before);
+            before = (at.began, at.ended);
+            each(self.chat(n, head, read.as_ref(), tokens, &at).json())?;
+            tokens = tokens.max(head.tokens_total);
+            for (place, result) in read.iter().flat_map(|step| step.results.iter().enumerate()) {
+                let call = read.as_ref().and_then(|step| step.calls.get(place));
+                if let Some(span) = self.tool(n, place, call, result, &at) {
+                    each(span.json())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The run as a whole.
+    fn root(&self) -> Span {
+        let summary = self.lens.summary;
+        let verdict = &summary.verdict;
+        let agent = summary.agents.first().map(String::as_str);
+        let mut span = Span::new(
+            self.ids.root(),
+            None,
+            &named("invoke_agent", agent),
+            self.began,
+            self.ended,
+        );
+        span.ids(&self.ids);
+        span.says(text("gen_ai.operation.name", "invoke_agent"));
+        span.says_all([
+            agent.map(|agent| text("gen_ai.agent.name", agent)),
+            summary
+                .run_id
+                .as_deref()
+                .map(|id| text("gen_ai.conversation.id", id)),
+            summary
+                .model
+                .as_deref()
+                .map(|model| text("gen_ai.request.model", model)),
+            Some(text("board.verdict", &verdict.sentence)),
+            Some(text("board.outcome", verdict.outcome.as_str())),
+            verdict
+                .stop_reason
+                .as_deref()
+                .map(|word| text("board.stop_reason", word)),
+            Some(text("board.certainty", verdict.certainty.as_str())),
+            Some(text("board.liveness", summary.life.liveness.word())),
+            summary.partial.then(|| flag("board.partial", true)),
+            summary
+                .tokens
+                .and_then(|tokens| whole("board.total_tokens", tokens)),
+            summary
+                .tokens_estimated
+                .then(|| flag("board.tokens_estimated", true)),
+            summary
+                .usage
+                .input
+                .and_then(|count| whole("board.tokens_in", count)),
+            summary
+                .usage
+                .cached
+                .and_then(|count| whole("board.tokens_cached", count)),
+            summary
+                .usage
+                .output
+                .and_then(|count| whole("board.tokens_out", count)),
+            summary
+                .usage
+                .reasoning
+                .and_then(|count| whole("board.tokens_reasoning", count)),
+            summary
+                .cost_usd
+                .and_then(|cost| number("board.cost_usd", cost)),
+            summary
+                .cost_by_run_usd
+                .and_then(|cost| number("board.cost_estimated_usd", cost)),
+            summary
+                .duration_ms
+                .and_then(|ms| number("board.duration_ms", ms)),
+            summary
+                .model_calls
+                .and_then(|count| whole("board.model_calls", count)),
+            summary
+                .steps_untold
+                .then(|| flag("board.steps_untold", true)),
+            summary
+                .parent
+                .as_deref()
+                .map(|parent| text("board.parent", parent)),
+            self.asked_of_run()
+                .map(|asked| text("gen_ai.input.messages", &asked)),
+            summary.answer.as_deref().map(|answer| {
+                text(
+                    "gen_ai.output.messages",
+                    &message("assistant", &[said(answer)], Some("stop")),
+                )
+            }),
+        ]);
+        if verdict.outcome == Came::Failed {
+            span.fails(
+                verdict.stop_reason.as_deref().unwrap_or(SOME_ERROR),
+                &verdict.sentence,
+            );
+        }
+        for given in self
+            .lens
+            .index
+            .manifest()
+            .get()
+            .iter()
+            .flat_map(|manifest| &manifest.scores)
+        {
+            let said =
+                |key, words: &Option<Box<str>>| words.as_deref().map(|words| text(key, words));
+            let score = given
+                .score
+                .and_then(|score| number("gen_ai.evaluation.score.value", score));
+            span.judged(
+                self.ended,
+                [
+                    Some(text("gen_ai.evaluation.name", &given.name)),
+                    score,
+                    said("gen_ai.evaluation.score.label", &given.grade),
+                    said("gen_ai.evaluation.explanation", &given.reason),
+                ],
+            );
+        }
+        span
+    }
+
+    /// What the run was asked: its task in full, and what no step answers.
+    fn asked_of_run(&self) -> Option<String> {
+        let (index, task) = (self.lens.index, self.lens.summary.task.as_deref());
+        let mut prompts = prompts_before(&self.lens, index.newest_start());
+        prompts.truncate(1);
+        if prompts.is_empty() {
+            prompts.extend(task.map(|task| Prompted {
+                ts: None,
+                words: task.to_owned(),
+            }));
+        }
+        if !index.steps().is_empty() {
+            prompts.extend(prompts_before(&self.lens, index.steps().len()));
+        }
+        asked(&prompts)
+    }
+
+    /// When a step was that came after one that was then: none begins before the one before it.
+    fn times(&self, round: Option<&Group>, before: (i64, i64)) -> Time {
+        let index = self.lens.index;
+        let told = round.and_then(|round| began(index, round));
+        let began = told.unwrap_or(before.1).max(before.0);
+        let until = round.and_then(|round| round.ended.max(round.until));
+        let ended = until.unwrap_or(began).max(began);
+        let of = |kinds: &[EventKind]| {
+            let events = round.map(|round| index.events().range(round.first..round.end));
+            let times = events
+                .into_iter()
+                .flatten()
+                .filter(|event| kinds.contains(&event.kind));
+            times
+                .filter_map(|event| event.ts)
+                .next_back()
+                .filter(|at| (began..=ended).contains(at))
+        };
+        let decided = of(&[EventKind::Output, EventKind::Decided]);
+        let acted = of(&[EventKind::Acting]).or(decided).unwrap_or(began);
+        Time {
+            began,
+            decided: decided.unwrap_or(ended),
+            acted,
+            ended,
+            is_inferred: told != Some(began),
+        }
+    }
+
+    /// A step: what the model was asked for, and what it said.
+    fn chat(
+        &self,
+        n: usize,
+        head: &StepHead,
+        step: Option<&Step<'_>>,
+        tokens_before: Option<u64>,
+        at: &Time,
+    ) -> Span {
+        let index = self.lens.index;
+        let of_run = || index.manifest().get()?.model_of_steps();
+        let name = |symbol| Some(index.name(symbol)).filter(|name| !name.is_empty());
+        let model = name(head.model).or_else(of_run);
+        let has_calls = step.is_some_and(|step| !step.calls.is_empty());
+        let mut span = Span::new(
+            self.ids.step(n),
+            Some(self.ids.root()),
+            &named("chat", model),
+            at.began,
+            at.decided.max(at.began),
+        );
+        span.ids(&self.ids);
+        let usage = head.usage_alone(tokens_before);
+        // A step that asked no model has no count of its own.
+        let tokens = index.tokens_of(n).filter(|tokens| *tokens > 0);
+        span.says(text("gen_ai.operation.name", "chat"));
+        span.says_all([
+            model.map(|model| text("gen_ai.request.model", model)),
+            name(head.agent).map(|agent| text("gen_ai.agent.name", agent)),
+            self.lens
+                .summary
+                .run_id
+                .as_deref()
+                .map(|id| text("gen_ai.conversation.id", id)),
+            whole("board.step", n as u64),
+            name(head.mode).map(|mode| text("board.mode", mode)),
+            at.is_inferred.then(|| text("board.time", "inferred")),
+            head.is_left.then(|| flag("board.left", true)),
+            head.is_nested.then(|| flag("board.nested", true)),
+            asked(&prompts_before(&self.lens, n))
+                .map(|asked| text("gen_ai.input.messages", &asked)),
+            usage
+                .input
+                .and_then(|count| whole("gen_ai.usage.input_tokens", count)),
+            usage
+                .output
+                .and_then(|count| whole("gen_ai.usage.output_tokens", count)),
+            usage
+                .cached
+                .and_then(|count| whole("gen_ai.usage.cache_read.input_tokens", count)),
+            usage
+                .reasoning
+                .and_then(|count| whole("gen_ai.usage.reasoning.output_tokens", count)),
+            index
+                .tokens_estimated(n)
+                .then(|| flag("board.tokens_estimated", true)),
+        ]);
+        let Some(step) = step else {
+            // What cannot be read has its place.
+            span.says(flag("board.unreadable", true));
+            return span;
+        };
+        let finish = step
+            .rest
+            .iter()
+            .find(|(key, _)| key == "finish_reason")
+            .and_then(|(_, value)| value.string());
+        span.says_all([
+            tokens
+                .filter(|_| usage.input.is_none())
+                .and_then(|count| whole("board.total_tokens", count)),
+            step.cost_usd
+                .and_then(|cost| number("gen_ai.usage.cost", cost)),
+            finish.as_deref().map(|word| {
+                json!({"key": "gen_ai.response.finish_reasons", "value":
+                {"arrayValue": {"values": [{"stringValue": word}]}}})
+            }),
+        ]);
+        let parts = self.parts(n, step);
+        if !parts.is_empty() {
+            let finish = finish
+                .as_deref()
+                .unwrap_or(if has_calls { "tool_call" } else { "stop" });
+            span.says(text(
+                "gen_ai.output.messages",
+                &message("assistant", &parts, Some(finish)),
+            ));
+        }
+        if let Some(error) = step.error {
+            let (told, phase) = (
+                error.get("message").and_then(walk::string),
+                error.get("phase").and_then(walk::string),
+            );
+            span.fails(SOME_ERROR, &told.unwrap_or_else(|| error.plain()));
+            span.says_all([phase.map(|phase| text("board.phase", &phase))]);
+        } else if let Some((phase, words)) = index.error_of(n) {
+            // The run went on after it, and the line of its step does not tell of it.
+            span.fails(SOME_ERROR, words);
+            span.says_all([name(*phase).map(|phase| text("board.phase", phase))]);
+        }
+        for critic in step.critics.iter() {
+            span.judged(at.ended, judgement(critic));
+        }
+        span
+    }
+
+    /// What was thought, said and asked for.
+    fn parts(&self, n: usize, step: &Step<'_>) -> Vec<Value> {
+        let decision = step.decision.as_ref();
+        let text = |value: Option<Recorded<'_>>| {
+            value
+                .and_then(Recorded::string)
+                .map(std::borrow::Cow::into_owned)
+        };
+        let thought = decision.and_then(|decision| text(decision.rationale));
+        let words = text(step.text).or_else(|| decision.and_then(|decision| text(decision.answer)));
+        let words = words.filter(|words| thought.as_ref() != Some(words) && !words.is_empty());
+        let thought = thought.filter(|thought| !thought.is_empty());
+        let mut parts: Vec<Value> = thought
+            .map(|thought| json!({"type": "reasoning", "content": thought}))
+            .into_iter()
+            .collect();
+        parts.extend(words.map(|words| said(&words)));
+        parts.extend(step.calls.iter().enumerate().map(|(place, call)| {
+            json!({
+                "type": "tool_call",
+                "id": self.ids.call(n, place),
+                "name": call.name.as_deref().unwrap_or("unknown"),
+                "arguments": call.args.map(|args| serde_json::from_str::<Value>(args.text).unwrap_or_else(|_| args.text.into())),
+            })
+        }));
+        parts
+    }
+
+    /// A call that came back.
+    fn tool(
+        &self,
+        n: usize,
+        place: usize,
+        call: Option<&Call<'_>>,
+        result: &Outcome<'_>,
+        at: &Time,
+    ) -> Option<Span> {
+        use crate::model::step::{NO_ANSWER, NOT_RECORDED};
+        // The place of one that has not come.
+        if result.status.as_deref() == Some(NO_ANSWER) {
+            return None;
+        }
+        let name = call
+            .and_then(|call| call.name.as_deref())
+            .or(result.tool.as_deref());
+        let took = result
+            .effort
+            .latency_ms
+            .filter(|ms| *ms >= 0.0 && ms.is_finite());
+        let ended = took.map_or(at.ended.max(at.acted), |ms| {
+            at.acted.saturating_add((ms * 1e3) as i64)
+        });
+        let mut span = Span::new(
+            self.ids.tool(n, place),
+            Some(self.ids.step(n)),
+            &named("execute_tool", name),
+            at.acted,
+            ended,
+        );
+        span.ids(&self.ids);
+        span.says(text("gen_ai.operation.name", "execute_tool"));
+        let args = call
+            .and_then(|call| call.args)
+            .map(|args| text("gen_ai.tool.call.arguments", args.text));
+        let output = result.output.filter(|output| output.text != "null");
+        span.says_all([
+            name.map(|name| text("gen_ai.tool.name", name)),
+            Some(match call {
+                Some(_) => text("gen_ai.tool.call.id", &self.ids.call(n, place)),
+                // What was observed answers no call that is recorded.
+                None => text("board.without_call", "true"),
+            }),
+            recorded_id(call).map(|id| text("board.call_id", &id)),
+            args,
+            output.map(|output| text("gen_ai.tool.call.result", &output.plain())),
+            result.exit.map(
+                |code| json!({"key": "board.exit_code", "value": {"intValue": code.to_string()}}),
+            ),
+            took.is_none().then(|| text("board.time", "inferred")),
+            (result.status.as_deref() == Some(NOT_RECORDED))
+                .then(|| text("board.status", NOT_RECORDED)),
+        ]);
+        let stopped = result
+            .status
+            .as_deref()
+            .filter(|word| matches!(*word, "cancelled" | "skipped"));
+        if stopped.is_some() || result.has_failed() || result.exit.is_some() {
+            let words = result.error.map(Recorded::plain).unwrap_or_default();
+            span.fails(stopped.unwrap_or(SOME_ERROR), &words);
+        }
+        Some(span)
+    }
+}
+
+/// Writes the newest run of `lens` as one document.
+///
+/// # Errors
+/// It records no times, or what writing says.
+pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> Result<(), super::Failure> {
+    let trace = Trace::new(*lens)?;
+    let (before, after) = trace.around();
+    write!(out, "{before}")?;
+    let mut comma = "";
+    trace.spans(&mut |span| {
+        write!(out, "{comma}{span}")?;
+        comma = ",";
+        Ok(())
+    })?;
+    writeln!(out, "{after}")?;
+    Ok(())
+}
+
+/// What a critic said, as attributes of its event.
+fn judgement(critic: &CriticOutput<'_>) -> [Option<Value>; 4] {
+    [
+        Some(text("gen_ai.evaluation.name", &critic.name)),
+        critic
+            .score
+            .and_then(|score| number("gen_ai.evaluation.score.value", score)),
+        critic
+            .word
+            .map(|word| text("gen_ai.evaluation.score.label", &word.plain())),
+        critic
+            .reason
+            .filter(|reason| !reason.is_empty())
+            .map(|reason| text("gen_ai.evaluation.explanation", &reason.plain())),
+    ]
+}
+
+fn recorded_id(call: Option<&Call<'_>>) -> Option<String> {
+    let json = call?.value.json();
+    json.get("action_id")
+        .and_then(Json::as_str)
+        .filter(|id| !id.is_empty())
+        .map(str::to_owned)
+}
+
+/// The name of a span: what it is of, and whose.
+fn named(operation: &str, of: Option<&str>) -> String {
+    of.map_or_else(|| operation.to_owned(), |of| format!("{operation} {of}"))
+}
+
+/// Prompts as messages; `None` for none.
+fn asked(prompts: &[Prompted]) -> Option<String> {
+    let messages: Vec<Value> = prompts
+        .iter()
+        .map(|prompt| json!({"role": "user", "parts": [said(&prompt.words)]}))
+        .collect();
+    (!messages.is_empty()).then(|| Value::Array(messages).to_string())
+}
+
+fn said(words: &str) -> Value {
+    json!({"type": "text", "content": words})
+}
+
+/// Messages as the conventions have them: JSON in a text, which every receiver keeps.
+fn message(role: &str, parts: &[Value], finish: Option<&str>) -> String {
+    let mut message = json!({"role": role, "parts": parts});
+    if let (Some(members), Some(finish)) = (message.as_object_mut(), finish) {
+        members.insert("finish_reason".to_owned(), finish.into());
+    }
+    json!([message]).to_string()
+}

@@ -1,0 +1,337 @@
+//! `board run`: an agent that a file describes, on a real model, recorded.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use self::ask::Terminal;
+use self::begin::{Begin, begin};
+use self::hangup::hung_up;
+use self::progress::Progress;
+use super::look::{Look, colours};
+use super::open::Opened;
+use super::{Done, Failure, write_json};
+use crate::analysis::format::visible;
+use crate::engine::{Builder, Cancel, RunResult};
+use crate::error::{Error, Kind, Result};
+use crate::llm::{
+    AgentFile, EXAMPLE, FileAgent, Inherited, Secret, Surroundings, Work, close_process,
+};
+use crate::serve::asked_to_stop;
+use crate::stop::{Outcome, StopVerdict};
+
+mod ask;
+mod begin;
+mod hangup;
+mod progress;
+
+/// The variable that names the pipe with the key, in a program that began anew.
+const KEY_FD: &str = "BOARD_KEY_FD";
+/// More is no key.
+const MAX_KEY_BYTES: u64 = 64 << 10;
+
+/// Run an agent that a file describes, and record it; exit code 1 where it did not complete
+///
+/// The file names a model behind an OpenAI-compatible endpoint, the tools and the directory that the agent works in,
+/// and when it stops. Ctrl-C ends the run at once, with a verdict; a second one ends the program. So do SIGTERM and a
+/// closed terminal, unless the run was started to outlive it, as with nohup.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = help())]
+pub(super) struct Args {
+    /// The file that describes the agent
+    #[arg(value_name = "AGENT.toml")]
+    file: PathBuf,
+    /// What the agent is to do; `-` reads it from stdin, and without it the file's [task] counts
+    #[arg(value_name = "TASK", conflicts_with = "resume")]
+    task: Option<String>,
+    /// The directory to write the run's directory into [default: ./runs; of a branch, where its run lies]
+    #[arg(long, value_name = "ROOT")]
+    runs: Option<PathBuf>,
+    /// Go on with a recorded run in its own directory; files are as they are found
+    #[arg(long, value_name = "RUN")]
+    resume: Option<PathBuf>,
+    /// Instead, begin a new run with the steps before STEP
+    #[arg(long, value_name = "STEP", requires = "resume")]
+    from: Option<u64>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+fn help() -> String {
+    format!("A whole agent file; only base_url and model are needed:\n\n{EXAMPLE}")
+}
+
+/// How a run went.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    run: &'a str,
+    path: String,
+    outcome: &'static str,
+    stop_reason: &'a str,
+    code: String,
+    verdict: &'a str,
+    answer: Option<&'a str>,
+    last_text: Option<&'a str>,
+    /// Steps that were completed: what limits count.
+    steps: u64,
+    /// Steps that were begun: what the board lists. `None` where the trace cannot be read.
+    steps_begun: Option<usize>,
+    tokens: u64,
+    /// Whether some of these tokens are estimated.
+    tokens_estimated: bool,
+    trace_error: Option<&'a str>,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    // Before anything is opened: what is open now was given to this process.
+    let given = Inherited::find();
+    let file = AgentFile::load(&args.file)?;
+    // Before stdin is read, and before anything else is started, so that all of it inherits this.
+    let is_known = args.task.is_some() || args.resume.is_some() || file.objective().is_some();
+    let key = if is_known {
+        key(args, &file)?
+    } else {
+        Secret::default()
+    };
+    let closed = close_process();
+    let given = given.map(Inherited::close);
+    let task = if args.resume.is_some() {
+        String::new()
+    } else {
+        task(args, &file)?
+    };
+    let around = Surroundings {
+        key,
+        environment: std::env::vars_os().collect(),
+        // Clients that failed together come back apart.
+        seed: u64::from(std::process::id()) ^ u64::try_from(look.now).unwrap_or_default(),
+    };
+    let engine = file.engine(&around)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let runtime = runtime
+        .map_err(|error| Error::new(Kind::Bug, "the runtime cannot start").because(error))?;
+    #[cfg(feature = "mcp")]
+    let servers = runtime.block_on(file.mcp_servers(&around))?;
+    #[cfg(feature = "mcp")]
+    let engine = servers.join(engine);
+    let (begin, dir) = begin(args, task, &file, look)?;
+    let run = dir
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let progress = Arc::new(Progress::new(io::stderr(), colours(&io::stderr())));
+    let in_environment = file
+        .key_variable()
+        .is_some_and(|name| std::env::var_os(name).is_some());
+    let closed = closed.and_then(|()| match in_environment && around.key.is_some() {
+        true => Err(io::Error::other("it stays in the environment")),
+        false => Ok(()),
+    });
+    if let (Err(error), true) = (closed, around.key.is_some() && file.runs_commands()) {
+        progress.say(&format!(
+            "commands can read the key from this process: {error}"
+        ));
+    }
+    if let (Err(error), true) = (given, file.runs_commands()) {
+        progress.say(&format!(
+            "commands inherit the files that this process was started with: {error}"
+        ));
+    }
+    for line in begin.told() {
+        progress.say(&line);
+    }
+    progress.say(&format!("recording {}", dir.display()));
+    let result = drive(&runtime, engine, begin, &progress).inspect_err(|_| {
+        // Nothing was recorded, and an empty directory would look like a run. One with files in it stays.
+        let _ = std::fs::remove_dir(&dir);
+    })?;
+    #[cfg(feature = "mcp")]
+    runtime.block_on(servers.end());
+    // A tool that blocks, such as a search, is not waited for.
+    runtime.shutdown_background();
+    let trace = Opened::open(&dir, Timestamp::now().as_microsecond()).ok();
+    let steps_begun = trace.as_ref().and_then(|run| run.summary.steps_known());
+    let sentence = sentence(trace, &result);
+    let completed = result.verdict.outcome == Outcome::Completed;
+    if args.json {
+        let report = Report {
+            run: &run,
+            path: dir.display().to_string(),
+            outcome: result.verdict.outcome.as_str(),
+            stop_reason: &result.verdict.stop_reason,
+            code: result.verdict.code.to_string(),
+            verdict: &sentence,
+            answer: result.answer(),
+            last_text: result.last_text.as_deref(),
+            steps: result.step_count,
+            steps_begun,
+            tokens: result.stats.tokens.total(),
+            tokens_estimated: result.stats.tokens.estimated,
+            trace_error: result.trace_error.as_deref(),
+        };
+        write_json(out, &report)?;
+    } else {
+        if let Some(answer) = result.answer().filter(|_| completed) {
+            writeln!(out, "{}\n", visible(answer.trim_end()))?;
+        }
+        writeln!(out, "{}", visible(&sentence))?;
+    }
+    if let Some(error) = &result.trace_error {
+        progress.say(&format!("the trace is not whole: {error}"));
+    }
+    Ok(u8::from(!completed))
+}
+
+/// What the agent is to do.
+fn task(args: &Args, file: &AgentFile) -> std::result::Result<String, Failure> {
+    let task = match args.task.as_deref() {
+        Some("-") => {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text).map_err(|error| {
+                Error::new(Kind::Unreadable, "the task cannot be read from stdin").because(error)
+            })?;
+            Some(text)
+        }
+        Some(task) => Some(task.to_owned()),
+        None => file.objective().map(str::to_owned),
+    };
+    let task = task
+        .map(|task| task.trim().to_owned())
+        .filter(|task| !task.is_empty());
+    let missing = || {
+        Error::new(Kind::Usage, "there is no task")
+            .hint("give it after the file, pipe it in with -, or write it into the file as `objective` under [task]")
+    };
+    Ok(task.ok_or_else(missing)?)
+}
+
+/// Returns the key that the file asks for, from another file or the environment.
+fn key(args: &Args, file: &AgentFile) -> Result<Secret> {
+    let handed = std::env::var(KEY_FD)
+        .ok()
+        .map(|fd| Path::new("/dev/fd").join(fd));
+    if let Some(path) = handed.or_else(|| file.key_file()) {
+        let mut text = String::new();
+        let read = std::fs::File::open(&path)
+            .and_then(|file| file.take(MAX_KEY_BYTES).read_to_string(&mut text));
+        let cannot = || format!("cannot read the key from {}", path.display());
+        read.map_err(|error| Error::new(Kind::Unreadable, cannot()).because(error))?;
+        let key = Secret::new(Some(&text));
+        let empty = || {
+            Error::new(
+                Kind::Usage,
+                format!("{} is empty, and the key shall be in it", path.display()),
+            )
+        };
+        return if key.is_some() { Ok(key) } else { Err(empty()) };
+    }
+    let Some(name) = file.key_variable() else {
+        return Ok(Secret::default());
+    };
+    let key = Secret::new(std::env::var(name).ok().as_deref());
+    if !key.is_some() && file.needs_key() {
+        let error = Error::new(
+            Kind::Usage,
+            format!("{name} is not set, and the key shall be in it"),
+        );
+        return Err(error
+            .hint("write `api_key_env = \"\"` under [model] for an endpoint that wants no key"));
+    }
+    // A pipe holds the agent file for one reader only.
+    if key.is_some() && std::fs::metadata(&args.file).is_ok_and(|agent| agent.is_file()) {
+        begin_anew(name, &key);
+    }
+    Ok(key)
+}
+
+/// Becomes the same program without the key in its environment, which commands could read and nothing can wipe. The key
+/// comes through a pipe. Where that is not possible, this returns and the run goes on.
+#[cfg(unix)]
+fn begin_anew(name: &str, key: &Secret) {
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::process::CommandExt as _;
+
+    let (Ok(program), Ok(pipe)) = (std::env::current_exe(), key.pipe()) else {
+        return;
+    };
+    let fd = pipe.as_raw_fd().to_string();
+    if !Path::new("/dev/fd").join(&fd).exists() {
+        return;
+    }
+    let mut command = std::process::Command::new(program);
+    command
+        .args(std::env::args_os().skip(1))
+        .env_remove(name)
+        .env(KEY_FD, fd);
+    let error = command.exec();
+    tracing::debug!("the key stays in the environment: {error}");
+}
+
+#[cfg(not(unix))]
+fn begin_anew(_: &str, _: &Secret) {}
+
+/// Runs the engine until it ends or somebody ends it.
+fn drive(
+    runtime: &tokio::runtime::Runtime,
+    engine: Builder<FileAgent>,
+    begin: Begin,
+    progress: &Arc<Progress>,
+) -> Result<RunResult<Work>> {
+    let cancel = Cancel::new();
+    let person = Terminal {
+        progress: progress.clone(),
+    };
+    let mut engine = engine
+        .cancel(cancel.clone())
+        .hook(progress.clone())
+        .person(person);
+    if progress.is_terminal() {
+        let heard = progress.clone();
+        engine = engine.on_text(move |text| heard.hear(text));
+    }
+    let (engine, begin) = match begin {
+        Begin::Anew { task, writer } => (engine.record(*writer), Ok(task)),
+        Begin::Again(earlier) => (engine, Err(earlier)),
+    };
+    let engine = engine.build()?;
+    let told = progress.clone();
+    runtime.block_on(async move {
+        tokio::spawn(async move {
+            tokio::select! {
+                () = asked_to_stop() => {}
+                // A shell may send it a second time, which must not end the program before the run is closed.
+                () = hung_up() => {}
+            }
+            told.say("ending the run; once more ends the program");
+            cancel.now();
+            asked_to_stop().await;
+            // What the shells of Unix report for a program that Ctrl-C ended.
+            std::process::exit(130);
+        });
+        match begin {
+            Ok(task) => Ok(engine.run(task).await),
+            Err(earlier) => engine.go_on(*earlier).await,
+        }
+    })
+}
+
+/// Why the run stopped: what `board list` will say of it, or what the engine said where the trace that lies there does not
+/// tell its end.
+fn sentence(trace: Option<Opened>, result: &RunResult<Work>) -> String {
+    let verdict = &result.verdict;
+    let tells = |stop: &StopVerdict| (&stop.code, stop.step) == (&verdict.code, verdict.step);
+    match trace {
+        Some(run) if result.trace_error.is_none() || run.index.stop().is_some_and(tells) => {
+            run.summary.verdict.sentence
+        }
+        _ => format!("{}: {}", verdict.code, verdict.reading.detail),
+    }
+}

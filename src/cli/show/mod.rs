@@ -1,0 +1,476 @@
+//! `board show`: one run, one of its steps, or its events, as text or as JSON.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::config::Settings;
+use super::look::{Ink, Look, ink_of};
+use super::open::Opened;
+use super::{Done, Failure, outline, write_json};
+use crate::analysis::format::{
+    age, clock, count, counted, millis, or_missing, score, visible_line,
+};
+use crate::analysis::health;
+use crate::analysis::ordinals::kept_of_all;
+use crate::analysis::stated;
+use crate::analysis::verdict::{LimitFrom, reading};
+use crate::error::{Error, Kind, Result};
+use crate::model::index::Segment;
+use crate::model::time::Stamp;
+use crate::model::{Index, StepHead, TraceFile};
+use crate::page::run::json as run_json;
+use crate::page::run::steps::LEFT;
+use crate::page::step::json;
+
+mod events;
+mod md;
+mod step;
+
+const WEEK_MICROS: u64 = 7 * 86_400 * 1_000_000;
+/// At most this many steps without a line are listed; the issues name all.
+const MAX_UNWRITTEN: usize = 8;
+
+/// Show a run, one of its steps, or its events
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[arg(value_name = "RUN", help = super::RUN)]
+    run: PathBuf,
+    /// One step in full, by its ordinal, from 0
+    #[arg(long, value_name = "N")]
+    step: Option<usize>,
+    /// The events, of the run or of the step
+    #[arg(long)]
+    events: bool,
+    /// How to print; md is a transcript for pasting
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Print one JSON document; the same as `--format json`
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum Format {
+    #[default]
+    Text,
+    Md,
+    Json,
+}
+
+/// A run with the heads of all its steps.
+#[derive(Debug, Serialize)]
+struct Whole<'a> {
+    #[serde(flatten)]
+    row: run_json::Run<'a>,
+    steps_list: Vec<json::StepHead>,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    let run = Opened::open(&args.run, look.now)?
+        .with_near(&args.run, look.now)
+        .priced(&args.settings.read()?.prices);
+    let json = args.json || args.format == Format::Json;
+    match args.step {
+        Some(n) if !json && args.format == Format::Md => {
+            check_step(&run, n)?;
+            md::write(out, &run, Some(n), look)?;
+        }
+        None if !json && args.format == Format::Md => md::write(out, &run, None, look)?,
+        Some(n) => {
+            check_step(&run, n)?;
+            if json {
+                step::write_json_of(out, &run, n)?
+            } else {
+                step::write(out, &run, n, args.events, look)?
+            }
+        }
+        None if args.events && json => events::write_json_of(out, &run)?,
+        None if json => {
+            let manifest = run.manifest();
+            let row = run_json::run(&run.summary, &run.index, manifest.as_deref());
+            let heads = json::step_heads(&run.index, None, usize::MAX).steps;
+            write_json(
+                out,
+                &Whole {
+                    row,
+                    steps_list: heads,
+                },
+            )?;
+        }
+        None => {
+            write_head(out, &run, look)?;
+            if args.events {
+                events::write(out, &run, look)?
+            } else {
+                write_steps(out, &run, look)?
+            }
+        }
+    }
+    Ok(0)
+}
+
+/// Errs where the run has no step `n`.
+pub(super) fn check_step(run: &Opened, n: usize) -> Result<()> {
+    let there = match (run.index.steps().len(), kept_of_all(&run.index)) {
+        (total, _) if n < total => return Ok(()),
+        (0, _) => {
+            let what = format!(
+                "there is no step {n} in {}: {}",
+                run.summary.path,
+                run.summary.no_step(&run.index)
+            );
+            return Err(Error::new(Kind::NotFound, what));
+        }
+        (_, Some(steps)) => format!("has {steps}"),
+        (1, None) => "has one step, 0".to_owned(),
+        (total, None) => format!("has steps 0 to {}", total - 1),
+    };
+    let what = format!("there is no step {n}: {} {there}", run.summary.path);
+    Err(Error::new(Kind::NotFound, what))
+}
+
+/// The verdict and the facts of the run, one a line.
+fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> {
+    let summary = &run.summary;
+    let verdict = &summary.verdict;
+    let mark = look.paint(ink_of(verdict), verdict.mark.word());
+    writeln!(
+        out,
+        "{}  {mark}",
+        look.paint(Ink::Heading, &visible_line(run.name()))
+    )?;
+    writeln!(out, "{}.", visible_line(&verdict.sentence))?;
+    if !verdict.second.is_empty() {
+        writeln!(out, "{}", visible_line(&verdict.second))?;
+    }
+    writeln!(out)?;
+    let at = |micros: i64| {
+        // An older age is a date, and the date is there already.
+        let recent = look.now.abs_diff(micros) < WEEK_MICROS;
+        let age = if recent {
+            format!(", {}", age(micros, look.now, &look.zone))
+        } else {
+            String::new()
+        };
+        Some(format!("{}{age}", moment(micros, look)?))
+    };
+    let mut fact = |name: &str, value: Option<String>| match value {
+        Some(value) => writeln!(
+            out,
+            "{}  {}",
+            look.paint(Ink::Dim, &format!("{name:<8}")),
+            visible_line(&value)
+        ),
+        None => Ok(()),
+    };
+    fact(
+        "run id",
+        summary
+            .run_id
+            .clone()
+            .filter(|id| id != summary.key.as_str()),
+    )?;
+    fact("title", summary.title().map(str::to_owned))?;
+    fact("task", summary.task.clone())?;
+    fact("model", summary.models_words())?;
+    fact(
+        "agents",
+        Some(summary.agents.join(", ")).filter(|agents| !agents.is_empty()),
+    )?;
+    fact("parent", summary.parent.clone())?;
+    fact(
+        "continues",
+        summary
+            .continues
+            .as_ref()
+            .map(|thread| format!("thread {thread}")),
+    )?;
+    fact("status", Some(status(run)))?;
+    fact("rule", rule(&run.index))?;
+    let among = || {
+        format!(
+            "the newest of {} in this directory; all numbers are its own",
+            summary.runs_here()
+        )
+    };
+    fact("run", (summary.runs_here() > 1).then(among))?;
+    fact("steps", Some(steps(run)))?;
+    fact(
+        "events",
+        summary.events_known().map(|events| count(events as u64)),
+    )?;
+    let disputed = |unit| stated::disputed_in_words(&run.index, unit);
+    fact("tokens", summary.tokens_words().or(disputed("tokens")))?;
+    fact("cost", summary.cost_words().or(disputed("usd")))?;
+    fact("took", summary.took_words().or(disputed("ms")))?;
+    fact("started", summary.started.and_then(at))?;
+    fact("updated", summary.updated.and_then(at))?;
+    fact(
+        "critics",
+        Some(summary.critics.join(", ")).filter(|critics| !critics.is_empty()),
+    )?;
+    fact("issues", issues(run))?;
+    if let Some(answer) = &summary.answer {
+        writeln!(out, "\n{}", look.paint(Ink::Heading, "answer"))?;
+        outline::block(out, 1, answer)?;
+    }
+    writeln!(out)
+}
+
+/// A moment on the reader's clock, with its date and zone.
+fn moment(micros: i64, look: &Look) -> Option<String> {
+    clock(
+        Stamp {
+            micros,
+            zoned: true,
+        },
+        &look.zone,
+    )
+    .map(|clock| clock.title)
+}
+
+fn status(run: &Opened) -> String {
+    let summary = &run.summary;
+    let status = summary.status.as_ref().map_or_else(
+        || "no status".to_owned(),
+        |status| format!("status {status}"),
+    );
+    let reason = summary
+        .verdict
+        .stop_reason
+        .as_ref()
+        .map(|reason| format!("stop reason {reason}"));
+    let disputed =
+        || stated::end_by_who(&run.index).map(|said| format!("disputed stop reason: {said}"));
+    let reason = reason
+        .or_else(disputed)
+        .unwrap_or_else(|| "no stop reason".to_owned());
+    let word = summary.life.liveness.word();
+    format!("{word}; recorded: {status}, {reason}")
+}
+
+/// The rule that ended the run, where it is recorded.
+fn rule(index: &Index) -> Option<String> {
+    let stop = index.stop()?;
+    let detail = reading(stop)
+        .or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
+    Some(format!(
+        "{}{}",
+        stop.criterion,
+        detail.map_or_else(String::new, |detail| format!(": {detail}"))
+    ))
+}
+
+fn steps(run: &Opened) -> String {
+    let summary = &run.summary;
+    let steps = summary.steps_known().map_or_else(
+        || "how many is not recorded".to_owned(),
+        |steps| count(steps as u64),
+    );
+    let failed = if summary.errors > 0 {
+        format!(", {} with an error", count(summary.errors as u64))
+    } else {
+        String::new()
+    };
+    let nested = match summary.steps_nested {
+        0 => String::new(),
+        nested => format!(", {} of sub-agents", count(nested as u64)),
+    };
+    let limit = summary
+        .verdict
+        .limit
+        .map_or_else(String::new, |limit| match limit.from {
+            LimitFrom::Inferred => String::new(),
+            LimitFrom::State => format!(" (state.max_steps is {})", limit.steps),
+            _ => format!(" of {}", limit.steps),
+        });
+    format!("{steps}{limit}{nested}{failed}")
+}
+
+fn issues(run: &Opened) -> Option<String> {
+    let (issues, problems) = run.summary.issues;
+    let path = run.summary.path.trim_end_matches('/');
+    (issues > 0).then(|| {
+        format!(
+            "{} ({}): board check {path}",
+            count(issues as u64),
+            counted(problems, "problem")
+        )
+    })
+}
+
+/// One line for each step, and below it what went wrong or was asked for.
+fn write_steps(out: &mut dyn Write, run: &Opened, look: &Look) -> std::result::Result<(), Failure> {
+    let index = &run.index;
+    let total = index.steps().len();
+    if total == 0 {
+        writeln!(out, "{}.", run.summary.no_step(index))?;
+        return Ok(write_unwritten(out, index, look)?);
+    }
+    let width = (total - 1).to_string().len().max("n".len());
+    let relabelled = index
+        .steps()
+        .iter()
+        .enumerate()
+        .any(|(n, step)| step.step_id != Some(n as i64));
+    let label_head = if relabelled {
+        format!("{:>6}  ", "id")
+    } else {
+        String::new()
+    };
+    let scored = index
+        .steps()
+        .iter()
+        .any(|step| step.lowest_score().is_some());
+    let score_head = if scored {
+        format!("{:>5}  ", "score")
+    } else {
+        String::new()
+    };
+    let head = format!(
+        "{:>width$}  {label_head}{:>11}  {score_head}what",
+        "n", "took"
+    );
+    writeln!(out, "{}", look.paint(Ink::Dim, &head))?;
+    let mut segment = Some(0);
+    for n in 0..total {
+        let (Some(step), Some(head)) = (index.steps().get(n), json::step_head(index, n)) else {
+            continue;
+        };
+        if head.segment.is_some() && head.segment != segment {
+            segment = head.segment;
+            let began = segment.and_then(|at| index.segments().get(at));
+            let branched = index
+                .manifest()
+                .get()
+                .and_then(|manifest| manifest.branched_after)
+                == Some(n as u64);
+            let upto = index
+                .segments()
+                .iter()
+                .take(segment.unwrap_or_default() + 1);
+            let words = if branched {
+                "the steps above are copied from its parent".to_owned()
+            } else if began.is_some_and(Segment::goes_on) {
+                "gone on with here".to_owned()
+            } else {
+                format!(
+                    "run {} in this directory",
+                    upto.filter(|segment| !segment.goes_on()).count()
+                )
+            };
+            writeln!(out, "{}", look.paint(Ink::Dim, &format!("-- {words}")))?;
+        }
+        let label = head
+            .step_id
+            .map_or_else(|| "-".to_owned(), |id| id.to_string());
+        let label = if relabelled {
+            format!("{label:>6}  ")
+        } else {
+            String::new()
+        };
+        let took = or_missing(head.duration_ms, millis);
+        let lowest = or_missing(step.lowest_score(), score);
+        let lowest = if scored {
+            format!("{lowest:>5}  ")
+        } else {
+            String::new()
+        };
+        let start = format!("{n:>width$}  {label}{took:>11}  {lowest}");
+        writeln!(out, "{start}{}", what(step, index, look))?;
+        let indent = " ".repeat(start.chars().count());
+        for (ink, note) in notes(&head, step.critic_reason.as_deref()) {
+            writeln!(out, "{indent}{}", look.paint(ink, &visible_line(&note)))?;
+        }
+    }
+    Ok(write_unwritten(out, index, look)?)
+}
+
+/// The steps that only events tell of: the one under way, or the one in which the run died.
+fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Result<()> {
+    let unwritten = index.groups_without_line();
+    for at in unwritten.iter().copied().take(MAX_UNWRITTEN) {
+        let Some(group) = index.groups().get(at) else {
+            continue;
+        };
+        let id = group
+            .step_id
+            .map_or_else(|| "a step".to_owned(), |id| format!("step {id}"));
+        let events = counted(group.end - group.first, "event");
+        let decided = group
+            .decision
+            .as_ref()
+            .map_or_else(String::new, |call| format!(": {call}"));
+        let line = match health::anew(index, at) {
+            "" => format!("{id} has {events} and no line in steps.jsonl{decided}"),
+            // Its step may have a line by now, of when it was done again.
+            anew => format!("{events} of {id} belong to no line of steps.jsonl{anew}"),
+        };
+        writeln!(out, "{}", visible_line(&line))?;
+        if let Some((_, error)) = &group.error {
+            writeln!(
+                out,
+                "  {}",
+                look.paint(Ink::Bad, &visible_line(&format!("error: {error}")))
+            )?;
+        }
+    }
+    match unwritten.len().saturating_sub(MAX_UNWRITTEN) {
+        0 => Ok(()),
+        more => writeln!(out, "and {} more like it", count(more as u64)),
+    }
+}
+
+fn what(step: &StepHead, index: &Index, look: &Look) -> String {
+    match index.name(step.mode) {
+        _ if !step.fate.is_readable() && step.call.is_empty() => {
+            look.paint(Ink::Bad, "not a record")
+        }
+        _ if !step.fate.is_readable() => look.paint(Ink::Bad, &step.call),
+        _ if !step.call.is_empty() => visible_line(&step.call).into_owned(),
+        "" => look.paint(Ink::Bad, "no decision"),
+        mode => visible_line(mode).into_owned(),
+    }
+}
+
+fn notes(head: &json::StepHead, critic_reason: Option<&str>) -> Vec<(Ink, String)> {
+    let mut notes = Vec::new();
+    if let Some(error) = &head.error {
+        notes.push((Ink::Bad, format!("error: {error}")));
+    }
+    if let Some(code) = head.returncode {
+        notes.push((Ink::Bad, format!("returned {code}")));
+    }
+    if head.left {
+        notes.push((Ink::Dim, LEFT.to_owned()));
+    }
+    let asked = head
+        .critics
+        .iter()
+        .find(|critic| matches!(critic.action, "retry" | "stop"));
+    if let Some(critic) = asked {
+        let reason = critic_reason.filter(|reason| !reason.is_empty());
+        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        notes.push((
+            Ink::Warning,
+            format!("{} asked to {}{reason}", critic.name, critic.action),
+        ));
+    }
+    notes
+}
+
+/// Reads the line of an event.
+fn event_line(run: &Opened, n: usize) -> Result<Vec<u8>> {
+    let span = run
+        .index
+        .events()
+        .get(n)
+        .map(|event| event.span)
+        .unwrap_or_default();
+    run.line(TraceFile::Events, span)
+}

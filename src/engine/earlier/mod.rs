@@ -1,0 +1,447 @@
+//! What came before? A run of our own engine, read back from its trace as far as it is needed to go on with it.
+//!
+//! The counterpart of `recorder`: what is not written is not made up, and a trace that lacks what is needed is refused.
+
+mod lines;
+mod past;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use self::lines::{Lines, StepBack};
+use self::past::Past;
+pub(super) use self::past::{Exchange, Spent};
+use super::agent::{Agent, AgentError};
+use super::builder::Engine;
+use super::cancel::caught_now;
+use super::result::RunResult;
+use super::run::Failures;
+use super::state::State;
+use super::talk::Conversation;
+use super::task::Task;
+use super::toolbox::ToolResult;
+use crate::error::{Error, Kind, Result};
+use crate::model::time::parse_ts;
+use crate::model::{Outcome, TraceFile};
+use crate::stop::{StepFacts, StopVerdict};
+use crate::trace::{KeptSteps, RunWriter, is_running};
+
+/// Larger manifests are none of ours.
+const MAX_MANIFEST_BYTES: u64 = 64 << 20;
+
+/// A run that somebody goes on with, or the first steps of one from which somebody goes another way.
+///
+/// ```no_run
+/// # use std::path::Path;
+/// # use trace_board::engine::{Agent, Earlier, Engine};
+/// # async fn go_on(engine: Engine<impl Agent>) -> trace_board::Result<()> {
+/// let earlier = Earlier::open(Path::new("runs/coder-20261123-160000"))?;
+/// let result = engine.go_on(earlier).await?; // made without `record`: it writes on in that directory
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Earlier {
+    dir: PathBuf,
+    writer: Option<RunWriter>,
+    pub(super) task: Task,
+    pub(super) facts: Vec<StepFacts>,
+    /// What the last step's actions gave.
+    pub(super) last: Vec<ToolResult>,
+    pub(super) last_text: Option<String>,
+    pub(super) failures: Failures,
+    /// What the steps ask the next one to mind.
+    pub(super) feedback: Vec<String>,
+    pub(super) elapsed_ms: u64,
+    pub(super) seed: Option<u64>,
+    /// When the run began, where it stays the same run.
+    pub(super) started_at: Option<i64>,
+    /// The agent that made it, where it stays the same run and says so.
+    agent: Option<String>,
+    /// The run whose steps these are, where it becomes another one.
+    pub(super) parent: Option<String>,
+    state: BTreeMap<String, Box<RawValue>>,
+    steps: Vec<StepBack>,
+    rounds: Vec<past::Round>,
+    unfinished: Option<Unfinished>,
+    /// What that took already.
+    pub(super) lost: Spent,
+    torn: u64,
+}
+
+/// A step that was begun and has no line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// Its ordinal; it is done anew.
+    pub step: u64,
+    /// How many events tell of it.
+    pub events: u64,
+    /// The tokens that its answered requests took; they count in the step that is done anew.
+    pub tokens: u64,
+}
+
+/// What is asked of a manifest.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Manifest {
+    run_id: Option<String>,
+    writer: Option<String>,
+    agent_name: Option<String>,
+    host: Option<String>,
+    pid: Option<i64>,
+    seed: Value,
+    started_at: Option<String>,
+    resumed_from: Value,
+    stop: Option<StopVerdict>,
+}
+
+impl Manifest {
+    fn read(dir: &Path) -> std::result::Result<Self, String> {
+        use std::io::Read as _;
+
+        let mut text = Vec::new();
+        let file = std::fs::File::open(dir.join(TraceFile::Manifest.name()));
+        let read = file.and_then(|file| file.take(MAX_MANIFEST_BYTES).read_to_end(&mut text));
+        read.map_err(|error| format!("there is no manifest.json that can be read: {error}"))?;
+        let manifest: Self =
+            serde_json::from_slice(&text).map_err(|wrong| format!("manifest.json: {wrong}"))?;
+        match manifest.writer.as_deref() {
+            Some(writer) if writer.starts_with("board ") => Ok(manifest),
+            Some(writer) => Err(format!(
+                "{writer} wrote it, and its traces do not hold all that is needed"
+            )),
+            None => Err(
+                "another program wrote it, and its trace does not hold all that is needed"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+impl<A: Agent> Engine<A> {
+    /// Goes on with a run from its trace: with its task, state, conversation, counters and time. The rules and limits are
+    /// this engine's, and count from the run's beginning: after three steps `max_steps(5)` leaves two. The environment is
+    /// reset, and files are as they are found.
+    ///
+    /// The run is recorded in the directory that `earlier` names, so the engine has no [`Builder::record`](super::Builder::record).
+    ///
+    /// # Errors
+    /// The engine has a writer of its own, a run that is opened is of an agent with another name, the state is not one of
+    /// this agent, or the agent cannot go on. Nothing is written then. A branch may be another agent's.
+    pub async fn go_on(mut self, mut earlier: Earlier) -> Result<RunResult<A::Data>> {
+        earlier.check(self.agent.name(), self.parts.writer.as_ref())?;
+        let state = earlier.state::<A::Data>()?;
+        let agent = &mut self.agent;
+        let heard = caught_now(|| agent.resume(&earlier.task, &state))
+            .map_err(AgentError::fatal)
+            .flatten();
+        heard.map_err(|error| {
+            Error::new(Kind::Usage, "the agent cannot go on")
+                .because(io::Error::other(error.message))
+        })?;
+        let task = std::mem::take(&mut earlier.task);
+        Ok(self.play(task, Some((state, earlier))).await)
+    }
+}
+
+impl Earlier {
+    /// Whether an engine with this agent and this writer can go on with it.
+    fn check(&self, agent: &str, writer: Option<&RunWriter>) -> Result<()> {
+        if let Some(writer) = writer {
+            let (dir, other) = (self.dir.display(), writer.dir().display());
+            let error = Error::new(
+                Kind::Usage,
+                format!("the run goes on in {dir}, and the engine records in {other}"),
+            );
+            return Err(error.hint("leave out `Builder::record`: `go_on` records by itself"));
+        }
+        match &self.agent {
+            Some(made_by) if made_by != agent => {
+                let dir = self.dir.display();
+                let error = Error::new(
+                    Kind::Usage,
+                    format!("{dir} is a run of {made_by:?}, not of {agent:?}"),
+                );
+                let error = error.hint(format!("go on with an agent that is called {made_by:?}"));
+                Err(error
+                    .hint("or begin a new run with its first steps: `Earlier::branch`, or `board run --from STEP`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a run to go on with it in its own directory; nothing is written before the engine does.
+    ///
+    /// # Errors
+    /// A run of another program, one that somebody writes, one that has its answer, or one whose trace lacks what is
+    /// needed.
+    pub fn open(dir: &Path) -> Result<Self> {
+        let cannot = || {
+            Error::new(
+                Kind::Unreadable,
+                format!("cannot go on with {}", dir.display()),
+            )
+        };
+        let manifest =
+            Manifest::read(dir).map_err(|why| foreign(cannot().because(io::Error::other(why))))?;
+        let process = manifest.host.as_deref().zip(manifest.pid);
+        let is_alive = || process.is_some_and(|(host, pid)| is_running(host, pid) == Some(true));
+        let writer = RunWriter::reopen(dir, is_alive)?;
+        // Read again now that nobody writes it any more.
+        let manifest =
+            Manifest::read(dir).map_err(|why| foreign(cannot().because(io::Error::other(why))))?;
+        if manifest
+            .stop
+            .as_ref()
+            .is_some_and(|stop| stop.outcome == Outcome::Completed)
+        {
+            let error = cannot().because(io::Error::other(
+                "it has its answer, and there is nothing to go on with",
+            ));
+            return Err(error
+                .hint("begin a new run with its first steps instead: `Earlier::branch`, or `board run --from STEP`"));
+        }
+        let started_at = manifest
+            .started_at
+            .as_deref()
+            .and_then(parse_ts)
+            .map(|stamp| stamp.micros);
+        let earlier = Self::read(dir, None, &manifest, writer)
+            .map_err(|why| cannot().because(io::Error::other(why)))?;
+        Ok(Self {
+            started_at,
+            agent: manifest.agent_name,
+            ..earlier
+        })
+    }
+
+    /// Takes the steps of a run before step `from` as the beginning of a new run, which `into` will be. The run itself
+    /// stays as it is, and may be under way.
+    ///
+    /// # Errors
+    /// A run of another program, a step that it does not have, or a trace that lacks what is needed.
+    pub fn branch(dir: &Path, from: u64, into: RunWriter) -> Result<Self> {
+        let cannot = || {
+            Error::new(
+                Kind::Unreadable,
+                format!("cannot branch from {}", dir.display()),
+            )
+        };
+        let manifest =
+            Manifest::read(dir).map_err(|why| foreign(cannot().because(io::Error::other(why))))?;
+        let name = || {
+            Some(
+                dir.canonicalize()
+                    .ok()?
+                    .file_name()?
+                    .to_string_lossy()
+                    .into_owned(),
+            )
+        };
+        let parent = manifest.run_id.clone().or_else(name);
+        let earlier = Self::read(dir, Some(from), &manifest, into)
+            .map_err(|why| cannot().because(io::Error::other(why)))?;
+        Ok(Self { parent, ..earlier })
+    }
+
+    /// How many steps there are; the next one has this ordinal.
+    pub fn steps(&self) -> u64 {
+        self.steps.len() as u64
+    }
+
+    /// The step that was begun and not finished, where there is one.
+    pub fn unfinished(&self) -> Option<Unfinished> {
+        self.unfinished
+    }
+
+    /// How many bytes of records that were being written are cut off.
+    pub fn torn_bytes(&self) -> u64 {
+        self.torn
+    }
+
+    /// What the run is called that these steps are of, where a new one begins with them.
+    pub fn parent(&self) -> Option<&str> {
+        self.parent.as_deref()
+    }
+
+    /// The directory that the run goes on in.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The writer that goes on.
+    pub(super) fn writer(&mut self) -> Option<RunWriter> {
+        self.writer.take()
+    }
+
+    fn read(
+        dir: &Path,
+        from: Option<u64>,
+        manifest: &Manifest,
+        writer: RunWriter,
+    ) -> std::result::Result<Self, String> {
+        if !manifest.resumed_from.is_null() {
+            return Err(
+                "it carries on the counters of a run whose steps it does not have".to_owned(),
+            );
+        }
+        let mut lines = Lines::open(dir, TraceFile::Steps)?;
+        let mut steps: Vec<StepBack> = Vec::new();
+        while from.is_none_or(|from| (steps.len() as u64) < from) {
+            let ordinal = steps.len() as u64;
+            let Some(step) = lines.next_with(|line| StepBack::read(ordinal, line))? else {
+                break;
+            };
+            steps.push(step);
+        }
+        if let Some(from) = from.filter(|from| *from > steps.len() as u64) {
+            return Err(format!(
+                "it has {} steps, so that step {from} has none before it",
+                steps.len()
+            ));
+        }
+        let mut past = Past::default();
+        let mut events = Lines::open(dir, TraceFile::Events)?;
+        while let Some(event) = events.next_with(past::Event::read)? {
+            past.take(event, events.so_far())?;
+        }
+        let is_branch = from.is_some();
+        let torn = if is_branch {
+            0
+        } else {
+            lines.torn() + events.torn()
+        };
+        let (unfinished, lost) = past.settle(steps.len())?.filter(|_| !is_branch).unzip();
+        let kept = KeptSteps {
+            steps: lines.so_far(),
+            events: if is_branch {
+                past.end_of_steps()
+            } else {
+                events.so_far()
+            },
+        };
+        let lost_ms = if is_branch { 0 } else { past.lost_ms() };
+        let mut state = past.state;
+        for step in &mut steps {
+            state.extend(std::mem::take(&mut step.changes));
+        }
+        let spent = steps
+            .last()
+            .and_then(|step| step.facts.latest_ms())
+            .unwrap_or_default();
+        let last_text = steps.iter().rev().find_map(|step| step.said.clone());
+        Ok(Self {
+            dir: writer.dir().to_owned(),
+            writer: Some(writer.keeping(kept, is_branch.then_some(dir))),
+            task: past.task,
+            failures: past::failures(&past.rounds, &steps),
+            feedback: past
+                .rounds
+                .last()
+                .map(|round| round.feedback.clone())
+                .unwrap_or_default(),
+            elapsed_ms: spent.saturating_add(lost_ms),
+            seed: manifest.seed.as_u64(),
+            facts: steps.iter().map(|step| step.facts.clone()).collect(),
+            last: steps
+                .last()
+                .map(|step| step.results.clone())
+                .unwrap_or_default(),
+            last_text,
+            started_at: None,
+            agent: None,
+            parent: None,
+            rounds: past.rounds,
+            state,
+            steps,
+            unfinished,
+            lost: lost.unwrap_or_default(),
+            torn,
+        })
+    }
+
+    /// The state after the last step.
+    pub(super) fn state<D: DeserializeOwned>(&self) -> Result<State<D>> {
+        let fields = || {
+            self.state
+                .iter()
+                .map(|(key, text)| (key.as_str(), text.get()))
+        };
+        // A field that is gone is told as null.
+        let read = State::read(fields())
+            .or_else(|_| State::read(fields().filter(|(_, text)| *text != "null")));
+        read.map_err(|wrong| {
+            let error = Error::new(
+                Kind::Usage,
+                format!(
+                    "the state in {} is not one of this agent",
+                    self.dir().display()
+                ),
+            );
+            error
+                .because(wrong)
+                .hint("go on with the agent that made it")
+        })
+    }
+
+    /// Tells a conversation what was said.
+    pub(super) fn retell(&mut self, talk: &mut Conversation) {
+        for (round, step) in std::mem::take(&mut self.rounds)
+            .into_iter()
+            .zip(std::mem::take(&mut self.steps))
+        {
+            talk.retell(step.facts.step, round.said);
+            if let Some(decision) = &step.decision
+                && !step.results.is_empty()
+            {
+                talk.results(&decision.actions, &step.results);
+            }
+            if let Some(prompt) = step.prompt {
+                talk.replace_prompt(prompt);
+            }
+        }
+    }
+
+    /// What INIT says of it.
+    pub(super) fn told(&self) -> Value {
+        let mut told =
+            serde_json::json!({"steps": self.facts.len(), "elapsed_ms": self.elapsed_ms});
+        let more = [
+            (
+                "unfinished",
+                self.unfinished
+                    .and_then(|unfinished| serde_json::to_value(unfinished).ok()),
+            ),
+            (
+                "torn_bytes",
+                Some(self.torn).filter(|torn| *torn > 0).map(Value::from),
+            ),
+        ];
+        if let Some(told) = told.as_object_mut() {
+            told.extend(
+                more.into_iter()
+                    .filter_map(|(key, value)| Some((key.to_owned(), value?))),
+            );
+        }
+        told
+    }
+
+    /// What the manifest says of the run that it begins like.
+    pub(super) fn branched_from(&self) -> Value {
+        let parent =
+            |run_id: &String| serde_json::json!({"run_id": run_id, "steps": self.facts.len()});
+        self.parent.as_ref().map(parent).unwrap_or_default()
+    }
+}
+
+/// What to do where a trace is not one of ours.
+fn foreign(error: Error) -> Error {
+    error.hint("only a run directory of board's own engine can be gone on with")
+}

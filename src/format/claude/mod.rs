@@ -1,0 +1,793 @@
+//! How does Claude Code write a session? One JSON object a line, appended to `projects/PROJECT/SESSION.jsonl`; sub-agents
+//! have files of their own.
+//!
+//! Its vendor does not specify the file. What is read here was seen in versions 1.0.24 to 2.1.330: a reply of the model is
+//! spread over a line for each of its blocks, which share `message.id`; results come as lines of the user; other lines
+//! stand between. `usage` is repeated on each line of a reply.
+
+mod changes;
+mod lines;
+pub(super) mod stream;
+
+use changes::changes;
+use lines::Lines;
+
+use super::part::{self, quoted, text};
+use super::recent::{Recent, RecentSet};
+use super::turns::Turns;
+use super::value::{
+    count, cut, filled, is_text, is_true, micros, number, objects, short, spoken, stage_beside,
+};
+use super::{Answer, CallDraft, Draft, EventDraft, Part, Reader, Shape, Source, Tokens, Tool};
+use crate::model::json::walk;
+use crate::model::step::NO_WORDS;
+use crate::model::{
+    Can, Capabilities, Certainty, Compaction, Ended, EventKind, Format, IssueKind, Outcome, Total,
+};
+
+/// A session file.
+pub(super) static SESSION: Tool = Tool {
+    format: Format {
+        name: "Claude Code session",
+        can: Capabilities {
+            state: Can::Partly,
+            times: Can::Yes,
+            tokens: Can::Yes,
+            cost: Can::Partly,
+            ..Capabilities::NONE
+        },
+        file: "session file",
+        is_session: true,
+        assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+        ..Format::UNKNOWN
+    },
+    shape: Shape::Lines,
+    is: |name, head| name.ends_with(".jsonl") && is_session(head),
+    reader: || Box::new(Session::default()),
+};
+
+/// The tools that do nothing but ask the user.
+const QUESTIONS: &[&str] = &["AskUserQuestion", "ExitPlanMode"];
+
+/// The agent of the lines of sub-agents that do not name one.
+const INLINE: &str = "sidechain";
+/// So begins what the program writes above the user's commands that the model is not to answer.
+const CAVEAT: &str = "Caveat:";
+
+/// Whether the line is of a sub-agent that has no file of its own: of one that has, all lines say so.
+fn is_nested(line: &Line<'_>, draft: &mut Draft<'_>) -> bool {
+    is_true(line.sidechain) && draft.run().parent.is_none()
+}
+
+/// Whether a text is what the program writes where the user stops it: a prompt may begin with the same words.
+fn is_interruption(words: &str) -> bool {
+    matches!(
+        words.trim(),
+        "[Request interrupted by user]" | "[Request interrupted by user for tool use]"
+    )
+}
+
+fields! {
+    struct Line {
+        kind = "type", subtype, uuid, session = "sessionId", agent = "agentId", timestamp,
+        version, cwd, message, meta = "isMeta", summary = "isCompactSummary", api_error = "isApiErrorMessage",
+        interrupted = "interruptedMessageId", result = "toolUseResult", attachment, total_cost = "totalCostUSD",
+        leaf = "leafUuid", compacted = "compactMetadata", models = "modelUsage", operation, parent = "parentUuid", logical = "logicalParentUuid", forked = "forkedFrom",
+        ai_title = "aiTitle", custom_title = "customTitle", told_summary = "summary",
+        sidechain = "isSidechain", entrypoint, session_of_stream = "session_id",
+    }
+    struct Message { id, model, content, stop_reason, usage }
+    struct Block {
+        kind = "type", text, thinking, id, name, input, content, tool_use_id, is_error,
+    }
+    struct Usage {
+        input_tokens, cache_creation_input_tokens, cache_read_input_tokens, output_tokens, output_tokens_details,
+        iterations,
+    }
+    struct Iteration { kind = "type", model }
+    struct Details { thinking_tokens }
+    struct Result {
+        file = "filePath", old = "oldString", new = "newString", original = "originalFile", all = "replaceAll", content,
+        old_todos = "oldTodos", new_todos = "newTodos", interrupted, agent = "agentId", task, task_id = "taskId",
+        change = "statusChange", contents = "originalFileContents", edits,
+    }
+    struct Replaced { old = "old_string", new = "new_string", all = "replace_all" }
+    struct Attachment { kind = "type", max = "maxTurns", total, mode = "commandMode" }
+    struct Compacted { trigger, tokens = "preTokens" }
+    struct Counted { input = "inputTokens", created = "cacheCreationInputTokens", read = "cacheReadInputTokens", output = "outputTokens" }
+}
+
+/// Whether the first lines are those of a session: by the keys that only these have, since the first ones are often
+/// summaries or bookkeeping. Other programs keep no more of a session than its messages and their times.
+fn is_session(head: &[u8]) -> bool {
+    objects(head).any(|line| {
+        let line = Line::of(line);
+        // A captured stream has `session_id`.
+        (is_text(line.session) && (is_text(line.uuid) || is_text(line.operation)))
+            || (line.kind == Some("\"summary\"") && is_text(line.leaf))
+            || is_bare_message(&line)
+    })
+}
+
+/// Whether a line is a message that does not name its session.
+fn is_bare_message(line: &Line<'_>) -> bool {
+    let is_message = matches!(line.kind, Some("\"user\"" | "\"assistant\""));
+    let is_nobodys = line.session.is_none() && line.session_of_stream.is_none();
+    let content = line
+        .message
+        .filter(|message| message.starts_with('{'))
+        .and_then(|message| Message::of(message).content);
+    let is_spoken = content.is_some_and(|content| content.starts_with(['"', '[']));
+    is_message && is_nobodys && is_spoken && micros(line.timestamp).is_some()
+}
+
+/// A session under way.
+#[derive(Debug, Default)]
+struct Session {
+    lines: Lines,
+    by_message: Recent<Box<str>, usize>,
+    by_call: Recent<Box<str>, usize>,
+    children: RecentSet<Box<str>>,
+    /// Sub-agents whose lines stand in this file and do not name them, as old versions wrote them.
+    inline: u64,
+    /// The newest step of each agent in the file.
+    newest: Recent<Box<str>, usize>,
+    last: Option<usize>,
+    turns: u64,
+    /// How the turn ended, where a line says so.
+    end: Option<Ended>,
+    /// What held before the newest prompt.
+    ends: Turns,
+    /// What the last reply ended with.
+    finish: Option<Box<str>>,
+    /// A prompt or an answer came after the last reply: the next one is due.
+    due: bool,
+    /// The newest line of the user is a command.
+    has_command: bool,
+    /// The total of the newest cost line, and whether a reply came since.
+    cost: Option<f64>,
+    /// The newest total of each session in the file.
+    costs: Recent<Box<str>, f64>,
+    budget: Option<f64>,
+    /// The tokens that the newest cost line records.
+    total: Option<u64>,
+    has_copies: bool,
+    /// Titles by who gave them: the user (2), the program (1), a summary (0); the first one counts.
+    titles: Vec<(u8, Box<str>)>,
+    /// The program runs for another one, which gave it its prompt: it ends with the turn.
+    is_driven: bool,
+}
+
+impl Reader for Session {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let line = Line::of(record.text);
+        let ts = draft.time(line.timestamp);
+        let before = draft.latest();
+        let kind = text(line.kind).unwrap_or_default();
+        let mark = EventDraft {
+            phase: &kind,
+            ts,
+            ..EventDraft::default()
+        };
+        let copied = self.lines.copied(&line, record.name());
+        if self.lines.is_again(&line, record.text) {
+            return draft.again(&mark);
+        }
+        if let Some(from) = copied {
+            self.lines.add(&line, None);
+            self.has_copies = true;
+            return draft.copied(&from, &mark);
+        }
+        let is_misplaced = self.lines.is_misplaced(&line);
+        self.about(&line, record.name(), draft);
+        let message = line.message.map(Message::of).unwrap_or_default();
+        let mut step = None;
+        match &*kind {
+            "assistant" if is_true(line.api_error) || message.model == Some("\"<synthetic>\"") => {
+                self.api_error(&line, &message, mark, draft);
+            }
+            "assistant" => {
+                step = Some(self.reply(&line, &message, record.text, ts, before, draft));
+            }
+            "user" => self.user(&line, &message, record.text, mark, draft),
+            "attachment" => self.attachment(&line, mark, draft),
+            "cost-state" => {
+                let id = text(line.session).unwrap_or_default();
+                self.costs
+                    .extend(number(line.total_cost).map(|cost| (id.into(), cost)));
+                self.cost = number(line.total_cost)
+                    .filter(|_| self.costs.is_whole())
+                    .map(|_| self.costs.values().sum());
+                self.total = line.models.map(counted);
+                draft.event(mark);
+            }
+            "ai-title" | "custom-title" | "summary" => {
+                draft.event(mark);
+                self.title(&kind, &line, draft);
+            }
+            _ => {
+                let stage = text(line.subtype).unwrap_or_default();
+                let event = draft.event(EventDraft {
+                    stage: &stage,
+                    failed: stage == "api_error",
+                    ..mark
+                });
+                if stage == "compact_boundary" {
+                    let told = line.compacted.map(Compacted::of).unwrap_or_default();
+                    let trigger = short(told.trigger).unwrap_or_default();
+                    draft.compacted(Compaction {
+                        event,
+                        tokens: count(told.tokens),
+                        trigger,
+                    });
+                }
+            }
+        }
+        self.branch(&line, step, draft);
+        if is_misplaced {
+            draft.issue(
+                IssueKind::Join,
+                "the line stands behind one that follows it",
+            );
+        }
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let (ended, answer) = self.settled(draft);
+        let (turns, children) = (self.turns, self.children.len() as u64 + self.inline);
+        // The program tells what was spent where it ends.
+        let may_go_on = !self.is_driven && self.cost.is_none();
+        // The program goes on counting where the session that it copied stood.
+        let (cost, at) = (self.cost.filter(|_| !self.has_copies), draft.latest());
+        let asks = self
+            .last
+            .filter(|_| ended.is_none())
+            .and_then(|n| draft.asks(n, QUESTIONS));
+        // Whoever stopped it, or saw a request fail, may go on as well.
+        let is_users_turn = asks.is_some() || ended.is_some();
+        let run = draft.run();
+        run.awaits_user = may_go_on && run.parent.is_none() && is_users_turn;
+        run.asks_user = asks;
+        run.ended = ended.map(Box::new);
+        run.updated_at = at.filter(|_| run.ended.is_some());
+        run.final_result = answer;
+        run.turns = Some(turns);
+        run.children = Some(children);
+        run.child_ids = self.children.listed();
+        run.cost_usd = cost;
+        // Where a session goes on or is copied, the program counts what it took before.
+        let is_whole = !self.has_copies && self.costs.len() == 1;
+        run.total = self.total.filter(|_| is_whole).map(|tokens| Total {
+            tokens,
+            record: "cost-state",
+            has_children: children > 0,
+            counts_children: true,
+            ..Total::default()
+        });
+    }
+}
+
+impl Session {
+    /// The end and the answer of the session. A turn without steps leaves those of the turn before.
+    fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
+        let end = self.ended(draft);
+        let is_answer = end
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Completed);
+        let answer = self.last.filter(|_| is_answer).and_then(|n| draft.said(n));
+        self.ends
+            .settle(end, answer, self.last.map_or(0, |last| last + 1), None)
+    }
+
+    /// What the session is called: by its user, else by its program. A summary is of the branch that ends where it says.
+    fn title(&mut self, kind: &str, line: &Line<'_>, draft: &mut Draft<'_>) {
+        let (rank, title) = match kind {
+            "custom-title" => (2, line.custom_title),
+            "ai-title" => (1, line.ai_title),
+            _ => (0, line.told_summary),
+        };
+        let Some(title) = filled(title).map(|title| cut(&title)) else {
+            return;
+        };
+        // Of each sort the newest counts.
+        match self.titles.iter_mut().find(|(known, _)| *known == rank) {
+            Some((_, known)) => *known = title,
+            None => self.titles.push((rank, title)),
+        }
+        self.titles.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
+        draft.run().titles = self.titles.iter().map(|(_, title)| title.clone()).collect();
+    }
+
+    /// Notes which branch the line is on.
+    fn branch(&mut self, line: &Line<'_>, step: Option<usize>, draft: &mut Draft<'_>) {
+        self.lines
+            .add(line, step)
+            .into_iter()
+            .for_each(|(step, is_left)| draft.leave(step, is_left));
+    }
+
+    /// What a line says of the whole session.
+    fn about(&mut self, line: &Line<'_>, file: &str, draft: &mut Draft<'_>) {
+        draft.session(line.session, line.agent, file);
+        if let Some(entrypoint) = text(line.entrypoint) {
+            self.is_driven = entrypoint.starts_with("sdk");
+        }
+        let run = draft.run();
+        if let Some(version) = text(line.version) {
+            run.tool = Some(cut(&format!("Claude Code {version}")));
+        }
+        if run.project.is_none() {
+            run.project = text(line.cwd).map(|cwd| cut(&cwd));
+        }
+    }
+
+    /// A block of a reply of the model.
+    fn reply(
+        &mut self,
+        line: &Line<'_>,
+        message: &Message<'_>,
+        record: &str,
+        ts: Option<i64>,
+        before: Option<i64>,
+        draft: &mut Draft<'_>,
+    ) -> usize {
+        let is_nested = is_nested(line, draft);
+        let id = filled(message.id).or_else(|| filled(line.uuid));
+        let known = id
+            .as_ref()
+            .and_then(|id| self.by_message.get(&**id).copied());
+        let mark = EventDraft {
+            kind: EventKind::Decided,
+            phase: "assistant",
+            ts,
+            ..EventDraft::default()
+        };
+        let n = draft.reply(known, before, mark);
+        if known.is_none() {
+            self.by_message.extend(id.map(|id| (id.into(), n)));
+            let lane = text(line.agent).unwrap_or_else(|| {
+                if is_nested {
+                    INLINE.to_owned()
+                } else {
+                    String::new()
+                }
+            });
+            if let Some(last) = self.newest.insert(lane.into(), n) {
+                draft.close(last);
+            }
+        }
+        let mut part = part_of(record);
+        part.is_nested = is_nested;
+        for call in &part.calls {
+            self.by_call.insert((*call.id).into(), n);
+        }
+        (self.cost, self.has_command) = (None, false);
+        // How a sub-agent's turn ended says nothing of this one.
+        if !is_nested {
+            if let Some(model) = &part.model {
+                draft.run().model = Some(cut(model));
+            }
+            self.finish = part.finish.as_deref().map(Into::into);
+            (self.last, self.end, self.due) = (Some(n), None, false);
+        }
+        draft.part(n, part);
+        n
+    }
+
+    /// A line of the user: what tools gave, a prompt, or a word of the program.
+    fn user(
+        &mut self,
+        line: &Line<'_>,
+        message: &Message<'_>,
+        record: &str,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let blocks = || {
+            message
+                .content
+                .into_iter()
+                .flat_map(walk::items)
+                .map(Block::of)
+        };
+        let mut steps: Vec<usize> = Vec::new();
+        let mut lost = 0;
+        for block in blocks().filter(|block| block.kind == Some("\"tool_result\"")) {
+            match text(block.tool_use_id).and_then(|id| self.by_call.get(&*id).copied()) {
+                Some(n) if steps.contains(&n) => {}
+                Some(n) => steps.push(n),
+                None => lost += 1,
+            }
+        }
+        let words = spoken(message.content);
+        if !steps.is_empty() || lost > 0 {
+            let part = part_of(record);
+            let failed = part.has_failed();
+            let is_stopped = is_interruption(&words);
+            let stage = if is_stopped {
+                "interrupted"
+            } else {
+                stage_beside(&words, "result")
+            };
+            let step = steps.first().copied();
+            let at = draft.event(EventDraft {
+                kind: EventKind::Inside,
+                stage,
+                step,
+                failed,
+                ..mark
+            });
+            odd_results(message, draft);
+            // A run is never its own child.
+            let child = line
+                .result
+                .map(Result::of)
+                .and_then(|result| text(result.agent));
+            if let Some(child) = child.filter(|child| draft.run().run_id.as_deref() != Some(child))
+            {
+                self.children.insert(child.into());
+            }
+            for n in steps {
+                if !draft.part(n, part.clone()) {
+                    lost += 1;
+                }
+            }
+            if lost > 0 {
+                draft.orphan(&part);
+            }
+            self.due |= !is_nested(line, draft);
+            if is_stopped && !is_nested(line, draft) {
+                let end = Ended::new(
+                    &words,
+                    "Interrupted by the user",
+                    Outcome::Cancelled,
+                    Certainty::Recorded,
+                );
+                self.end = Some(end.told_by(at));
+            }
+            return;
+        }
+        if is_nested(line, draft) {
+            // Its first prompt has no line before it.
+            self.inline += u64::from(!is_text(line.parent));
+            draft.event(EventDraft {
+                stage: "note",
+                ..mark
+            });
+            return;
+        }
+        if is_interruption(&words) || line.interrupted.is_some() {
+            // What follows the end of a turn is of another turn, though no prompt began it. A record that names the message
+            // which was interrupted says that the turn was not over.
+            if self.finish.is_some() && line.interrupted.is_none() && self.ended(draft).is_some() {
+                let (end, answer) = self.settled(draft);
+                self.ends
+                    .begin(self.last.map_or(0, |last| last + 1), end, answer, None);
+            }
+            let at = draft.event(EventDraft {
+                stage: "interrupted",
+                ..mark
+            });
+            let end = Ended::new(
+                &words,
+                "Interrupted by the user",
+                Outcome::Cancelled,
+                Certainty::Recorded,
+            );
+            self.end = Some(end.told_by(at));
+            return;
+        }
+        let is_command = words.starts_with("<command-")
+            || words.starts_with("<local-command")
+            || words.starts_with("<bash-");
+        // A command of the user's own stands for a prompt, whose text the program writes below it.
+        let is_expanded =
+            self.has_command && is_true(line.meta) && !is_command && !words.starts_with(CAVEAT);
+        self.has_command = words.starts_with("<command-");
+        if !is_expanded && (is_true(line.meta) || is_true(line.summary) || is_command) {
+            let stage = if is_true(line.summary) {
+                "summary"
+            } else {
+                "note"
+            };
+            draft.event(EventDraft { stage, ..mark });
+            // The program itself asks for the rest of a reply that was cut.
+            if is_true(line.meta) && self.finish.as_deref() == Some("max_tokens") {
+                (self.finish, self.due) = (None, true);
+            }
+            return;
+        }
+        let (end, answer) = self.settled(draft);
+        self.ends
+            .begin(self.last.map_or(0, |last| last + 1), end, answer, None);
+        draft.prompt(Some(&words), &mark);
+        self.newest.drain().for_each(|(_, n)| draft.close(n));
+        self.turns += 1;
+        // The budget is told anew.
+        (self.end, self.finish, self.due, self.budget) = (None, None, true, None);
+    }
+
+    /// The program itself speaks in place of the model: a request failed.
+    fn api_error(
+        &mut self,
+        line: &Line<'_>,
+        message: &Message<'_>,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let words = spoken(message.content);
+        let at = draft.event(EventDraft {
+            stage: "API error",
+            failed: true,
+            ..mark
+        });
+        if !is_true(line.api_error) {
+            return;
+        }
+        // The model's own word for the same stands before it.
+        if !matches!(self.finish.as_deref(), Some("refusal" | "max_tokens")) {
+            let end = Ended::new(
+                "api_error",
+                "Ended by an API error",
+                Outcome::Failed,
+                Certainty::Recorded,
+            );
+            self.end = Some(end.detail(cut(&words)).told_by(at));
+        }
+    }
+
+    fn attachment(&mut self, line: &Line<'_>, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
+        let attachment = line.attachment.map(Attachment::of).unwrap_or_default();
+        let kind = text(attachment.kind).unwrap_or_default();
+        // The program queues notices of its own in the same way.
+        let is_notice = text(attachment.mode).is_some_and(|mode| mode != "prompt");
+        let stage = if kind == "queued_command" && is_notice {
+            "queued_notice"
+        } else {
+            &*kind
+        };
+        let at = draft.event(EventDraft { stage, ..mark });
+        match &*kind {
+            "max_turns_reached" => {
+                let end = Ended::new(
+                    "max_turns_reached",
+                    "Turn limit reached",
+                    Outcome::Truncated,
+                    Certainty::Recorded,
+                );
+                // The program counts the turn that it did not begin.
+                let max = number(attachment.max);
+                self.end = Some(end.compare(max, max, "turns").told_by(at));
+            }
+            "budget_usd" => self.budget = number(attachment.total).or(self.budget),
+            _ => {}
+        }
+    }
+
+    /// How the last turn ended: what a line says, else what the last reply suggests. `None` where it may go on.
+    fn ended(&self, draft: &Draft<'_>) -> Option<Ended> {
+        if self.end.is_some() {
+            return self.end.clone();
+        }
+        if let Some((cost, budget)) = self
+            .cost
+            .zip(self.budget)
+            .filter(|(cost, budget)| cost >= budget)
+        {
+            let end = Ended::new(
+                "budget_usd",
+                "Cost budget used up",
+                Outcome::Truncated,
+                Certainty::Inferred,
+            );
+            let end = end.detail("it ends with more spent than the budget allows");
+            return Some(end.compare(Some(cost), Some(budget), "usd"));
+        }
+        let waits = self.last.is_some_and(|n| draft.unanswered(n) > 0);
+        if self.due || waits || self.last.is_none() {
+            return None;
+        }
+        let of = |headline, outcome| {
+            Some(Ended::new(
+                self.finish.as_deref()?,
+                headline,
+                outcome,
+                Certainty::Recorded,
+            ))
+        };
+        match self.finish.as_deref() {
+            Some("tool_use" | "pause_turn") => None,
+            // The reply is written block by block: what was said so far is a thought.
+            None if self.last.and_then(|n| draft.said(n)).is_none() => None,
+            Some("max_tokens") => of("The reply reached its token limit", Outcome::Truncated),
+            Some("refusal") => of("The model refused", Outcome::Failed),
+            Some("model_context_window_exceeded") => of(Ended::CONTEXT_FULL, Outcome::Failed),
+            None => Some(Ended::answered(Ended::NO_CALLS)),
+            Some(finish @ ("end_turn" | "stop_sequence")) => Some(Ended::answered(finish)),
+            Some(finish) => Some(Ended::new(
+                finish,
+                "Ended its turn",
+                Outcome::Unknown,
+                Certainty::Inferred,
+            )),
+        }
+    }
+}
+
+/// The tokens of all models in a table of them.
+fn counted(models: &str) -> u64 {
+    let all = walk::members(models).map(|(_, told)| Counted::of(told));
+    let each = all.flat_map(|told| [told.input, told.created, told.read, told.output]);
+    each.filter_map(count).fold(0, u64::saturating_add)
+}
+
+/// What a line says of the step that it belongs to.
+fn part_of(record: &str) -> Part {
+    let line = Line::of(record);
+    let message = line.message.map(Message::of).unwrap_or_default();
+    let mut part = Part::default();
+    let reply = line.kind == Some("\"assistant\"");
+    if reply {
+        part.agent = text(line.agent);
+        part.model = text(message.model);
+        part.finish = text(message.stop_reason);
+        part.tokens = message.usage.map(tokens);
+        part.others = message
+            .usage
+            .map(|usage| others(usage, message.model))
+            .unwrap_or_default();
+    }
+    blocks(&message, reply, line.result, &mut part);
+    if let Some(result) = line.result.filter(|result| result.starts_with('{')) {
+        part.changes = changes(&Result::of(result), text(line.cwd).as_deref());
+    }
+    part
+}
+
+/// What is odd about the results among the blocks of a message.
+fn odd_results(message: &Message<'_>, draft: &mut Draft<'_>) {
+    let blocks = message
+        .content
+        .into_iter()
+        .flat_map(walk::items)
+        .map(Block::of);
+    let is_odd = |flag: &str| !matches!(flag, "true" | "false" | "null");
+    for flag in blocks
+        .filter(|block| block.tool_use_id.is_some())
+        .filter_map(|block| block.is_error)
+    {
+        if is_odd(flag) {
+            let reason = format!(
+                "is_error is {}, which is no boolean: how the call went is unknown",
+                cut(flag)
+            );
+            draft.issue(IssueKind::Field, reason);
+        }
+    }
+}
+
+/// What the blocks of a message say: of the model's reply, or of what tools gave it.
+fn blocks(message: &Message<'_>, reply: bool, result: Option<&str>, part: &mut Part) {
+    if let Some(said) = text(message.content).filter(|_| reply) {
+        part.text.push(said);
+    }
+    for block in message
+        .content
+        .into_iter()
+        .flat_map(walk::items)
+        .map(Block::of)
+    {
+        match (block.kind, reply) {
+            (Some("\"text\""), true) => part
+                .text
+                .extend(text(block.text).filter(|text| !text.is_empty())),
+            (Some("\"thinking\""), true) => part
+                .thought
+                .extend(text(block.thinking).filter(|text| !text.is_empty())),
+            (Some("\"tool_use\"" | "\"server_tool_use\""), true) => part.calls.push(CallDraft {
+                id: text(block.id).unwrap_or_default(),
+                name: text(block.name).unwrap_or_default(),
+                args: block.input.unwrap_or_default().to_owned(),
+            }),
+            (Some("\"tool_result\""), _) => part.answers.push(answer(&block, result)),
+            // What the service did itself it tells in the reply.
+            (Some(kind), true) if kind.ends_with("_tool_result\"") => {
+                part.answers.push(answer(&block, None))
+            }
+            _ => {}
+        }
+    }
+}
+
+fn answer(block: &Block<'_>, result: Option<&str>) -> Answer {
+    let output = match block.content {
+        Some(content) if content.starts_with('[') => {
+            let blocks: Vec<Block<'_>> = walk::items(content).map(Block::of).collect();
+            let texts: Option<Vec<String>> = blocks.iter().map(|block| text(block.text)).collect();
+            texts.map_or_else(|| content.to_owned(), |texts| quoted(&texts.join("\n")))
+        }
+        content => content.unwrap_or("null").to_owned(),
+    };
+    // Of another type it says nothing.
+    let is_told = matches!(block.is_error, None | Some("true" | "false" | "null"));
+    let failed = is_true(block.is_error);
+    let words = text(Some(&output));
+    let stopped = result
+        .map(Result::of)
+        .is_some_and(|result| is_true(result.interrupted))
+        || text(result).is_some_and(|words| {
+            // Where the result is an object, these words may stand in a file that was edited.
+            let words = words.strip_prefix("Error: ").unwrap_or(&words);
+            is_interruption(words) || words.starts_with("User rejected")
+        });
+    let status = match (stopped, failed) {
+        (true, _) => Some("cancelled"),
+        (false, true) => Some("error"),
+        (false, false) => Some("success").filter(|_| is_told),
+    };
+    let exit = words.as_deref().filter(|_| failed).and_then(|words| {
+        words
+            .strip_prefix("Exit code ")?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()
+    });
+    let error = words
+        .filter(|_| failed)
+        .or_else(|| failed.then(|| NO_WORDS.to_owned()));
+    Answer {
+        call: text(block.tool_use_id).unwrap_or_default(),
+        status,
+        output: if failed { "null".to_owned() } else { output },
+        error,
+        exit,
+        ms: None,
+    }
+}
+
+/// What was taken within a reply besides its own tokens, by the model that took it: an advisor, a compaction. The reply's
+/// own figures are those of its messages alone.
+fn others(usage: &str, model: Option<&str>) -> Vec<(String, Tokens)> {
+    let iterations = Usage::of(usage)
+        .iterations
+        .into_iter()
+        .flat_map(walk::items);
+    let all: Vec<(Iteration<'_>, Tokens)> = iterations
+        .map(|item| (Iteration::of(item), tokens(item)))
+        .collect();
+    let sum = all
+        .iter()
+        .filter_map(|(_, tokens)| tokens.sum())
+        .fold(0, u64::saturating_add);
+    // A writer that adds them up has counted them already.
+    if tokens(usage).sum() == Some(sum) {
+        return Vec::new();
+    }
+    let is_own = |iteration: &Iteration<'_>| matches!(iteration.kind, Some("\"message\"") | None);
+    let others = all
+        .into_iter()
+        .filter(|(iteration, tokens)| !is_own(iteration) && tokens.sum().is_some());
+    others
+        .filter_map(|(iteration, tokens)| Some((text(iteration.model.or(model))?, tokens)))
+        .collect()
+}
+
+/// The vendor counts what the cache held apart from the other input.
+fn tokens(usage: &str) -> Tokens {
+    let usage = Usage::of(usage);
+    let cached = count(usage.cache_read_input_tokens);
+    // Where nothing went to a cache or came from one, that may be left out; what else was read may not.
+    let beside = [count(usage.cache_creation_input_tokens), cached]
+        .into_iter()
+        .flatten();
+    Tokens {
+        input: count(usage.input_tokens).map(|input| beside.fold(input, u64::saturating_add)),
+        cached,
+        output: count(usage.output_tokens),
+        reasoning: usage
+            .output_tokens_details
+            .map(Details::of)
+            .and_then(|details| count(details.thinking_tokens)),
+    }
+}

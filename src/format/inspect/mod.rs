@@ -1,0 +1,532 @@
+//! How does Inspect write the log of an evaluation? `LOG.eval`, a zip archive with a member for each sample, or the same as
+//! one JSON document `LOG.json`. A sample's run, an epoch of it, is a run of its own; what is said of all of them stands in
+//! a header.
+//!
+//! Seen in versions 0.3.41 to 0.3.285. A `model` event of the solver is a step, the `tool` events behind it are its
+//! results; what a scorer asks a model is no step. Long texts stand once, behind the events: a step is put together with
+//! those that it refers to.
+
+mod end;
+mod part;
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::recent::Recent;
+use super::value::{cut, filled, is_true, micros, spoken};
+use super::watch::begun;
+use super::{Draft, EventDraft, Reader, Several, Shape, Source, Tool};
+use crate::format::part::text;
+use crate::model::json::walk;
+use crate::model::{Can, Capabilities, EventKind, Format, IssueKind};
+
+use end::{Facts, Last};
+use part::{MAX_TEXTS, PREFIXES, part_of, references, score_at_end};
+
+/// What any log can hold.
+const FORMAT: Format = Format {
+    name: "Inspect log",
+    can: Capabilities {
+        state: Can::Partly,
+        scores: Can::Yes,
+        times: Can::Yes,
+        tokens: Can::Partly,
+        cost: Can::Partly,
+        limits: Can::Partly,
+        success: Can::Partly,
+        facts: Can::No,
+    },
+    file: "sample",
+    assemble: Some(part::assembled),
+    ..Format::UNKNOWN
+};
+
+/// A log without samples, which tells of no steps.
+static LOG_ALONE: Format = Format {
+    file: "log",
+    tells_replies: false,
+    ..FORMAT
+};
+
+/// A log.
+pub(super) static LOG: Tool = Tool {
+    format: FORMAT,
+    shape: Shape::Several(&Several {
+        paths: PATHS,
+        runs: &[&["samples", "*"]],
+        named_by: &[&["samples", "*", "id"], &["samples", "*", "epoch"]],
+        name: |values| match values {
+            [Some(id), epoch] => {
+                let id = text(Some(id)).unwrap_or_else(|| id.clone());
+                Some(format!("{id}_epoch_{}", epoch.as_deref().unwrap_or("1")))
+            }
+            _ => None,
+        },
+        member: |name| name.strip_prefix("samples/")?.strip_suffix(".json"),
+        beside: &["header.json", "_journal/start.json"],
+        is_run_alone: true,
+        lines: None,
+        apart: None,
+    }),
+    is,
+    reader: || Box::new(Sample::default()),
+};
+
+/// The records of a sample; a place in this list says which one it is.
+const PATHS: &[&[&str]] = &[
+    &["events", "*"],
+    &["transcript", "events", "*"],
+    &["attachments", "{}"],
+    &["transcript", "content", "{}"],
+    &["events_data", "messages", "*"],
+    &["message_pool", "*"],
+    &["input"],
+    &["scores"],
+    &["limit"],
+    &["error"],
+    &["model_usage"],
+    &["uuid"],
+    &["id"],
+    &["epoch"],
+    &["started_at"],
+    &["completed_at"],
+    &["total_time"],
+    &["working_time"],
+    &["turn_count"],
+    &["output", "completion"],
+    &["message_limit"],
+    &["token_limit"],
+    &["time_limit"],
+    &["working_limit"],
+    &["cost_limit"],
+    &["turn_limit"],
+    &["messages", "*", "role"],
+    &["invalidation"],
+    &["error_retries", "*"],
+];
+
+fields! {
+    struct Event {
+        event, timestamp, completed, span_id, id, parent_id, name, action, failed, error, kind = "type",
+        decision, level, intermediate, model, uuid,
+    }
+}
+
+/// So many spans, and texts that steps refer to, are kept track of: a file must not fill the memory.
+const MAX_KEPT: usize = 500_000;
+/// A step of more bytes is let go of as soon as nothing more can come for it.
+const LARGE_BYTES: usize = 8 << 10;
+/// The same for one that refers to texts behind the events: its row shows the references then.
+const HUGE_BYTES: usize = 64 << 10;
+/// So much of a long text is looked at for the row of a step.
+const MAX_TEXT_BYTES: usize = 2_000;
+
+fn is(name: &str, head: &[u8]) -> bool {
+    if name.ends_with(".eval") {
+        return head.starts_with(b"PK\x03\x04");
+    }
+    let keys = begun(head);
+    let begins = |wanted: &str, with: &[char]| {
+        keys.iter()
+            .any(|(key, value)| key.trim_matches('"') == wanted && value.starts_with(with))
+    };
+    name.ends_with(".json")
+        && begins("eval", &['{'])
+        && begins("status", &['"'])
+        && begins("version", &['2', '3', '4'])
+}
+
+/// A sample under way.
+#[derive(Debug, Default)]
+struct Sample {
+    spans: HashMap<String, Inside>,
+    /// What older versions have in place of spans, from the outermost.
+    open: Vec<String>,
+    /// The newest step.
+    last: Option<usize>,
+    /// The steps whose calls wait for an answer, by the ids of the calls.
+    calls: Recent<String, usize>,
+    /// The texts that steps refer to, in the order in which they do.
+    refers: BTreeMap<usize, Vec<String>>,
+    /// Which steps refer to a text, and the event that holds it.
+    texts: HashMap<String, (Vec<usize>, Option<usize>)>,
+    /// The first event of each step that refers to a text.
+    first: Recent<usize, usize>,
+    kept: usize,
+    facts: Facts,
+}
+
+/// A span of events.
+#[derive(Debug)]
+struct Inside {
+    parent: Option<String>,
+    kind: String,
+    /// The event that begins it, where that names an agent.
+    agent: Option<(usize, super::Part)>,
+}
+
+impl Reader for Sample {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let Some(path) = PATHS.get(record.path) else {
+            return;
+        };
+        match *path {
+            ["events", _] | ["transcript", "events", _] => self.event(record.text, draft),
+            ["attachments", _] | ["transcript", "content", _] => self.attached(record, draft),
+            ["events_data" | "message_pool", ..] => {
+                draft.event(EventDraft {
+                    phase: "message pool",
+                    ..EventDraft::default()
+                });
+            }
+            ["input"] => {
+                let words = text(Some(record.text)).unwrap_or_else(|| last_said(record.text));
+                draft.prompt(
+                    Some(&words),
+                    &EventDraft {
+                        phase: "input",
+                        ..EventDraft::default()
+                    },
+                );
+            }
+            ["messages", ..] => self.facts.take("messages", record.text, None),
+            [key] | [key, _] => {
+                let is_object = record.text.starts_with('{');
+                let at = is_object.then(|| {
+                    draft.event(EventDraft {
+                        phase: key,
+                        failed: *key == "error",
+                        ..EventDraft::default()
+                    })
+                });
+                self.facts.take(key, record.text, at);
+            }
+            _ => {}
+        }
+    }
+
+    fn beside(&mut self, text: &str) {
+        self.facts.header = Some(text.to_owned());
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        // Behind all of a step's own records: there they are looked for.
+        for (n, texts) in std::mem::take(&mut self.refers) {
+            let own = self.first.get(&n).copied().unwrap_or_default();
+            for reference in texts {
+                let event = self.texts.get(&reference).and_then(|(_, event)| *event);
+                // One that is not there has a place among them all the same: they are told apart by it.
+                draft.refer(n, event.unwrap_or(own));
+            }
+        }
+        let last = self.last.and_then(|n| {
+            Some(Last::of(
+                draft.step(n)?,
+                draft.said(n),
+                self.first.get(&n).copied(),
+                &self.facts,
+            ))
+        });
+        let latest = draft.latest();
+        draft.time_of_whole(self.facts.unzoned.take().as_deref());
+        if let Some(difference) = self.facts.differences() {
+            draft.issue_of_whole(IssueKind::Count, difference);
+        }
+        for (seconds, what) in self.facts.odd_times() {
+            draft.took(seconds, what);
+        }
+        self.facts
+            .tell(last.unwrap_or_default(), latest, draft.run());
+    }
+}
+
+/// The texts of the last message that a user wrote.
+fn last_said(messages: &str) -> String {
+    let last = walk::items(messages).last();
+    last.map(|message| spoken(super::value::member(message, "content")))
+        .unwrap_or_default()
+}
+
+impl Sample {
+    fn event(&mut self, record: &str, draft: &mut Draft<'_>) {
+        let event = Event::of(record);
+        let sort = text(event.event).unwrap_or_default();
+        let stage = [
+            event.kind,
+            event.name,
+            event.decision,
+            event.level,
+            event.action,
+        ]
+        .into_iter()
+        .find_map(text_of);
+        let stage = stage.unwrap_or_default();
+        let latest = draft.latest();
+        // Events are in the order in which they began; of one that began while another went on, when it was is in its
+        // record alone.
+        let in_order = |ts: Option<i64>| ts.filter(|ts| latest.is_none_or(|latest| *ts >= latest));
+        let began = draft.time(event.timestamp);
+        let ts = in_order(if sort == "model" {
+            micros(event.completed).or(began)
+        } else {
+            began
+        });
+        let failed = is_true(event.failed) || matches!(event.error, Some(error) if error != "null");
+        let mark = EventDraft {
+            phase: &sort,
+            stage: &stage,
+            ts,
+            failed,
+            ..EventDraft::default()
+        };
+        if event.uuid.is_some() && draft.is_again(record) {
+            return draft.again(&mark);
+        }
+        let inside = EventDraft {
+            kind: EventKind::Inside,
+            step: self.last,
+            note: None,
+            ..mark
+        };
+        match &*sort {
+            "model" if !self.is_scoring(event.span_id) => {
+                let asked = began
+                    .filter(|_| micros(event.completed).is_some())
+                    .or(latest);
+                self.reply(record, &event, asked, mark, draft);
+            }
+            "model" => {
+                self.facts.was_scored = true;
+                self.facts.asked(&part_of(record));
+                draft.event(mark);
+            }
+            "tool" if !self.is_scoring(event.span_id) => self.answer(record, &event, mark, draft),
+            "span_begin" => {
+                let begins = matches!(&*stage, "tool" | "agent") && self.last.is_some();
+                let at = draft.event(if begins { inside } else { mark });
+                self.span(record, &event, stage, at);
+            }
+            "span_end" => {
+                let kind = text(event.id)
+                    .and_then(|id| self.spans.get(&id))
+                    .map(|span| &*span.kind);
+                let ends = matches!(kind, Some("tool" | "agent")) && self.last.is_some();
+                draft.event(if ends { inside } else { mark });
+            }
+            "step" => {
+                match text(event.action).as_deref() {
+                    Some("begin") if self.open.len() < 100 => {
+                        self.open.push(text(event.kind).unwrap_or_default())
+                    }
+                    Some("end") => drop(self.open.pop()),
+                    _ => {}
+                }
+                draft.event(mark);
+            }
+            // Of the run as a whole, whatever step came last.
+            "score" if !is_true(event.intermediate) => {
+                self.facts.judged(score_at_end(record));
+                draft.event(mark);
+            }
+            "state" | "store" | "score" if self.last.is_some() => {
+                let part = part_of(record);
+                let says = !part.changes.is_empty() || !part.scores.is_empty();
+                draft.event(if says { inside } else { mark });
+                if let Some(n) = self.last.filter(|_| says) {
+                    self.part(n, part, draft);
+                }
+            }
+            "sandbox" | "subtask" | "approval" | "compaction" if self.last.is_some() => {
+                draft.event(inside);
+            }
+            "sample_limit" => {
+                let at = draft.event(EventDraft {
+                    failed: true,
+                    ..mark
+                });
+                self.facts.limit_event(at, record);
+            }
+            _ => {
+                draft.event(mark);
+            }
+        }
+    }
+
+    /// A reply of the model.
+    fn reply(
+        &mut self,
+        record: &str,
+        event: &Event<'_>,
+        asked: Option<i64>,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let n = draft.reply(None, asked, mark);
+        let before = self.last.replace(n);
+        self.first.insert(n, draft.newest());
+        if let Some(model) = filled(event.model) {
+            self.facts.model.get_or_insert_with(|| cut(&model));
+        }
+        let part = part_of(record);
+        self.facts.asked(&part);
+        self.facts.step(&part);
+        for call in part.calls.iter().filter(|call| !call.id.is_empty()) {
+            self.calls.insert(call.id.clone(), n);
+        }
+        self.part(n, part, draft);
+        if let Some((at, agent)) = self.agent(event.span_id) {
+            draft.add(n, at, agent);
+        }
+        draft.close(n);
+        if let Some(before) = before {
+            self.settle(before, draft);
+        }
+    }
+
+    /// What came back from a call.
+    fn answer(
+        &mut self,
+        record: &str,
+        event: &Event<'_>,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let n = text(event.id)
+            .and_then(|id| self.calls.remove(&id))
+            .or(self.last);
+        let part = part_of(record);
+        let kind = if n.is_some() {
+            EventKind::Inside
+        } else {
+            EventKind::Other
+        };
+        draft.event(EventDraft {
+            kind,
+            step: n,
+            failed: part.has_failed(),
+            ..mark
+        });
+        if let Some(n) = n {
+            self.part(n, part, draft);
+            if self.last != Some(n) {
+                self.settle(n, draft);
+            }
+        }
+    }
+
+    /// Adds a part to a step.
+    fn part(&mut self, n: usize, part: super::Part, draft: &mut Draft<'_>) {
+        self.note(n, &part);
+        draft.part(n, part);
+    }
+
+    /// Notes the texts that a part of a step refers to.
+    fn note(&mut self, n: usize, part: &super::Part) {
+        for reference in references(part) {
+            let full = |known: &Vec<String>| known.len() >= MAX_TEXTS || known.contains(&reference);
+            if self.kept >= MAX_KEPT || self.refers.get(&n).is_some_and(full) {
+                continue;
+            }
+            self.kept += 1;
+            self.texts.entry(reference.clone()).or_default().0.push(n);
+            self.refers.entry(n).or_default().push(reference);
+        }
+    }
+
+    /// Lets go of a step that nothing more can come for.
+    fn settle(&mut self, n: usize, draft: &mut Draft<'_>) {
+        let size = draft
+            .step(n)
+            .filter(|part| part.unanswered() == 0)
+            .map_or(0, super::Part::len);
+        let most = if self.refers.contains_key(&n) {
+            HUGE_BYTES
+        } else {
+            LARGE_BYTES
+        };
+        if size > most {
+            draft.settle(n);
+        }
+    }
+
+    /// A text that events refer to.
+    fn attached(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let at = draft.event(EventDraft {
+            phase: "attachment",
+            ..EventDraft::default()
+        });
+        let prefix = if matches!(PATHS.get(record.path), Some(["attachments", ..])) {
+            PREFIXES[0]
+        } else {
+            PREFIXES[1]
+        };
+        let reference = format!("{prefix}{}", record.key);
+        if self.texts.len() > MAX_KEPT && !self.texts.contains_key(&reference) {
+            return;
+        }
+        let (steps, event) = self.texts.entry(reference.clone()).or_default();
+        *event = Some(at);
+        let Some(whole) = text(Some(record.text)).filter(|_| !steps.is_empty()) else {
+            return;
+        };
+        let shown = if whole.len() > MAX_TEXT_BYTES {
+            let end = (0..=MAX_TEXT_BYTES)
+                .rev()
+                .find(|end| whole.is_char_boundary(*end))
+                .unwrap_or_default();
+            // Two texts that begin alike are not the same.
+            format!("{}… ({})", whole.get(..end).unwrap_or_default(), record.key)
+        } else {
+            whole
+        };
+        for n in steps {
+            draft.resolve(*n, &reference, &shown);
+        }
+    }
+
+    fn span(&mut self, record: &str, event: &Event<'_>, kind: String, at: usize) {
+        let Some(id) = text(event.id).filter(|_| self.kept < MAX_KEPT) else {
+            return;
+        };
+        self.kept += 1;
+        let agent = (kind == "agent").then(|| (at, part_of(record)));
+        self.spans.insert(
+            id,
+            Inside {
+                parent: text(event.parent_id),
+                kind,
+                agent,
+            },
+        );
+    }
+
+    /// The spans around an event, from the innermost.
+    fn around(&self, span: Option<&str>) -> impl Iterator<Item = &Inside> {
+        let mut next = text(span);
+        // Nobody nests so deep; a ring of parents would have no end.
+        (0..100).map_while(move |_| {
+            let span = self.spans.get(next.as_ref()?)?;
+            next.clone_from(&span.parent);
+            Some(span)
+        })
+    }
+
+    /// Whether an event is part of scoring what the agent did.
+    fn is_scoring(&self, span: Option<&str>) -> bool {
+        let is = |kind: &str| matches!(kind, "scorer" | "scorers");
+        self.open.iter().any(|kind| is(kind)) || self.around(span).any(|span| is(&span.kind))
+    }
+
+    /// What names the agent that an event is of, where that is one that another agent called.
+    fn agent(&self, span: Option<&str>) -> Option<(usize, super::Part)> {
+        let mut around = self.around(span).skip_while(|span| span.agent.is_none());
+        let (at, part) = around.next()?.agent.clone()?;
+        let outer: Vec<&Inside> = around.collect();
+        let is_nested = outer.iter().any(|span| span.kind == "tool");
+        let is_called = is_nested || outer.iter().any(|span| span.agent.is_some());
+        is_called.then_some((at, super::Part { is_nested, ..part }))
+    }
+}
+
+fn text_of(value: Option<&str>) -> Option<String> {
+    filled(value)
+}

@@ -1,0 +1,847 @@
+//! How does the SDK of OpenHands write a conversation? A directory with a file for each event,
+//! `CONVERSATION/events/event-NNNNN-ID.json`, and the state of the whole in `base_state.json` beside, which is replaced. Its
+//! server, and those who copy events, write the same events as lines of one file.
+//!
+//! Read in versions 1.11 to 1.58. A reply of the model is an event for each of its calls, which share `llm_response_id`; a
+//! reply without calls is a message. Tokens and cost are told of the conversation as a whole.
+
+pub(super) mod exported;
+pub(super) mod instance;
+
+use super::part::{self, quoted, text};
+use super::raised::what_raised;
+use super::recent::Recent;
+use super::value::{
+    above_zero, below, count, cut, filled, int, is_text, is_true, leading, limit, member, number,
+    objects, spoken, total_in, unpacked,
+};
+use super::watch::has_begun;
+use super::{Answer, CallDraft, Draft, EventDraft, Numbering, Part, Reader, Shape, Source, Tool};
+use crate::model::json::walk;
+use crate::model::step::{NO_WORDS, Usage};
+use crate::model::{
+    Bound, Can, Capabilities, Certainty, Ended, EventKind, Fact, Format, Outcome, Statement, stated,
+};
+
+/// What both can hold.
+const FORMAT: Format = Format {
+    can: Capabilities {
+        state: Can::Partly,
+        scores: Can::Partly,
+        times: Can::Yes,
+        limits: Can::Partly,
+        ..Capabilities::NONE
+    },
+    assemble: Some(|n, records| part::line(n, records.iter().map(|record| part_of(record)))),
+    ..Format::UNKNOWN
+};
+
+/// A directory.
+pub(super) static CONVERSATION: Tool = Tool {
+    format: Format {
+        name: "OpenHands conversation",
+        file: "conversation",
+        ..FORMAT
+    },
+    shape: Shape::Files {
+        below: "events",
+        numbering: Numbering("event-"),
+        beside: "base_state.json",
+    },
+    is: |name, head| name == "base_state.json" && has_begun(head, &["id", "agent"]),
+    reader: || Box::new(Conversation::default()),
+};
+
+/// A file of events.
+pub(super) static EVENTS: Tool = Tool {
+    format: Format {
+        name: "OpenHands events",
+        file: "file of events",
+        ..FORMAT
+    },
+    shape: Shape::Lines,
+    is: |name, head| name.ends_with(".jsonl") && objects(head).any(is_event),
+    reader: || Box::new(Conversation::default()),
+};
+
+fields! {
+    struct Event {
+        id, timestamp, source, kind, thought, reasoning = "reasoning_content", thinking = "thinking_blocks",
+        item = "responses_reasoning_item", tool = "tool_name", call = "tool_call_id", tool_call, action,
+        action_id, response = "llm_response_id", observation, error, rejection = "rejection_reason",
+        message = "llm_message", key, value, code, detail, critic = "critic_result",
+        title, status, tool_kind, input = "raw_input", output = "raw_output", is_error,
+    }
+    struct ToolCall { name, arguments }
+    struct Message { content, reasoning = "reasoning_content", thinking = "thinking_blocks", item = "responses_reasoning_item" }
+    struct Thinking { thinking }
+    struct Item { summary }
+    struct Observed {
+        kind, content, is_error, exit_code, path, old = "old_content", new = "new_content", existed = "prev_exist",
+        tasks = "task_list",
+    }
+    struct Critic { score, message }
+    struct State {
+        id, agent, workspace, dir = "persistence_dir", status = "execution_status", max = "max_iterations", stats,
+    }
+    struct Agent { llm }
+    struct Llm { model }
+    struct Workspace { working_dir }
+    struct Stats { each = "usage_to_metrics" }
+    struct Metrics {
+        model = "model_name", cost = "accumulated_cost", tokens = "accumulated_token_usage",
+        budget = "max_budget_per_task", costs, each = "token_usages",
+    }
+    struct Priced { cost }
+    struct Used { prompt_tokens, completion_tokens, cache_read_tokens, reasoning_tokens }
+}
+
+fn is_event(line: &str) -> bool {
+    let event = Event::of(line);
+    let known = matches!(
+        event.kind,
+        Some(
+            "\"SystemPromptEvent\""
+                | "\"MessageEvent\""
+                | "\"ActionEvent\""
+                | "\"ObservationEvent\""
+                | "\"AgentErrorEvent\""
+                | "\"ConversationStateUpdateEvent\""
+                | "\"ACPToolCallEvent\""
+        )
+    );
+    known && is_text(event.id) && is_text(event.timestamp) && is_text(event.source)
+}
+
+/// A conversation under way.
+#[derive(Debug, Default)]
+struct Conversation {
+    by_response: Recent<Box<str>, usize>,
+    /// By the id of the call, and by that of the event that asks for it.
+    by_call: Recent<Box<str>, usize>,
+    last: Option<usize>,
+    turns: u64,
+    /// The number of replies and compactions, in all turns and in the last one.
+    iterations: (u64, u64),
+    /// A prompt came after the last reply.
+    due: bool,
+    /// The conversation stopped, as an event says it.
+    end: Option<Ended>,
+    /// The newest word of an event for how it goes.
+    told: Option<(Box<str>, usize)>,
+    /// The answer that the agent handed over with its last call, and whether that is over.
+    answer: Option<(Box<str>, bool)>,
+    /// What is known of the whole.
+    state: Whole,
+    /// Of the document beside.
+    beside: Option<Whole>,
+}
+
+/// What is known of the conversation as a whole.
+#[derive(Debug, Default, Clone)]
+struct Whole {
+    id: Option<String>,
+    parent: Option<String>,
+    model: Option<String>,
+    project: Option<String>,
+    status: Option<String>,
+    max: Option<f64>,
+    budget: Option<f64>,
+    tokens: Option<u64>,
+    usage: Usage,
+    cost: Option<f64>,
+    /// The cost and the tokens by the lists of all requests.
+    listed: (Option<f64>, Option<u64>),
+}
+
+impl Reader for Conversation {
+    fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>) {
+        let event = Event::of(record.text);
+        let kind = text(event.kind).unwrap_or_default();
+        let mark = EventDraft {
+            phase: &kind,
+            ts: draft.time(event.timestamp),
+            ..EventDraft::default()
+        };
+        let source = text(event.source).unwrap_or_default();
+        if event.id.is_some() && draft.is_again(record.text) {
+            return draft.again(&mark);
+        }
+        match (&*kind, &*source) {
+            ("ActionEvent", _) | ("ACPToolCallEvent", _) => {
+                self.reply(&event, record.text, mark, draft)
+            }
+            ("MessageEvent", "agent") if event.response.is_some() => {
+                self.reply(&event, record.text, mark, draft)
+            }
+            ("MessageEvent", "user") => {
+                let words = spoken(
+                    event
+                        .message
+                        .map(Message::of)
+                        .and_then(|message| message.content),
+                );
+                draft.prompt(Some(&words), &mark);
+                self.last.into_iter().for_each(|n| draft.close(n));
+                self.turns += 1;
+                self.iterations.1 = 0;
+                (self.due, self.end, self.answer) = (true, None, None);
+            }
+            ("ObservationEvent" | "AgentErrorEvent" | "UserRejectObservation", _) => {
+                self.result(&event, record.text, mark, draft);
+            }
+            ("ConversationStateUpdateEvent", _) => {
+                let key = text(event.key).unwrap_or_default();
+                let at = draft.event(EventDraft {
+                    stage: &key,
+                    ..mark
+                });
+                self.update(&key, event.value.unwrap_or_default(), at);
+            }
+            ("ConversationErrorEvent" | "ServerErrorEvent", _) => {
+                let code = text(event.code).unwrap_or_default();
+                let at = draft.event(EventDraft {
+                    stage: &code,
+                    failed: true,
+                    ..mark
+                });
+                self.end = Some(
+                    self.fault(&code, &text(event.detail).unwrap_or_default())
+                        .told_by(at),
+                );
+            }
+            ("PauseEvent" | "InterruptEvent", _) => {
+                let at = draft.event(EventDraft {
+                    stage: "paused",
+                    ..mark
+                });
+                let end = Ended::new(
+                    &kind,
+                    "Paused by the user",
+                    Outcome::Cancelled,
+                    Certainty::Recorded,
+                );
+                self.end = Some(end.told_by(at));
+            }
+            _ => {
+                if kind.starts_with("Condensation") {
+                    self.iterate();
+                }
+                draft.event(EventDraft {
+                    stage: &source,
+                    ..mark
+                });
+            }
+        }
+    }
+
+    fn beside(&mut self, text: &str) {
+        let mut whole = Whole::default();
+        whole.take(text);
+        self.beside = Some(whole);
+    }
+
+    fn look(&mut self, draft: &mut Draft<'_>) {
+        let conflict = self.conflict();
+        // Neither is preferred.
+        let disputed = conflict.as_ref().map(|conflict| {
+            let end = Ended::new(
+                "",
+                "The files disagree on the end",
+                Outcome::Unknown,
+                Certainty::Unknown,
+            );
+            end.detail(conflict.clone())
+        });
+        let ended = disputed.or_else(|| self.ended(draft));
+        let at = draft.latest();
+        let is_answer = ended
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Completed);
+        let said = || self.replied(draft).and_then(|n| draft.said(n));
+        let answer = self
+            .answer
+            .as_ref()
+            .map(|(answer, _)| answer.clone())
+            .or_else(said)
+            .filter(|_| is_answer);
+        let whole = self.beside.as_ref().unwrap_or(&self.state).clone();
+        // The limit holds for a turn. The program writes messages of the user itself, so that a turn may be longer than it
+        // looks.
+        let (all, of_turn) = (self.iterations.0 as f64, self.iterations.1 as f64);
+        let is_whole = self.turns <= 1 || whole.max.is_some_and(|max| of_turn >= max);
+        let (iterations, bound) = if is_whole {
+            (of_turn, Bound::Exact)
+        } else {
+            (all, Bound::AtMost)
+        };
+        let run = draft.run();
+        run.tool = Some("OpenHands SDK".into());
+        run.run_id = whole.id.as_deref().map(cut);
+        run.parent = whole.parent.as_deref().map(cut);
+        run.model = whole.model.as_deref().map(cut);
+        let limits = [
+            limit("max_iterations", whole.max, "iterations", Some(iterations))
+                .map(|limit| limit.bounded(bound)),
+            limit("max_budget_per_task", whole.budget, "usd", whole.cost),
+        ];
+        run.limits = limits.into_iter().flatten().collect();
+        let file = if self.beside.is_some() {
+            "base_state.json"
+        } else {
+            ""
+        };
+        run.statements = whole
+            .max
+            .into_iter()
+            .map(|max| of_state(file, max))
+            .collect();
+        let (cost, tokens) = whole.listed;
+        run.statements.extend(
+            cost.filter(|_| whole.cost.is_some())
+                .map(|cost| total_in("usd", cost, "the sum of costs")),
+        );
+        let tokens = tokens
+            .filter(|_| whole.tokens.is_some())
+            .map(|tokens| tokens as f64);
+        run.statements
+            .extend(tokens.map(|tokens| total_in("tokens", tokens, "the sum of token_usages")));
+        run.project = whole.project.as_deref().map(cut);
+        (run.tokens, run.usage, run.cost_usd) = (whole.tokens, whole.usage, whole.cost);
+        run.updated_at = at.filter(|_| ended.is_some());
+        run.ended = ended.map(Box::new);
+        run.conflicts = conflict.into_iter().collect();
+        run.final_result = answer;
+        run.turns = Some(self.turns);
+    }
+}
+
+impl Conversation {
+    /// A call that the model asks for, or a reply without calls. Of what another agent did in its place only the calls are
+    /// told, each with all there is to it.
+    fn reply(
+        &mut self,
+        event: &Event<'_>,
+        record: &str,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let id = text(event.response.or(event.call))
+            .or_else(|| text(event.id))
+            .unwrap_or_default();
+        let known = self.by_response.get(&*id).copied();
+        let before = draft.latest();
+        let n = draft.reply(
+            known,
+            before,
+            EventDraft {
+                kind: EventKind::Decided,
+                ..mark
+            },
+        );
+        if known.is_none() {
+            self.iterate();
+            self.by_response.insert(id.into(), n);
+            if let Some(last) = self.last.replace(n) {
+                draft.close(last);
+            }
+        }
+        for id in [event.call, event.id].into_iter().filter_map(text) {
+            self.by_call.insert(id.into(), n);
+        }
+        let part = part_of(record);
+        let handed = part.calls.iter().find(|call| call.name == "finish");
+        self.answer = handed.map(|call| {
+            (
+                cut(&text(member(&call.args, "message")).unwrap_or_default()),
+                false,
+            )
+        });
+        (self.due, self.end) = (false, None);
+        draft.part(n, part);
+    }
+
+    /// Counts a pass of the program's loop.
+    fn iterate(&mut self) {
+        let (all, of_turn) = self.iterations;
+        self.iterations = (all + 1, of_turn + 1);
+    }
+
+    /// What came of a call.
+    fn result(
+        &mut self,
+        event: &Event<'_>,
+        record: &str,
+        mark: EventDraft<'_>,
+        draft: &mut Draft<'_>,
+    ) {
+        let ids = [event.action_id, event.call].into_iter().filter_map(text);
+        let step = ids.filter_map(|id| self.by_call.get(&*id).copied()).next();
+        let part = part_of(record);
+        let failed = part.has_failed();
+        draft.event(EventDraft {
+            kind: EventKind::Inside,
+            stage: "result",
+            step,
+            failed,
+            ..mark
+        });
+        if let Some((_, is_over)) = self
+            .answer
+            .as_mut()
+            .filter(|_| event.tool == Some("\"finish\""))
+        {
+            *is_over = !failed;
+        }
+        if !step.is_some_and(|n| draft.part(n, part.clone())) {
+            draft.orphan(&part);
+        }
+    }
+
+    /// Something about the whole changed.
+    fn update(&mut self, key: &str, value: &str, at: usize) {
+        match key {
+            "full_state" => self.state.take(value),
+            "stats" => self.state.count(value),
+            "execution_status" => self.state.status = text(Some(value)),
+            _ => return,
+        }
+        if let Some(status) = self.state.status.as_deref().filter(|_| key != "stats") {
+            self.told = Some((status.into(), at));
+            if status == "running" {
+                self.end = None;
+            }
+        }
+    }
+
+    /// What an event says stopped the conversation.
+    fn fault(&self, code: &str, detail: &str) -> Ended {
+        let of = |headline, outcome| Ended::new(code, headline, outcome, Certainty::Recorded);
+        // The figures stand in brackets, and behind the last dollar.
+        let within = detail.split_once('(').and_then(|(_, rest)| leading(rest));
+        let end = match code {
+            "MaxIterationsReached" => {
+                let end = of("Step limit reached", Outcome::Truncated);
+                let end = if within.is_some() {
+                    end.compare(None, within, "iterations")
+                } else {
+                    end
+                };
+                return end.at(&[("Step", "max_iterations")]);
+            }
+            "MaxBudgetReached" => {
+                let spent = detail.rsplit_once('$').and_then(|(_, rest)| leading(rest));
+                let end = of("Cost budget used up", Outcome::Truncated);
+                let end = if within.is_some() {
+                    end.compare(spent, within, "usd")
+                } else {
+                    end
+                };
+                return end.at(&[("Cost", "max_budget_per_task")]);
+            }
+            code if let Some((headline, outcome)) = what_raised(code) => of(headline, outcome),
+            "LLMContentPolicyViolationError" => of("The model refused", Outcome::Failed),
+            _ if code.starts_with("LLM") => of("Ended by an API error", Outcome::Failed),
+            _ => of("Ended by an error", Outcome::Failed),
+        };
+        end.detail(cut(detail))
+    }
+
+    /// Where the state of the conversation and the event that ended it say different things.
+    fn conflict(&self) -> Option<Box<str>> {
+        let end = self.end.as_ref()?;
+        let beside = self
+            .beside
+            .as_ref()
+            .and_then(|whole| whole.status.as_deref());
+        let (who, status) = match beside {
+            Some(status) => ("base_state.json", status),
+            None => (
+                "the last state",
+                self.told.as_ref().map(|(status, _)| &**status)?,
+            ),
+        };
+        let fits = match status {
+            // A fault may be a cancellation; a pause is none.
+            "error" => {
+                end.outcome != Outcome::Halted
+                    && !matches!(&*end.word, "PauseEvent" | "InterruptEvent")
+            }
+            "paused" => end.outcome == Outcome::Cancelled,
+            "finished" | "stuck" => false,
+            // It continues after a pause without another event, but not after a fault.
+            "running" | "idle" | "waiting_for_confirmation" => end.outcome == Outcome::Cancelled,
+            _ => true,
+        };
+        (!fits).then(|| format!("{who} says {status}, the last event says {}", end.word).into())
+    }
+
+    /// The last reply, where it asks for nothing.
+    fn replied(&self, draft: &Draft<'_>) -> Option<usize> {
+        self.last.filter(|n| {
+            draft
+                .step(*n)
+                .is_some_and(|part| part.calls.is_empty() && !part.text.is_empty())
+        })
+    }
+
+    /// How the conversation stands; `None` where it goes on.
+    fn ended(&self, draft: &Draft<'_>) -> Option<Ended> {
+        // It was sent on since.
+        let goes_on = self
+            .beside
+            .as_ref()
+            .is_some_and(|whole| whole.status.as_deref() == Some("running"));
+        if goes_on || self.end.is_some() {
+            return self.end.clone().filter(|_| !goes_on);
+        }
+        let beside = self
+            .beside
+            .as_ref()
+            .and_then(|whole| Some((whole.status.as_deref()?, None)));
+        let told = || {
+            self.told
+                .as_ref()
+                .map(|(status, at)| (&**status, Some(*at)))
+        };
+        let (status, at) = beside.or_else(told).unwrap_or_default();
+        let of = |headline, outcome| {
+            Some(Ended {
+                event: at,
+                ..Ended::new(status, headline, outcome, Certainty::Recorded)
+            })
+        };
+        match status {
+            "finished" if self.answer.is_some() => of("The agent finished", Outcome::Completed),
+            "finished" => of("Answered", Outcome::Completed),
+            "stuck" => of(Ended::LOOPED, Outcome::Halted),
+            "paused" => of("Paused by the user", Outcome::Cancelled),
+            "error" => of("Ended by an error", Outcome::Failed),
+            "waiting_for_confirmation" => of("Waits for the user to confirm", Outcome::Unknown),
+            "idle" => of("Waits to be run", Outcome::Unknown),
+            "" if self.answer.as_ref().is_some_and(|(_, is_over)| *is_over) => Some(Ended::new(
+                "finish",
+                "The agent finished",
+                Outcome::Completed,
+                Certainty::Inferred,
+            )),
+            "" if !self.due && self.replied(draft).is_some() => {
+                Some(Ended::answered(Ended::NO_CALLS))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Whole {
+    /// Takes in a state of the conversation.
+    fn take(&mut self, state: &str) {
+        let state = State::of(state);
+        self.id = text(state.id).or(self.id.take());
+        self.parent = text(state.dir)
+            .as_deref()
+            .and_then(parent)
+            .or(self.parent.take());
+        let llm = state.agent.map(Agent::of).and_then(|agent| agent.llm);
+        self.model = llm
+            .and_then(|llm| filled(Llm::of(llm).model))
+            .or(self.model.take());
+        self.project = state
+            .workspace
+            .and_then(|place| text(Workspace::of(place).working_dir))
+            .or(self.project.take());
+        self.status = text(state.status).or(self.status.take());
+        self.max = above_zero(state.max).or(self.max);
+        state.stats.into_iter().for_each(|stats| self.count(stats));
+    }
+
+    /// Takes in what was used, by each model.
+    fn count(&mut self, stats: &str) {
+        let each = Stats::of(stats).each.into_iter().flat_map(walk::members);
+        let each: Vec<Metrics<'_>> = each.map(|(_, metrics)| Metrics::of(metrics)).collect();
+        // One that was never asked has none; of the others, what one does not say is not known of all.
+        let used = each
+            .iter()
+            .filter_map(|metrics| metrics.tokens.filter(|tokens| tokens.starts_with('{')));
+        let used: Vec<Used<'_>> = used.map(Used::of).collect();
+        let sum = |key: fn(&Used<'_>) -> Option<u64>| {
+            let sum = used
+                .iter()
+                .map(key)
+                .try_fold(0_u64, |sum, count| Some(sum.saturating_add(count?)));
+            sum.filter(|_| !used.is_empty())
+        };
+        let total = |used: &Used<'_>| {
+            Some(count(used.prompt_tokens)?.saturating_add(count(used.completion_tokens)?))
+        };
+        self.tokens = sum(total).filter(|tokens| *tokens > 0);
+        let usage = Usage {
+            input: sum(|used| count(used.prompt_tokens)),
+            cached: sum(|used| count(used.cache_read_tokens)),
+            output: sum(|used| count(used.completion_tokens)),
+            reasoning: sum(|used| count(used.reasoning_tokens)),
+        };
+        self.usage = usage;
+        // What no price is known of costs nothing there.
+        let cost: f64 = each
+            .iter()
+            .filter_map(|metrics| above_zero(metrics.cost))
+            .sum();
+        self.cost = Some(cost).filter(|cost| *cost > 0.0);
+        // Each has a list of what its figures are the sums of.
+        self.listed = (listed_cost(&each), listed_tokens(&each));
+        self.budget = each
+            .iter()
+            .filter_map(|metrics| above_zero(metrics.budget))
+            .reduce(f64::min)
+            .or(self.budget);
+        self.model = self
+            .model
+            .take()
+            .or_else(|| each.first().and_then(|metrics| filled(metrics.model)));
+    }
+}
+
+/// The cost of all requests, where each model that has a cost lists them.
+fn listed_cost(each: &[Metrics<'_>]) -> Option<f64> {
+    let of = |metrics: &Metrics<'_>| {
+        let list = metrics
+            .costs
+            .filter(|list| walk::items(list).next().is_some())?;
+        walk::items(list)
+            .map(|item| number(Priced::of(item).cost))
+            .try_fold(0.0, |sum, cost| Some(sum + cost?))
+    };
+    let mut priced = each
+        .iter()
+        .filter(|metrics| above_zero(metrics.cost).is_some())
+        .peekable();
+    priced.peek()?;
+    priced.map(of).try_fold(0.0, |sum, cost| Some(sum + cost?))
+}
+
+/// The same for the tokens.
+fn listed_tokens(each: &[Metrics<'_>]) -> Option<u64> {
+    let total = |used: Used<'_>| {
+        Some(count(used.prompt_tokens)?.saturating_add(count(used.completion_tokens)?))
+    };
+    let of = |metrics: &Metrics<'_>| {
+        let list = metrics
+            .each
+            .filter(|list| walk::items(list).next().is_some())?;
+        walk::items(list)
+            .map(|item| total(Used::of(item)))
+            .try_fold(0_u64, |sum, more| Some(sum.saturating_add(more?)))
+    };
+    let has = |metrics: &&Metrics<'_>| {
+        metrics
+            .tokens
+            .map(Used::of)
+            .and_then(total)
+            .is_some_and(|tokens| tokens > 0)
+    };
+    let mut used = each.iter().filter(has).peekable();
+    used.peek()?;
+    used.map(of)
+        .try_fold(0_u64, |sum, more| Some(sum.saturating_add(more?)))
+}
+
+/// The limit of iterations that the state of a conversation names.
+fn of_state(file: &'static str, max: f64) -> Statement {
+    let source = stated::Source {
+        who: "the state",
+        file,
+        line: None,
+        field: "max_iterations".into(),
+    };
+    Statement::number(Fact::Limit("iterations"), max, source)
+}
+
+/// The id of the conversation that started the one with this directory: those that it starts lie below its own.
+fn parent(dir: &str) -> Option<String> {
+    let (before, _) = dir.rsplit_once("/subagents/")?;
+    let id = before
+        .rsplit('/')
+        .next()
+        .filter(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+    let parts = [
+        id.get(..8)?,
+        id.get(8..12)?,
+        id.get(12..16)?,
+        id.get(16..20)?,
+        id.get(20..)?,
+    ];
+    Some(parts.join("-"))
+}
+
+/// What an event says of the step that it belongs to.
+fn part_of(record: &str) -> Part {
+    let event = Event::of(record);
+    let mut part = Part::default();
+    let (reasoning, thinking, item) = match event.message.map(Message::of) {
+        Some(message) => {
+            part.text
+                .extend(Some(spoken(message.content)).filter(|said| !said.trim().is_empty()));
+            (message.reasoning, message.thinking, message.item)
+        }
+        None => (event.reasoning, event.thinking, event.item),
+    };
+    part.thought.extend(thought(reasoning, thinking, item));
+    part.text
+        .extend(Some(spoken(event.thought)).filter(|said| !said.trim().is_empty()));
+    if let Some(critic) = event
+        .critic
+        .filter(|critic| critic.starts_with('{'))
+        .map(Critic::of)
+    {
+        part.scores.push((
+            "critic".to_owned(),
+            number(critic.score),
+            filled(critic.message),
+        ));
+    }
+    let id = || text(event.call).unwrap_or_default();
+    let answer = |status, output, error| Answer {
+        call: id(),
+        status: Some(status),
+        output,
+        error,
+        ..Answer::default()
+    };
+    match text(event.kind).as_deref() {
+        Some("ActionEvent") => {
+            let call = event.tool_call.map(ToolCall::of).unwrap_or_default();
+            let name = filled(event.tool)
+                .or_else(|| text(call.name))
+                .unwrap_or_default();
+            part.calls.push(CallDraft {
+                id: id(),
+                name,
+                args: arguments(call.arguments),
+            });
+        }
+        Some("ACPToolCallEvent") => {
+            let name = filled(event.tool_kind)
+                .or_else(|| text(event.title))
+                .unwrap_or_default();
+            let args = event
+                .input
+                .filter(|input| input.starts_with('{'))
+                .unwrap_or_default()
+                .to_owned();
+            part.calls.push(CallDraft {
+                id: id(),
+                name,
+                args,
+            });
+            part.text.extend(filled(event.title));
+            let output = event.output.unwrap_or("null").to_owned();
+            let failed = is_true(event.is_error) || event.status == Some("\"failed\"");
+            let words = || text(event.output).unwrap_or_else(|| NO_WORDS.to_owned());
+            match event.status {
+                _ if failed => part
+                    .answers
+                    .push(answer("error", "null".to_owned(), Some(words()))),
+                Some("\"completed\"") => part.answers.push(answer("success", output, None)),
+                _ => {}
+            }
+        }
+        Some("AgentErrorEvent") => {
+            part.answers
+                .push(answer("error", "null".to_owned(), text(event.error)))
+        }
+        Some("UserRejectObservation") => {
+            part.answers.push(answer(
+                "cancelled",
+                "null".to_owned(),
+                filled(event.rejection),
+            ));
+        }
+        Some("ObservationEvent") => observed(&event, id(), &mut part),
+        _ => {}
+    }
+    part
+}
+
+/// What the model thought, told once although its providers have several places for it.
+fn thought(reasoning: Option<&str>, thinking: Option<&str>, item: Option<&str>) -> Option<String> {
+    let blocks = || {
+        let blocks = thinking.into_iter().flat_map(walk::items);
+        let texts: Vec<String> = blocks
+            .filter_map(|block| filled(Thinking::of(block).thinking))
+            .collect();
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    };
+    let summary = || {
+        let texts = item
+            .map(Item::of)
+            .and_then(|item| item.summary)
+            .into_iter()
+            .flat_map(walk::items);
+        let texts: Vec<String> = texts.filter_map(|text| filled(Some(text))).collect();
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    };
+    filled(reasoning).or_else(blocks).or_else(summary)
+}
+
+/// The arguments of a call, without what the model is made to say about each of its calls.
+fn arguments(arguments: Option<&str>) -> String {
+    let Some(arguments) = text(arguments) else {
+        return String::new();
+    };
+    if !arguments.trim_start().starts_with('{') {
+        return unpacked(&arguments);
+    }
+    let value = unpacked(&arguments);
+    let own = walk::members(&value)
+        .filter(|(key, _)| !matches!(*key, "\"summary\"" | "\"security_risk\""));
+    let own: Vec<String> = own.map(|(key, value)| format!("{key}:{value}")).collect();
+    if value.starts_with('{') {
+        format!("{{{}}}", own.join(","))
+    } else {
+        value
+    }
+}
+
+/// What a tool gave.
+fn observed(event: &Event<'_>, call: String, part: &mut Part) {
+    let seen = event.observation.map(Observed::of).unwrap_or_default();
+    let failed = is_true(seen.is_error);
+    let words = spoken(seen.content);
+    let all_text = seen
+        .content
+        .is_none_or(|content| walk::items(content).all(|item| is_text(member(item, "text"))));
+    let output = match seen.content {
+        Some(content) if !all_text => content.to_owned(),
+        _ => quoted(&words),
+    };
+    let error = match (failed, words.is_empty()) {
+        (false, _) => None,
+        (true, true) => Some(NO_WORDS.to_owned()),
+        (true, false) => Some(words),
+    };
+    part.answers.push(Answer {
+        call,
+        status: Some(if failed { "error" } else { "success" }),
+        output: if failed { "null".to_owned() } else { output },
+        error,
+        // A command that is still running has -1.
+        exit: int(seen.exit_code).filter(|exit| *exit >= 0),
+        ms: None,
+    });
+    if failed {
+        return;
+    }
+    if let (Some(path), Some(new)) = (text(seen.path), seen.new) {
+        let before = seen.old.filter(|old| *old != "null");
+        part.changes.push((
+            format!("files.{}", below(&path, None)),
+            before.map(str::to_owned),
+            Some(new.to_owned()),
+        ));
+    }
+    if let (Some("\"TaskTrackerObservation\""), Some(tasks)) = (seen.kind, seen.tasks) {
+        part.changes
+            .push(("tasks".to_owned(), None, Some(tasks.to_owned())));
+    }
+}

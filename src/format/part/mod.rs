@@ -1,0 +1,739 @@
+//! What does one record of another tool say of a step? And: the line of a step, put together from all its records.
+//!
+//! The line has the layout of this crate's own steps, so that whatever reads those reads these. Values that a tool wrote
+//! as JSON stay the text that they are.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+use std::num::NonZeroU8;
+
+use crate::model::json::walk;
+use crate::model::step::{DECLINED, FAILED, NO_ANSWER, NOT_RECORDED};
+
+/// So many calls, answers, and other things of one sort are read of a step; later ones are counted. No known model asks
+/// for a tenth of this in one reply.
+const MAX_PIECES: usize = 1_024;
+/// So many texts are read of a step.
+const MAX_TEXTS: usize = 16 * MAX_PIECES;
+
+/// What one record says of a step. Texts are decoded, except where a field says JSON.
+#[derive(Debug, Clone, Default)]
+pub struct Part {
+    /// Who acts, where that is not the only agent of the run.
+    pub agent: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// Why its reply ended, in its provider's word.
+    pub finish: Option<String>,
+    /// What it thought.
+    pub thought: Vec<String>,
+    /// What it said.
+    pub text: Vec<String>,
+    /// What it said next, where a text goes on that an earlier record began.
+    pub tail: Vec<String>,
+    /// What it said is left out of the record.
+    pub is_text_untold: bool,
+    /// What it asks for.
+    pub calls: Vec<CallDraft>,
+    /// What came back; of a call that is not the step's own, it is left out.
+    pub answers: Vec<Answer>,
+    /// What is told of a call beside its answer, or of what the step's only call did itself, such as a command of a
+    /// script; no answer in itself.
+    pub beside: Vec<Answer>,
+    /// State keys with their values before and after, as JSON; `None` where one is not recorded.
+    pub changes: Vec<(String, Option<String>, Option<String>)>,
+    /// Unified diffs of changed files, each with its place among the changes.
+    pub diffs: Vec<(usize, String)>,
+    /// Scores of the step: name, value, explanation.
+    pub scores: Vec<(String, Option<f64>, Option<String>)>,
+    /// What the request took.
+    pub tokens: Option<Tokens>,
+    /// Whether that is recorded as an estimate.
+    pub tokens_estimated: bool,
+    /// What other models took in the same request, each by its name; not among `tokens`.
+    pub others: Vec<(String, Tokens)>,
+    /// What it cost in US dollars.
+    pub cost: Option<f64>,
+    /// An error of the step itself, such as of the request to the model.
+    pub error: Option<String>,
+    /// It is a reply within a call of another step: of a sub-agent, whose replies stand among those of the run.
+    pub is_nested: bool,
+    /// The record says all there is to say of the step: what was said before is void.
+    pub whole: bool,
+    /// So many calls, answers and other things are not among these, because a step has room for no more.
+    pub beyond: usize,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, Default)]
+pub struct CallDraft {
+    /// Its id, which its answer names. Where a format has none, the place of the call among those of the step.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments, as JSON.
+    pub args: String,
+}
+
+/// What came back from a call.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// The id of the call; empty for the next one of the step without an answer.
+    pub call: String,
+    /// `success`, `error`, `cancelled`, or the tool's own word; `None` where the format does not say.
+    pub status: Option<&'static str>,
+    /// What the model was given, as JSON.
+    pub output: String,
+    /// The error in words.
+    pub error: Option<String>,
+    /// The exit code.
+    pub exit: Option<i64>,
+    /// How long it took, in milliseconds.
+    pub ms: Option<f64>,
+}
+
+/// Tokens of one request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// All that the model read, from its cache too.
+    pub input: Option<u64>,
+    /// Of them, those that its cache held.
+    pub cached: Option<u64>,
+    /// All that it wrote.
+    pub output: Option<u64>,
+    /// Of them, those of its thought.
+    pub reasoning: Option<u64>,
+}
+
+impl Tokens {
+    /// All that was read and written, where both are known.
+    pub fn sum(self) -> Option<u64> {
+        Some(self.input?.saturating_add(self.output?))
+    }
+
+    /// Both together. What one of them doesn't record is unknown, except for parts that needn't be recorded.
+    fn plus(self, more: Self) -> Self {
+        let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+        let either = |a: Option<u64>, b: Option<u64>| both(a, b).or(a).or(b);
+        Self {
+            input: both(self.input, more.input),
+            cached: either(self.cached, more.cached),
+            output: both(self.output, more.output),
+            reasoning: either(self.reasoning, more.reasoning),
+        }
+    }
+
+    /// The tokens of one model among several, as JSON.
+    fn of_model(&self, model: &str) -> String {
+        let mut object = Object::new();
+        object.text("model", Some(model));
+        object.count("input_tokens", self.input);
+        object.count("output_tokens", self.output);
+        object.count("cached_tokens", self.cached);
+        object.end()
+    }
+}
+
+impl Part {
+    /// The calls of which this and `more` hold results that contradict each other.
+    pub(super) fn contrary<'a>(
+        &'a self,
+        more: &'a Part,
+    ) -> impl Iterator<Item = (&'a Answer, &'a Answer)> {
+        let known = |new: &Answer| {
+            self.answers
+                .iter()
+                .find(|known| !new.call.is_empty() && known.call == new.call)
+        };
+        let pairs = more
+            .answers
+            .iter()
+            .filter(|_| !more.whole)
+            .filter_map(move |new| Some((known(new)?, new)));
+        pairs.filter(|(known, new)| {
+            known
+                .status
+                .zip(new.status)
+                .is_some_and(|(known, new)| known != new)
+        })
+    }
+
+    /// Takes in what another record says of the same step. What is said again counts once, as it was said last.
+    pub fn add(&mut self, more: Part) {
+        fn replace<T>(known: &mut Option<T>, more: Option<T>) {
+            *known = more.or(known.take());
+        }
+        if more.whole {
+            *self = more;
+            self.bound();
+            return;
+        }
+        self.beyond += more.beyond;
+        replace(&mut self.agent, more.agent);
+        replace(&mut self.model, more.model);
+        replace(&mut self.finish, more.finish);
+        // What is said again of the tokens says all of them.
+        if more.tokens.is_some() {
+            self.others = more.others;
+            self.tokens_estimated = more.tokens_estimated;
+        }
+        replace(&mut self.tokens, more.tokens);
+        replace(&mut self.cost, more.cost);
+        replace(&mut self.error, more.error);
+        self.is_text_untold |= more.is_text_untold;
+        self.is_nested |= more.is_nested;
+        self.thought.extend(more.thought);
+        self.text.extend(more.text);
+        for tail in more.tail {
+            match self.text.last_mut() {
+                Some(text) => text.push_str(&tail),
+                None => self.text.push(tail),
+            }
+        }
+        for call in more.calls {
+            let is_full = self.calls.len() >= MAX_PIECES;
+            match self
+                .calls
+                .iter_mut()
+                .find(|known| !call.id.is_empty() && known.id == call.id)
+            {
+                // Told of once more without what it was asked with.
+                Some(known) if call.args.is_empty() && !known.args.is_empty() => {}
+                Some(known) => *known = call,
+                None if is_full => self.beyond += 1,
+                None => self.calls.push(call),
+            }
+        }
+        for answer in more.answers {
+            let is_full = self.answers.len() >= MAX_PIECES;
+            match self
+                .answers
+                .iter_mut()
+                .find(|known| !answer.call.is_empty() && known.call == answer.call)
+            {
+                Some(known) => known.sharpen(answer),
+                None if is_full => self.beyond += 1,
+                None => self.answers.push(answer),
+            }
+        }
+        self.beside.extend(more.beside);
+        let before = self.changes.len();
+        self.diffs
+            .extend(more.diffs.into_iter().map(|(at, diff)| (before + at, diff)));
+        self.changes.extend(more.changes);
+        self.scores.extend(more.scores);
+        self.bound();
+    }
+
+    /// Takes out what a step has no room for.
+    fn bound(&mut self) {
+        fn to<T>(list: &mut Vec<T>, most: usize) -> usize {
+            let beyond = list.len().saturating_sub(most);
+            list.truncate(most);
+            beyond
+        }
+        self.beyond += to(&mut self.calls, MAX_PIECES) + to(&mut self.answers, MAX_PIECES);
+        self.beyond += to(&mut self.beside, MAX_PIECES) + to(&mut self.scores, MAX_PIECES);
+        self.beyond += to(&mut self.changes, MAX_PIECES);
+        self.beyond += to(&mut self.thought, MAX_TEXTS) + to(&mut self.text, MAX_TEXTS);
+    }
+
+    /// Puts `text` in the place of `reference`, a word that needs no escape in JSON, wherever a string is nothing else.
+    pub(super) fn replace(&mut self, reference: &str, text: &str) {
+        let in_json = [quoted(reference), quoted(text)];
+        let words = |words: &mut String| {
+            if words == reference {
+                text.clone_into(words);
+            }
+        };
+        let json = |json: &mut String| {
+            if json.contains(&*in_json[0]) {
+                *json = json.replace(&*in_json[0], &in_json[1]);
+            }
+        };
+        [&mut self.thought, &mut self.text, &mut self.tail]
+            .into_iter()
+            .flatten()
+            .for_each(words);
+        self.error.iter_mut().for_each(words);
+        self.calls.iter_mut().for_each(|call| json(&mut call.args));
+        for answer in self.answers.iter_mut().chain(&mut self.beside) {
+            json(&mut answer.output);
+            answer.error.iter_mut().for_each(words);
+        }
+        for (_, before, after) in &mut self.changes {
+            before.iter_mut().chain(after).for_each(json);
+        }
+        self.scores
+            .iter_mut()
+            .filter_map(|(.., reason)| reason.as_mut())
+            .for_each(words);
+    }
+
+    /// The tokens of all its models.
+    pub(super) fn all_tokens(&self) -> Tokens {
+        let own = self.tokens.unwrap_or_default();
+        self.others
+            .iter()
+            .fold(own, |sum, (_, tokens)| sum.plus(*tokens))
+    }
+
+    /// How many bytes it has, about.
+    pub(super) fn len(&self) -> usize {
+        let texts = self
+            .thought
+            .iter()
+            .chain(&self.text)
+            .chain(&self.tail)
+            .map(String::len);
+        let calls = self.calls.iter().map(|call| call.args.len());
+        let answers = self.answers.iter().map(|answer| answer.output.len());
+        let changes = self
+            .changes
+            .iter()
+            .flat_map(|(_, before, after)| before.iter().chain(after))
+            .map(String::len);
+        let diffs = self.diffs.iter().map(|(_, diff)| diff.len());
+        texts
+            .chain(calls)
+            .chain(answers)
+            .chain(changes)
+            .chain(diffs)
+            .sum()
+    }
+
+    /// About how many bytes it takes in memory.
+    pub(super) fn weight(&self) -> usize {
+        let texts = self.thought.len() + self.text.len() + self.tail.len();
+        let pieces = self.calls.len()
+            + self.answers.len()
+            + self.beside.len()
+            + self.changes.len()
+            + self.scores.len();
+        self.len() + texts * 48 + pieces * 256
+    }
+
+    /// The place of the first call without an answer, counted from 1.
+    pub(super) fn first_unanswered(&self) -> Option<NonZeroU8> {
+        let at = (0..self.calls.len()).find(|at| self.answer_to(*at).is_none())?;
+        NonZeroU8::new(u8::try_from(at + 1).ok()?)
+    }
+
+    /// Whether an answer says that its call failed.
+    pub fn has_failed(&self) -> bool {
+        self.answers
+            .iter()
+            .any(|answer| answer.status == Some("error"))
+    }
+
+    /// How many calls have no answer yet.
+    pub fn unanswered(&self) -> usize {
+        (0..self.calls.len())
+            .filter(|at| self.answer_to(*at).is_none())
+            .count()
+    }
+
+    /// The answer to the call at a place: by its id, else the next one without.
+    fn answer_to(&self, at: usize) -> Option<&Answer> {
+        let call = self.calls.get(at)?;
+        let named = self
+            .answers
+            .iter()
+            .find(|answer| !call.id.is_empty() && answer.call == call.id);
+        named.or_else(|| {
+            self.answers
+                .iter()
+                .filter(|answer| answer.call.is_empty())
+                .nth(at)
+        })
+    }
+
+    /// Returns the answer to call `at`, completed by `beside`. `calls_of` holds the call of each item of `beside`.
+    fn told(&self, at: usize, calls_of: &[Option<usize>]) -> Option<Answer> {
+        let answer = self.answer_to(at)?;
+        let mut told = Answer::default();
+        let beside = self
+            .beside
+            .iter()
+            .zip(calls_of)
+            .filter(|(_, of)| **of == Some(at));
+        beside.for_each(|(beside, _)| told.sharpen(beside.clone()));
+        told.sharpen(answer.clone());
+        let is_untold = matches!(told.error.as_deref(), Some(FAILED | DECLINED));
+        // What the model was given says more than the program's word for it.
+        if let Some(words) = text(Some(&told.output)).filter(|words| is_untold && !words.is_empty())
+        {
+            told.error = Some(words);
+        }
+        Some(told)
+    }
+
+    /// The place of the call that something beside the answers is told of.
+    fn beside_of(&self, beside: &Answer) -> Option<usize> {
+        let named = self
+            .calls
+            .iter()
+            .position(|call| !call.id.is_empty() && call.id == beside.call);
+        named.or((self.calls.len() == 1).then_some(0))
+    }
+}
+
+/// The line of step `n` whose records say `parts`, as JSON text.
+pub(super) fn line(n: usize, parts: impl IntoIterator<Item = Part>) -> String {
+    let mut step = Part::default();
+    parts.into_iter().for_each(|part| step.add(part));
+    step.line(n)
+}
+
+impl Part {
+    /// The line of step `n`, of which this is all.
+    pub fn line(&self, n: usize) -> String {
+        let mut out = Object::new();
+        out.json("step_id", &n.to_string());
+        out.text("agent_id", self.agent.as_deref());
+        out.json("decision", &self.decision());
+        out.json("actions", &list(self.calls.iter().map(CallDraft::json)));
+        let calls_of: Vec<_> = self
+            .beside
+            .iter()
+            .map(|beside| self.beside_of(beside))
+            .collect();
+        let answers =
+            (0..self.calls.len()).map(|at| match (self.told(at, &calls_of), self.calls.get(at)) {
+                (Some(answer), call) => answer.json(call.map(|call| &*call.name)),
+                (None, call) => open(call.map_or("", |call| &call.name)),
+            });
+        // A trailing row of calls without answers needs no words: the page says so of each.
+        let open = self.unanswered();
+        let answers = answers.take(if open == self.calls.len() {
+            0
+        } else {
+            self.calls.len()
+        });
+        // Those without a name are taken by place, where a call has none by its id.
+        let is_named = |call: &&CallDraft| {
+            self.answers
+                .iter()
+                .any(|answer| !call.id.is_empty() && answer.call == call.id)
+        };
+        let taken = if self.calls.iter().all(|call| is_named(&call)) {
+            0
+        } else {
+            self.calls.len()
+        };
+        let spare = self
+            .answers
+            .iter()
+            .filter(|answer| answer.call.is_empty())
+            .skip(taken);
+        // What failed is not lost because nobody says in which call.
+        let nobodys = |beside: &&Answer| self.beside_of(beside).is_none() && beside.error.is_some();
+        let spare = spare.chain(self.beside.iter().filter(nobodys));
+        out.json(
+            "action_results",
+            &list(answers.chain(spare.map(|answer| answer.json(None)))),
+        );
+        if !self.changes.is_empty() {
+            let mut changes = Object::new();
+            for (at, (key, before, after)) in self.changes.iter().enumerate() {
+                let mut sides = Object::new();
+                before.iter().for_each(|value| sides.json("before", value));
+                after.iter().for_each(|value| sides.json("after", value));
+                let diff = self.diffs.iter().find(|(of, _)| *of == at);
+                sides.text("diff", diff.map(|(_, diff)| &**diff));
+                changes.json(key, &sides.end());
+            }
+            out.json("state_diff", &changes.end());
+        }
+        if !self.scores.is_empty() {
+            out.json(
+                "critic_outputs",
+                &list(self.scores.iter().map(|(name, score, reason)| {
+                    let mut critic = Object::new();
+                    critic.text("name", Some(name));
+                    critic.json("score", &score.map_or_else(|| "null".to_owned(), number));
+                    critic.text("reason", reason.as_deref());
+                    critic.end()
+                })),
+            );
+        }
+        if !self.text.is_empty() {
+            let mut response = Object::new();
+            response.text("text", Some(&self.text.join("\n\n")));
+            out.json("model_response", &response.end());
+        } else if self.is_text_untold {
+            out.json("model_response", "{\"text\":null}");
+        }
+        self.usage(&mut out);
+        out.text("model", self.model.as_deref());
+        out.text("finish_reason", self.finish.as_deref());
+        if let Some(error) = &self.error {
+            let mut object = Object::new();
+            object.text("phase", Some("decide"));
+            object.text("message", Some(error));
+            out.json("error", &object.end());
+        }
+        out.end()
+    }
+
+    fn decision(&self) -> String {
+        let thought = self.thought.join("\n\n");
+        let text = self.text.join("\n\n");
+        let mode = match (
+            self.calls.is_empty(),
+            text.is_empty(),
+            thought.is_empty() && self.finish.is_none(),
+        ) {
+            (false, ..) => "act",
+            // What the tool could make nothing of is no answer, nor what was cut or refused; and something came of what has an observation.
+            (true, false, _)
+                if self.error.is_some()
+                    || !self.answers.is_empty()
+                    || self
+                        .finish
+                        .as_deref()
+                        .is_some_and(|finish| is_at_limit(finish) || is_refusal(finish)) =>
+            {
+                "thought"
+            }
+            (true, false, _) => "final",
+            (true, true, false) => "thought",
+            // An omitted text is not an empty one.
+            (true, true, true) if self.is_text_untold => NOT_RECORDED,
+            (true, true, true) => return "null".to_owned(),
+        };
+        let mut out = Object::new();
+        out.text("mode", Some(mode));
+        let rationale = if mode != "final" && thought.is_empty() {
+            &text
+        } else {
+            &thought
+        };
+        out.text(
+            "rationale",
+            Some(rationale)
+                .filter(|text| !text.is_empty())
+                .map(String::as_str),
+        );
+        out.text("final_answer", Some(&*text).filter(|_| mode == "final"));
+        out.end()
+    }
+
+    fn usage(&self, out: &mut Object) {
+        if self.tokens.is_some() {
+            let tokens = self.all_tokens();
+            let mut context = Object::new();
+            // Where it is unknown how much was written, so is what the step took.
+            let input = if tokens.output.is_some() {
+                "input_tokens_total"
+            } else {
+                "input_tokens"
+            };
+            context.count(input, tokens.input);
+            context.count("output_tokens", tokens.output);
+            context.count("cached_tokens", tokens.cached);
+            context.count("reasoning_tokens", tokens.reasoning);
+            context.text(
+                "counting_mode",
+                self.tokens_estimated.then_some("engine_estimate"),
+            );
+            if !self.others.is_empty() {
+                context.json(
+                    "other_models",
+                    &list(
+                        self.others
+                            .iter()
+                            .map(|(model, tokens)| tokens.of_model(model)),
+                    ),
+                );
+            }
+            out.json("context", &context.end());
+        }
+        if let Some(cost) = self.cost {
+            out.json("cost_usd", &number(cost));
+        }
+    }
+}
+
+/// Whether a reply ended because there was no room for more of it, by its provider's word.
+pub fn is_at_limit(finish: &str) -> bool {
+    let words = [
+        "length",
+        "max_tokens",
+        "max_output_tokens",
+        "model_length",
+        "model_context_window_exceeded",
+    ];
+    words.iter().any(|word| word.eq_ignore_ascii_case(finish))
+}
+
+/// Whether a reply ended because the model refused, or what filters its words did, by its provider's word.
+pub(super) fn is_refusal(finish: &str) -> bool {
+    let words = [
+        "refusal",
+        "content_filter",
+        "safety",
+        "prohibited_content",
+        "blocklist",
+        "spii",
+    ];
+    words
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case(&finish.replace('-', "_")))
+}
+
+impl CallDraft {
+    fn json(&self) -> String {
+        let mut out = Object::new();
+        out.text("name", Some(&self.name));
+        match &*self.args {
+            "" => out.json("args", "{}"),
+            args if args.starts_with('{') => out.json("args", args),
+            // Two calls whose arguments are no object are not the same call.
+            args => out.json("args", &format!("{{\"arguments\":{args}}}")),
+        }
+        out.text("action_id", Some(&*self.id).filter(|id| !id.is_empty()));
+        out.end()
+    }
+}
+
+impl Answer {
+    /// Takes in what else is told of the same call. Where one record says that it failed and another that it is over, it
+    /// failed.
+    fn sharpen(&mut self, more: Answer) {
+        let weight = |status: Option<&str>| match status {
+            Some("cancelled") => 4,
+            Some("error") => 3,
+            Some("success") => 1,
+            Some(_) => 2,
+            None => 0,
+        };
+        if weight(more.status) >= weight(self.status) {
+            self.status = more.status;
+        }
+        if !more.output.is_empty() {
+            self.output = more.output;
+        }
+        self.error = more.error.or(self.error.take());
+        self.exit = more.exit.or(self.exit);
+        self.ms = more.ms.or(self.ms);
+    }
+
+    fn json(&self, tool: Option<&str>) -> String {
+        let mut out = Object::new();
+        out.text("status", Some(self.status.unwrap_or(NOT_RECORDED)));
+        out.json(
+            "output",
+            if self.output.is_empty() {
+                "null"
+            } else {
+                &self.output
+            },
+        );
+        out.json(
+            "error",
+            &self
+                .error
+                .as_deref()
+                .map_or_else(|| "null".to_owned(), quoted),
+        );
+        let mut metadata = Object::new();
+        metadata.text("tool_name", tool);
+        // A time below zero is unknown.
+        if let Some(ms) = self.ms.filter(|ms| *ms >= 0.0) {
+            metadata.json("latency_ms", &number(ms));
+        }
+        out.json("metadata", &metadata.end());
+        if let Some(exit) = self.exit.filter(|exit| *exit != 0) {
+            out.json("returncode", &exit.to_string());
+        }
+        out.end()
+    }
+}
+
+/// The place of an answer that has not come, beside others that have.
+fn open(tool: &str) -> String {
+    Answer {
+        status: Some(NO_ANSWER),
+        ..Answer::default()
+    }
+    .json(Some(tool))
+}
+
+/// A JSON object under way.
+struct Object(String);
+
+impl Object {
+    fn new() -> Self {
+        Self("{".to_owned())
+    }
+
+    /// A member whose value is JSON text.
+    fn json(&mut self, key: &str, value: &str) {
+        if self.0.len() > 1 {
+            self.0.push(',');
+        }
+        self.0.push_str(&quoted(key));
+        self.0.push(':');
+        self.0.push_str(value);
+    }
+
+    /// A member whose value is a text; none where there is none.
+    fn text(&mut self, key: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.json(key, &quoted(value));
+        }
+    }
+
+    fn count(&mut self, key: &str, value: Option<u64>) {
+        if let Some(value) = value {
+            self.json(key, &value.to_string());
+        }
+    }
+
+    fn end(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+}
+
+fn list(items: impl Iterator<Item = String>) -> String {
+    let mut out = String::from("[");
+    for item in items {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        out.push_str(&item);
+    }
+    out.push(']');
+    out
+}
+
+/// A text as a JSON string.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned())
+}
+
+fn number(value: f64) -> String {
+    let mut out = String::new();
+    // JSON has no word for what is not finite.
+    let _ = if value.is_finite() {
+        write!(out, "{value}")
+    } else {
+        write!(out, "null")
+    };
+    out
+}
+
+/// The text of a string, also where an escape in it is no character.
+pub(super) fn text(value: Option<&str>) -> Option<String> {
+    let value = value?;
+    walk::string(value)
+        .map(std::borrow::Cow::into_owned)
+        .or_else(|| {
+            let inner = value.strip_prefix('"')?.strip_suffix('"')?;
+            Some(inner.to_owned())
+        })
+}

@@ -1,0 +1,760 @@
+//! When is what looked at? One thread: hints at once, live runs every second, the roots every few seconds, the rest
+//! now and then, and large files in pieces between all of these.
+
+mod copies;
+mod notes;
+mod watching;
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::cache::Cache;
+use super::hints::Inbox;
+use super::queue::Queue;
+use super::roots::Root;
+use super::rounds::Rounds;
+use super::run::{Run, now};
+use super::supervise::contained;
+use super::{Options, Shared};
+use crate::analysis::summary::Summary;
+use crate::model::RunKey;
+use crate::trace::{Lister, RootScan, RunDir, SETTLE, Skipped, is_trace_file, may_be_trace};
+
+/// Bytes of each file read in one go, so that a hint never waits long behind a large file.
+const PIECE_BYTES: u64 = 4 << 20;
+/// Live runs are looked at this often.
+const LIVE_EVERY: Duration = Duration::from_secs(1);
+/// Roots are looked at this often; a look costs one `stat` a directory.
+const ROOT_EVERY: Duration = Duration::from_secs(5);
+/// Idle runs are looked at this often while the system tells of changes, in slices.
+const IDLE_EVERY: Duration = Duration::from_secs(60);
+/// Without all events of the system, they are asked for again this often, since what stood in the way may be gone.
+const WATCH_AGAIN_EVERY: Duration = Duration::from_secs(60);
+/// Time for the runs that are to be looked at at once, before other things have their turn.
+const OWED_BUDGET: Duration = Duration::from_millis(20);
+/// Runs whose files are being unpacked are looked at this often, and so many of them at a time.
+const WAITING_EVERY: Duration = Duration::from_millis(20);
+const WAITING_AT_ONCE: usize = 8;
+/// Without events of the system, every file is looked at this often unless the person says otherwise.
+const POLL_EVERY: Duration = Duration::from_secs(2);
+/// Time in each second for runs that may change.
+const LIVELY_BUDGET: Duration = Duration::from_millis(200);
+/// Beyond so many bytes of heads, runs are parked that ended and that nobody looks at.
+const MAX_OPEN_BYTES: u64 = 96 << 20;
+/// While documents are read, that is looked at this often at most.
+const SAVE_MEMORY_EVERY: Duration = Duration::from_millis(200);
+/// After looking at the roots, at least this many times as long passes before a hint makes the board look again.
+const ROOT_REST: u32 = 5;
+/// The same where a look takes long, and before the next look that nothing asks for: it shall cost half a percent of a
+/// core, however many directories there are. Hints tell of what comes and goes meanwhile.
+const LARGE_ROOT_REST: u32 = 200;
+/// A look at the roots that takes longer than this takes long.
+const LONG_LOOK: Duration = Duration::from_millis(20);
+/// What is known is noted at most this often, and once at the end.
+const SAVE_EVERY: Duration = Duration::from_secs(60);
+/// More seldom where there are more runs, since all of them are: half a percent of a core.
+const SAVE_REST: Duration = Duration::from_millis(2);
+/// A new directory without a run in it is looked into every second for this long.
+const YOUNG: Duration = Duration::from_secs(10);
+/// What the board is doing while it looks for runs.
+const LOOKING: &str = "looking at the roots";
+/// Time in each second for runs that nothing tells of; without events of the system, they are all there is.
+const IDLE_BUDGET: Duration = Duration::from_millis(5);
+const POLL_BUDGET: Duration = Duration::from_millis(200);
+
+/// The path of a run, ordered by its bytes. It shares its text with the run's own.
+#[derive(Debug, Clone)]
+struct Place(Arc<Path>);
+
+impl Borrow<OsStr> for Place {
+    fn borrow(&self) -> &OsStr {
+        self.0.as_os_str()
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_os_str() == other.0.as_os_str()
+    }
+}
+
+impl Eq for Place {}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.as_os_str().cmp(other.0.as_os_str())
+    }
+}
+
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_os_str().hash(state);
+    }
+}
+
+/// Which large files were looked through.
+#[derive(Debug, Clone, Copy)]
+enum Listed {
+    /// One whose runs are not on the board yet.
+    OfNewFile,
+    /// Those alone that were looked through before.
+    Again,
+}
+
+pub(super) struct Scanner {
+    shared: Arc<Shared>,
+    roots: Vec<Root>,
+    options: Options,
+    cache: Option<Arc<Cache>>,
+    saver: Option<JoinHandle<()>>,
+    watcher: Option<notify::RecommendedWatcher>,
+    fault: Option<String>,
+    /// Runs by the bytes of their directories' paths, so that those below a directory follow each other.
+    by_dir: BTreeMap<Place, Arc<Run>>,
+    /// Directories that came lately and hold no run yet: what is written before the system watches them is told by nobody.
+    young: Vec<(PathBuf, Instant)>,
+    backlog: Queue,
+    /// Documents that were read in part.
+    begun: Vec<Arc<Run>>,
+    /// Looks up the runs of large files.
+    lister: Arc<Lister>,
+    /// Runs whose files are being unpacked, those first that have waited longest.
+    waiting: Queue,
+    /// When they are looked at next.
+    waiting_due: Instant,
+    /// A run of the backlog was written anew from its start: its file may be another tool's now.
+    restarted: bool,
+    rounds: Rounds,
+    compared: copies::Compared,
+    settle: Duration,
+    /// When memory was last looked at.
+    saved_memory: Instant,
+    /// When the cache is written next, if anything changed since it was.
+    save_due: Instant,
+    /// The same while runs are read.
+    add_due: Instant,
+    unsaved: bool,
+    /// Whether the roots were looked at.
+    looked: bool,
+    /// When the system is asked again for the events that it did not give.
+    watch_due: Instant,
+    /// The time of day at the last look at the runs.
+    clock: i64,
+}
+
+impl Scanner {
+    pub(super) fn new(shared: Arc<Shared>, roots: Vec<PathBuf>, options: Options) -> Self {
+        let waker = Arc::clone(&shared);
+        Self {
+            lister: Lister::new(move || waker.hints.wake()),
+            shared,
+            roots: Root::all(roots, &options.mirrors),
+            // Without inodes and times that nobody can set, a file that was changed may look the same.
+            cache: options
+                .cache
+                .as_deref()
+                .filter(|_| cfg!(unix))
+                .and_then(Cache::open)
+                .map(Arc::new),
+            saver: None,
+            options,
+            watcher: None,
+            fault: None,
+            by_dir: BTreeMap::new(),
+            young: Vec::new(),
+            backlog: Queue::default(),
+            begun: Vec::new(),
+            waiting: Queue::default(),
+            waiting_due: Instant::now(),
+            restarted: false,
+            rounds: Rounds::default(),
+            compared: copies::Compared::default(),
+            settle: SETTLE,
+            saved_memory: Instant::now(),
+            save_due: Instant::now(),
+            add_due: Instant::now() + SAVE_EVERY,
+            unsaved: false,
+            looked: false,
+            watch_due: Instant::now() + WATCH_AGAIN_EVERY,
+            clock: now(),
+        }
+    }
+
+    /// How many runs wait to be read.
+    #[cfg(test)]
+    pub(super) fn backlog(&self) -> usize {
+        self.backlog.len()
+    }
+
+    /// As if the system did not tell of all changes any more.
+    #[cfg(test)]
+    pub(super) fn lose_events(&mut self, why: &str) {
+        self.fault = Some(why.to_owned());
+    }
+
+    /// As if the runs had been looked at last at `clock`.
+    #[cfg(test)]
+    pub(super) fn set_clock(&mut self, clock: i64) {
+        self.clock = clock;
+    }
+
+    /// Whether each run is to be looked at at once.
+    #[cfg(test)]
+    pub(super) fn owes(&self) -> bool {
+        self.rounds.is_owed()
+    }
+
+    /// Reads everything once.
+    pub(super) fn read_once(mut self) {
+        self.settle = Duration::ZERO;
+        self.look_at_roots();
+        while self.read_piece() {}
+        self.compare_copies();
+        self.save_at_the_end();
+    }
+
+    /// Follows the roots until the library is closed.
+    pub(super) fn follow(mut self) {
+        self.roots
+            .iter_mut()
+            .for_each(|root| root.scanner.look_aside_with(&self.lister));
+        if self.options.poll.is_none() {
+            self.ask_for_events();
+        }
+        let mut roots_due = Instant::now();
+        let mut live_due = roots_due + LIVE_EVERY;
+        let mut rest_until = roots_due;
+        let mut wanted = false;
+        loop {
+            self.shared.beat.beat(LOOKING);
+            #[cfg(test)]
+            self.shared.play_fault();
+            let now = Instant::now();
+            if now >= roots_due || (wanted && now >= rest_until) {
+                let first = !self.looked;
+                self.look_at_roots();
+                wanted = false;
+                let took = now.elapsed();
+                let long = took > LONG_LOOK && self.options.poll.is_none();
+                let rest = took * if long { LARGE_ROOT_REST } else { ROOT_REST };
+                rest_until = Instant::now() + rest;
+                // The system tells nothing of a root that is not there; to look for it costs next to nothing.
+                let every = if self.roots.iter().any(|root| root.fault) {
+                    LIVE_EVERY
+                } else {
+                    ROOT_EVERY
+                };
+                let every = every.min(self.poll_every().unwrap_or(every));
+                roots_due = if long {
+                    rest_until.max(now + every)
+                } else {
+                    Instant::now() + every
+                };
+                if first {
+                    roots_due = now;
+                }
+            }
+            if Instant::now() >= live_due {
+                self.look_at_runs();
+                live_due = Instant::now() + LIVE_EVERY.min(self.options.poll.unwrap_or(LIVE_EVERY));
+            }
+            self.look_at_owed();
+            self.look_at_waiting();
+            let due = if self.backlog.is_empty() && !self.rounds.is_owed() {
+                live_due.min(roots_due)
+            } else {
+                Instant::now()
+            };
+            let due = if wanted { due.min(rest_until) } else { due };
+            let due = self.compared.due().map_or(due, |compare| due.min(compare));
+            let due = if self.waiting.is_empty() {
+                due
+            } else {
+                due.min(self.waiting_due)
+            };
+            self.shared.beat.beat("waiting for news");
+            let inbox = self.shared.hints.wait(due);
+            if inbox.stop {
+                self.save_at_the_end();
+                return;
+            }
+            let save_due = if self.backlog.is_empty() {
+                self.save_due
+            } else {
+                self.add_due
+            };
+            if self.unsaved && Instant::now() >= save_due {
+                self.save();
+            }
+            wanted |= self.act_on(&inbox);
+            match self.take_listed() {
+                Some(Listed::OfNewFile) => roots_due = Instant::now(),
+                Some(Listed::Again) => wanted = true,
+                None => {}
+            }
+            if !self.read_piece() {
+                self.compare_copies();
+            }
+            wanted |= std::mem::take(&mut self.restarted);
+        }
+    }
+
+    /// Has the runs read of the files that were looked through.
+    fn take_listed(&mut self) -> Option<Listed> {
+        let mut listed = None;
+        for file in self.lister.take_finished() {
+            let runs: Vec<_> = self.below(&file).cloned().collect();
+            match listed {
+                Some(Listed::OfNewFile) => {}
+                _ if runs.is_empty() => listed = Some(Listed::OfNewFile),
+                _ => listed = Some(Listed::Again),
+            }
+            for run in runs {
+                self.waiting.remove(&run);
+                self.backlog.push(run);
+            }
+        }
+        listed
+    }
+
+    /// Looks at the runs and directories that the hints name; says whether the roots should be looked at too.
+    pub(super) fn act_on(&mut self, inbox: &Inbox) -> bool {
+        let mut runs: Vec<Arc<Run>> = Vec::new();
+        let mut dirs: HashSet<&Path> = HashSet::new();
+        let mut rescan = inbox.rescan;
+        if inbox.lost {
+            self.rounds.owe_all();
+        }
+        for path in &inbox.paths {
+            let parent = path.parent().unwrap_or(path);
+            let own = self.by_dir.get(path.as_os_str());
+            // A run that has a file for each record has them in a directory of its own.
+            let around = || {
+                self.by_dir
+                    .get(parent.parent()?.as_os_str())
+                    .filter(|run| run.dir().is_files())
+            };
+            match own
+                .or_else(|| self.by_dir.get(parent.as_os_str()))
+                .or_else(around)
+            {
+                Some(run) if runs.iter().any(|known| Arc::ptr_eq(known, run)) => {}
+                Some(run) => {
+                    // A file that held no run may hold some now.
+                    rescan |= run.dir().has_no_records();
+                    runs.push(Arc::clone(run));
+                }
+                // The file came before its new directory was watched, so this is the first word of a run.
+                None if is_trace_file(path) => {
+                    rescan = true;
+                    dirs.insert(parent);
+                }
+                None if may_be_trace(path) => {
+                    if inbox.rescan {
+                        dirs.insert(parent);
+                    } else if self.below(path).next().is_some() {
+                        // A file that holds runs may hold others now.
+                        runs.extend(self.below(path).cloned());
+                        rescan = true;
+                    }
+                }
+                None => {}
+            }
+            if inbox.rescan {
+                runs.extend(self.below(path).cloned());
+                dirs.insert(path);
+            }
+            for root in &mut self.roots {
+                // A root that is removed and made again at once is another directory under the same name.
+                root.watched.take_if(|place| place.path == *path);
+            }
+        }
+        // One hint may be about all runs of an archive: most of them have their turns with the others.
+        let start = Instant::now();
+        for run in runs {
+            if start.elapsed() > OWED_BUDGET && !inbox.rescan {
+                self.backlog.push(run);
+                continue;
+            }
+            // What changed in a document that is read in part is seen when it comes to its end.
+            if self.is_begun(&run) && run.dir().has_files() {
+                continue;
+            }
+            // Between the two it may be evicted, or come back.
+            if inbox.rescan && !run.stays() && !run.dir().has_files() && !run.stays() {
+                self.by_dir.remove(run.dir().path().as_os_str());
+                self.leave(&run);
+            } else {
+                // A file that was written anew from its start may be another tool's now. That of a document always is.
+                rescan |= self.refresh(&run) && !run.dir().is_document();
+            }
+        }
+        dirs.into_iter()
+            .for_each(|dir| self.look_below(dir, Instant::now()));
+        if inbox.fault.is_some() {
+            self.fault.clone_from(&inbox.fault);
+        }
+        rescan
+    }
+
+    /// Adds the runs in a directory that came, without a look at all the others.
+    pub(super) fn look_below(&mut self, dir: &Path, came: Instant) {
+        if !dir.is_dir() {
+            return;
+        }
+        let mut none = true;
+        for at in 0..self.roots.len() {
+            let Some(root) = self.roots.get_mut(at) else {
+                continue;
+            };
+            for (key, dir) in root.scanner.scan_below(dir) {
+                none = false;
+                if self.by_dir.contains_key(dir.path().as_os_str()) {
+                    continue;
+                }
+                // Two directories of one name are sorted out where all are known.
+                let shown = self.roots.get(at).map(|root| root.key(key.clone()));
+                let taken = shown.is_none_or(|key| {
+                    self.shared
+                        .runs
+                        .read()
+                        .is_ok_and(|runs| runs.contains_key(&key))
+                });
+                let path = Place(dir.shared_path());
+                if !taken && let Some(run) = self.follow_run(at, key, dir) {
+                    self.show(std::slice::from_ref(&run));
+                    self.by_dir.insert(path, run);
+                }
+            }
+        }
+        if none && came.elapsed() < YOUNG {
+            self.young.push((dir.to_owned(), came));
+        }
+    }
+
+    pub(super) fn look_at_roots(&mut self) {
+        let looked = std::mem::replace(&mut self.looked, true);
+        let stay = self.evicted();
+        let mut found: BTreeMap<Place, Arc<Run>> = BTreeMap::new();
+        for at in 0..self.roots.len() {
+            // What comes between the two is then seen by one of them. Only the first look comes before: people wait for it,
+            // and in a large root the watching takes longer than the look. The second one follows at once.
+            if looked {
+                self.watch(at);
+            }
+            let Some(root) = self.roots.get_mut(at) else {
+                continue;
+            };
+            let look = root.look(self.cache.as_deref(), &|| self.shared.beat.beat(LOOKING));
+            self.take_in(at, look, &mut found);
+            // The runs of a large file come later.
+            if self.lister.pending() == 0 {
+                self.roots
+                    .iter_mut()
+                    .skip(at)
+                    .take(1)
+                    .for_each(Root::forget);
+            }
+        }
+        let before = std::mem::replace(&mut self.by_dir, found);
+        for (dir, run) in before {
+            match self.by_dir.get(&dir) {
+                Some(now) if Arc::ptr_eq(now, &run) => {}
+                None if run.stays() || stay.contains(&dir) => drop(self.by_dir.insert(dir, run)),
+                _ => self.leave(&run),
+            }
+        }
+        self.publish();
+    }
+
+    /// Takes a run from the board, whose files are gone or another tool's trace by now.
+    fn leave(&mut self, run: &Arc<Run>) {
+        self.compared.outdate();
+        if let Ok(mut runs) = self.shared.runs.write() {
+            // A root that is a link and leads elsewhere now may hold another run of the same name.
+            if runs
+                .get(run.key())
+                .is_some_and(|known| Arc::ptr_eq(known, run))
+            {
+                runs.remove(run.key());
+            }
+        }
+        self.shared.raise(|revision| run.leave(revision));
+    }
+
+    /// Begins to follow a run that was not known.
+    fn follow_run(&mut self, at: usize, key: RunKey, dir: RunDir) -> Option<Arc<Run>> {
+        let root = self.roots.get_mut(at)?;
+        let (key, path) = (root.key(key), root.shown(&dir));
+        let (prices, path) = (&self.options.prices, Arc::from(path));
+        let run = match root.recall(&dir) {
+            Some((stamps, summary)) => Run::parked(
+                dir,
+                self.settle,
+                stamps,
+                Summary {
+                    key,
+                    path,
+                    ..summary
+                }
+                .priced(prices),
+            ),
+            None => Run::new(&key, path, dir, self.settle).priced(prices),
+        };
+        let run = Arc::new(run.in_store(root.mirror.clone()));
+        if !run.is_known() {
+            self.backlog.push(Arc::clone(&run));
+        }
+        self.rounds.add(Arc::clone(&run));
+        Some(run)
+    }
+
+    /// Puts runs on the board, all at once.
+    fn show(&mut self, fresh: &[Arc<Run>]) {
+        self.compared.outdate();
+        // Whoever sees them is to see as well that they are not read yet.
+        let left = self.unread();
+        self.shared.set_status(|status| {
+            status.indexing = left;
+            status.uncompared = true;
+        });
+        self.shared.raise(|revision| {
+            fresh.iter().for_each(|run| run.begin(revision));
+            if let Ok(mut runs) = self.shared.runs.write() {
+                runs.extend(fresh.iter().map(|run| (run.key().clone(), Arc::clone(run))));
+            }
+        });
+    }
+
+    /// Adds the runs that were not known, in the order of their keys.
+    fn take_in(&mut self, at: usize, look: RootScan, found: &mut BTreeMap<Place, Arc<Run>>) {
+        let (before, was_looked_at) = {
+            let status = self.shared.status.read().map(|status| status.clone());
+            status.map_or((None, false), |status| {
+                (status.roots.get(at).cloned(), status.first_look_done)
+            })
+        };
+        let mut fresh = Vec::new();
+        for (key, dir) in look.runs {
+            self.shared.beat.beat(LOOKING);
+            let path = Place(dir.shared_path());
+            // Where roots overlap, the first one has the run.
+            if found.contains_key(&path) {
+                continue;
+            }
+            let known = self
+                .by_dir
+                .get(&path)
+                .filter(|run| run.dir().is_read_as(&dir))
+                .cloned();
+            let run = known.or_else(|| {
+                let run = self.follow_run(at, key, dir)?;
+                fresh.push(Arc::clone(&run));
+                Some(run)
+            });
+            found.extend(run.map(|run| (path, run)));
+        }
+        if !fresh.is_empty() {
+            self.show(&fresh);
+        }
+        let skipped: Arc<[Skipped]> = look.skipped.into();
+        let total = look.skipped_total;
+        let changed = before.is_none_or(|before| {
+            before.fault != look.fault || before.skipped != skipped || before.skipped_total != total
+        });
+        self.shared.set_status(|status| {
+            if let Some(root) = status.roots.get_mut(at) {
+                (root.fault, root.skipped, root.skipped_total) = (look.fault, skipped, total);
+            }
+        });
+        if changed || !was_looked_at {
+            self.shared.raise(|_| {});
+        }
+    }
+
+    /// Looks at runs that any of may have changed, as long as nobody waits for it.
+    pub(super) fn look_at_owed(&mut self) {
+        let start = Instant::now();
+        while start.elapsed() < OWED_BUDGET
+            && let Some(run) = self.rounds.next_owed()
+        {
+            if run.is_known() {
+                self.refresh(&run);
+            }
+        }
+    }
+
+    /// Looks at live runs, and at a slice of all so that each has its turn.
+    pub(super) fn look_at_runs(&mut self) {
+        // What was said of silences while the clock was ahead may be wrong for any run.
+        let clock = std::mem::replace(&mut self.clock, now());
+        if self.clock < clock {
+            self.rounds.owe_all();
+        }
+        if self.fault.is_some() && self.options.poll.is_none() && Instant::now() >= self.watch_due {
+            self.ask_again();
+        }
+        for (dir, came) in std::mem::take(&mut self.young) {
+            self.look_below(&dir, came);
+        }
+        self.look_at_lively();
+        self.save_memory();
+        let rounds = self
+            .poll_every()
+            .unwrap_or(IDLE_EVERY)
+            .as_secs_f64()
+            .max(1.0);
+        let slice = (self.rounds.len() as f64 / rounds).ceil() as usize;
+        let budget = if self.poll_every().is_some() {
+            POLL_BUDGET
+        } else {
+            IDLE_BUDGET
+        };
+        let start = Instant::now();
+        for _ in 0..slice {
+            match self.rounds.next() {
+                Some(run) if run.is_known() => drop(self.refresh(&run)),
+                Some(_) => {}
+                None => break,
+            }
+            if self.options.poll.is_none() && start.elapsed() > budget {
+                break;
+            }
+        }
+    }
+
+    /// Looks at the runs that may change, for as long as others can wait. Those that had no turn come first in the next one.
+    fn look_at_lively(&mut self) {
+        let start = Instant::now();
+        for run in self.rounds.lively() {
+            if start.elapsed() > LIVELY_BUDGET {
+                break;
+            }
+            // A document that is read in part has its turns in the backlog.
+            if !self.is_begun(&run) {
+                self.refresh(&run);
+            }
+            self.rounds.had_turn(&run);
+        }
+    }
+
+    /// Whether it is a document that was read in part.
+    fn is_begun(&self, run: &Arc<Run>) -> bool {
+        self.begun.iter().any(|begun| Arc::ptr_eq(begun, run))
+    }
+
+    /// Parks runs while the indexes that are held take too much memory, those first that nobody asked for the longest.
+    fn save_memory(&mut self) {
+        self.saved_memory = Instant::now();
+        let open = self
+            .by_dir
+            .values()
+            .map(|run| (run.last_used(), run.open_bytes(), run));
+        let mut open: Vec<_> = open.filter(|(_, bytes, _)| *bytes > 0).collect();
+        let mut total: u64 = open.iter().map(|(_, bytes, _)| bytes).sum();
+        if total <= MAX_OPEN_BYTES {
+            return;
+        }
+        open.sort_by_key(|(used, ..)| *used);
+        // The newest stays, whatever it takes: somebody may be reading a page of it.
+        open.pop();
+        for (_, bytes, run) in open {
+            if total <= MAX_OPEN_BYTES {
+                break;
+            }
+            if run.park(true) {
+                total -= bytes;
+                self.unsaved = true;
+            }
+        }
+    }
+
+    /// Looks at a run; says whether it begins anew.
+    pub(super) fn refresh(&mut self, run: &Arc<Run>) -> bool {
+        self.shared.beat.beat(run.path());
+        let before = run.alone();
+        let Some(news) = contained(|| run.refresh(PIECE_BYTES)) else {
+            run.fail();
+            contained(|| run.sum_up());
+            self.shared.raise(|revision| run.tell(revision));
+            return false;
+        };
+        if news.changed {
+            self.shared.raise(|revision| run.tell(revision));
+            self.compared.note(run, &before);
+        }
+        self.unsaved |= run.park(false);
+        self.rounds.note(run);
+        if run.dir().is_document() {
+            self.begun.retain(|begun| !Arc::ptr_eq(begun, run));
+            self.begun.extend(news.more.then(|| Arc::clone(run)));
+            // Many may come to their end between two looks at all runs.
+            if news.changed && !news.more && self.saved_memory.elapsed() > SAVE_MEMORY_EVERY {
+                self.save_memory();
+            }
+        }
+        if news.more {
+            self.backlog.push(Arc::clone(run));
+        }
+        match news.waits {
+            true => self.waiting.push(Arc::clone(run)),
+            false => self.waiting.remove(run),
+        }
+        news.restarted
+    }
+
+    /// Looks at the runs that have waited longest for a file to be unpacked.
+    fn look_at_waiting(&mut self) {
+        if self.waiting.is_empty() || Instant::now() < self.waiting_due {
+            return;
+        }
+        // Those that still wait keep their place.
+        for run in self.waiting.first(WAITING_AT_ONCE) {
+            if run.is_gone() {
+                self.waiting.remove(&run);
+            } else {
+                self.restarted |= self.refresh(&run) && !run.dir().is_document();
+            }
+        }
+        self.waiting_due = Instant::now() + WAITING_EVERY;
+        self.tell_of_backlog();
+    }
+
+    /// How many runs are not wholly read, with files whose runs are being looked up.
+    pub(super) fn unread(&self) -> usize {
+        self.backlog.len() + self.waiting.len() + self.lister.pending()
+    }
+
+    /// Says how many runs are not wholly read.
+    fn tell_of_backlog(&self) {
+        let left = self.unread();
+        self.shared.set_status(|status| status.indexing = left);
+        if left == 0 {
+            self.shared.raise(|_| {});
+        }
+    }
+
+    /// Reads one piece of the first run that waits; says whether more wait.
+    pub(super) fn read_piece(&mut self) -> bool {
+        if let Some(run) = self.backlog.pop() {
+            if !run.is_gone() {
+                self.restarted |= self.refresh(&run) && !run.dir().is_document();
+            }
+            self.tell_of_backlog();
+        }
+        !self.backlog.is_empty()
+    }
+}

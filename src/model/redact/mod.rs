@@ -1,0 +1,338 @@
+//! What of a trace is a secret, and how is it blanked? By the names of keys, by the shape of well-known ones, and wherever a
+//! value found so occurs again.
+//!
+//! Lines come and go as text; knows no files. A [`Search`] reads all of them first, its [`Secrets`] blank them then.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use super::MAX_LINE_BYTES;
+use super::json::Json;
+use super::repair::repair;
+
+mod names;
+mod shapes;
+mod text;
+
+use names::{Held, held};
+
+#[cfg(test)]
+mod tests;
+
+/// What stands in place of a blanked value; QitOS writes the same.
+pub const BLANK: &str = "__redacted__";
+/// A shorter value is blanked beside its key, and not looked for elsewhere: it may be any word.
+const MIN_SOUGHT_BYTES: usize = 5;
+/// A shorter value is looked for only as a word of its own.
+const MIN_INSIDE_BYTES: usize = 8;
+/// At most this many values are looked for elsewhere.
+pub const MAX_SOUGHT: usize = 1_000;
+/// What stands beside the keys of secrets where no secret is meant; blanked elsewhere, it would take half of a trace along.
+const COMMON: [&str; 20] = [
+    "string",
+    "number",
+    "integer",
+    "boolean",
+    "object",
+    "array",
+    "false",
+    "undefined",
+    "required",
+    "optional",
+    "default",
+    "password",
+    "secret",
+    "token",
+    "bearer",
+    "basic",
+    "passed",
+    "failed",
+    "hidden",
+    "session",
+];
+
+/// How much of a trace was blanked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Blanked {
+    /// How many values stand beside keys that name a secret, or have the shape of one.
+    pub found: usize,
+    /// How many different ones of them are blanked only there, because [`MAX_SOUGHT`] others are looked for already.
+    pub not_sought: usize,
+}
+
+/// Looks for the secrets of a trace.
+#[derive(Debug, Clone, Default)]
+pub struct Search {
+    values: BTreeSet<String>,
+    /// What came after [`MAX_SOUGHT`] values, as hashes: there is no end to how long they are.
+    beyond: BTreeSet<u64>,
+    found: usize,
+}
+
+/// The secrets found in a trace.
+#[derive(Debug, Clone, Default)]
+pub struct Secrets {
+    /// The longest first: one may be the beginning of another.
+    sought: Vec<String>,
+    blanked: Blanked,
+}
+
+impl Search {
+    /// Looks for secrets in a line or a manifest.
+    pub fn read(&mut self, line: &[u8]) {
+        if line.len() as u64 > MAX_LINE_BYTES {
+            return;
+        }
+        let text = repair(line).0;
+        match Json::parse(&text) {
+            Some(json) => self.walk(&json, Held::Open),
+            None => self.read_text(&text),
+        }
+    }
+
+    /// The secrets, when all has been read.
+    pub fn end(self) -> Secrets {
+        let mut sought: Vec<String> = self
+            .values
+            .iter()
+            .flat_map(|value| spellings(value))
+            .collect();
+        sought.retain(|value| is_sought(value));
+        sought.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        sought.dedup();
+        Secrets {
+            sought,
+            blanked: Blanked {
+                found: self.found,
+                not_sought: self.beyond.len(),
+            },
+        }
+    }
+
+    fn walk(&mut self, json: &Json<'_>, around: Held) {
+        match json {
+            Json::String(text) => match json_inside(text) {
+                Some(inner) => self.walk(&inner, around),
+                None => {
+                    if around != Held::Open {
+                        self.find(text);
+                    }
+                    self.read_text(text);
+                }
+            },
+            Json::Number(text) if around == Held::All => self.find(text),
+            Json::Array(items) => items.iter().for_each(|item| self.walk(item, around)),
+            Json::Object(members) => {
+                members
+                    .iter()
+                    .for_each(|(key, value)| self.walk(value, around.max(held(key))));
+            }
+            Json::Deep(text) => self.read_text(text),
+            Json::Null | Json::Bool(_) | Json::Number(_) => {}
+        }
+    }
+
+    fn read_text(&mut self, text: &str) {
+        shapes::keys(text).for_each(|key| self.find(key));
+        for found in text::values(text) {
+            let value = text.get(found.range).unwrap_or_default();
+            // A short word without quotes may be one of the sentence, or of a program.
+            if found.bare
+                && value.len() < MIN_INSIDE_BYTES
+                && value.chars().all(char::is_alphabetic)
+            {
+                self.found += 1;
+                continue;
+            }
+            self.find(value);
+            if let Some((start, _)) = value.split_once('\\').filter(|_| found.bare) {
+                self.seek(start);
+            }
+        }
+    }
+
+    fn find(&mut self, value: &str) {
+        if !value.is_empty() && value != BLANK {
+            self.found += 1;
+            self.seek(value.trim());
+        }
+    }
+
+    fn seek(&mut self, value: &str) {
+        if !is_sought(value) || self.values.contains(value) {
+            return;
+        }
+        if self.values.len() < MAX_SOUGHT {
+            self.values.insert(value.to_owned());
+        } else {
+            let mut hash = DefaultHasher::new();
+            value.hash(&mut hash);
+            self.beyond.insert(hash.finish());
+        }
+    }
+}
+
+impl Secrets {
+    /// How much is blanked.
+    pub fn blanked(&self) -> Blanked {
+        self.blanked
+    }
+
+    /// The line with every secret blanked. A line that is not JSON, or longer than the board parses, is blanked as a
+    /// whole: nobody can tell its keys.
+    pub fn blank(&self, line: &[u8]) -> String {
+        self.blank_json(line).unwrap_or_else(|| quote(BLANK))
+    }
+
+    /// The same; `None` where the line is not JSON, or longer than the board parses.
+    pub fn blank_json(&self, line: &[u8]) -> Option<String> {
+        if line.len() as u64 > MAX_LINE_BYTES {
+            return None;
+        }
+        let text = repair(line).0;
+        let mut out = String::with_capacity(text.len());
+        self.write(&Json::parse(&text)?, &mut out);
+        Some(out)
+    }
+
+    fn write(&self, json: &Json<'_>, out: &mut String) {
+        match json {
+            Json::String(text) => match json_inside(text) {
+                Some(inner) => {
+                    let mut blanked = String::new();
+                    self.write(&inner, &mut blanked);
+                    // The text itself is kept where nothing in it was a secret, with its blanks.
+                    out.push_str(&quote(if blanked == inner.to_string() {
+                        text
+                    } else {
+                        &blanked
+                    }));
+                }
+                None => out.push_str(&quote(&self.without(text))),
+            },
+            Json::Number(text) => {
+                let blanked = self.without_sought((*text).to_owned());
+                out.push_str(&if blanked == *text {
+                    blanked
+                } else {
+                    quote(BLANK)
+                });
+            }
+            Json::Array(items) => {
+                out.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    out.push_str(if at == 0 { "" } else { ", " });
+                    self.write(item, out);
+                }
+                out.push(']');
+            }
+            Json::Object(members) => {
+                out.push('{');
+                for (at, (key, value)) in members.iter().enumerate() {
+                    out.push_str(if at == 0 { "" } else { ", " });
+                    out.push_str(&quote(&self.without(key)));
+                    out.push_str(": ");
+                    if may_hold(held(key), value) {
+                        out.push_str(&quote(BLANK))
+                    } else {
+                        self.write(value, out)
+                    }
+                }
+                out.push('}');
+            }
+            // What is nested too deep to read may hold anything.
+            Json::Deep(_) => out.push_str(&quote(BLANK)),
+            Json::Null | Json::Bool(_) => out.push_str(&json.to_string()),
+        }
+    }
+
+    fn without(&self, text: &str) -> String {
+        self.without_sought(text::without_values(text))
+    }
+
+    fn without_sought(&self, mut text: String) -> String {
+        for secret in &self.sought {
+            if !text.contains(secret.as_str()) {
+                continue;
+            }
+            let anywhere = secret.len() >= MIN_INSIDE_BYTES;
+            text = if anywhere {
+                text.replace(secret.as_str(), BLANK)
+            } else {
+                without_word(&text, secret)
+            };
+        }
+        text
+    }
+}
+
+/// Whether a value is looked for elsewhere.
+fn is_sought(value: &str) -> bool {
+    let common = COMMON
+        .iter()
+        .any(|common| common.eq_ignore_ascii_case(value));
+    value.len() >= MIN_SOUGHT_BYTES && !common && !BLANK.contains(value)
+}
+
+/// What to look for: the value itself, as JSON writes it in a text, as such a text reads, and what follows its scheme.
+fn spellings(value: &str) -> Vec<String> {
+    let mut all = vec![value.to_owned()];
+    all.extend(text::after_scheme(value).map(str::to_owned));
+    if let Some(Json::String(read)) = Json::parse(&format!("\"{value}\"")) {
+        all.push(read.into_owned());
+    }
+    let inside_quotes = |value: &String| {
+        let quoted = quote(value);
+        quoted
+            .get(1..quoted.len() - 1)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let escaped: Vec<String> = all.iter().map(inside_quotes).collect();
+    all.extend(escaped);
+    all
+}
+
+/// The text without `word` where it has no letter and no digit beside it.
+fn without_word(text: &str, word: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for (at, _) in text.match_indices(word) {
+        let (before, after) = (
+            text.get(..at).unwrap_or_default(),
+            text.get(at + word.len()..).unwrap_or_default(),
+        );
+        let inside = before
+            .chars()
+            .next_back()
+            .is_some_and(char::is_alphanumeric)
+            || after.chars().next().is_some_and(char::is_alphanumeric);
+        if !inside {
+            out.push_str(text.get(done..at).unwrap_or_default());
+            out.push_str(BLANK);
+            done = at + word.len();
+        }
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    out
+}
+
+/// Whether a value can be a secret: truth values are switches, and some numbers are counts.
+fn may_hold(held: Held, value: &Json<'_>) -> bool {
+    match value {
+        Json::Bool(_) => false,
+        Json::Number(_) => held == Held::All,
+        value => held != Held::Open && !value.is_empty(),
+    }
+}
+
+/// JSON written into a text, such as the arguments of a call.
+fn json_inside(text: &str) -> Option<Json<'_>> {
+    let start = text.trim_start().as_bytes().first();
+    let json = matches!(start, Some(b'{' | b'[')).then(|| Json::parse(text))??;
+    matches!(json, Json::Array(_) | Json::Object(_)).then_some(json)
+}
+
+fn quote(text: &str) -> String {
+    Json::String(text.into()).to_string()
+}

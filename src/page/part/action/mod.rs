@@ -1,0 +1,621 @@
+//! What did the step do, and what came back? Joins the calls of a decision with their invocations and results.
+//!
+//! The three lists carry no ids that join them: order does, and the tool's name where it is written.
+//! What finds no partner is shown alone and says so.
+
+use std::collections::VecDeque;
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::analysis::format;
+use crate::analysis::patch;
+use crate::model::CallEnd;
+use crate::model::json::Json;
+use crate::model::step::{Call as Asked, Effort, Invocation, Outcome, Step, Value};
+use crate::page::part::attachment;
+use crate::page::part::edit::FileEdit;
+use crate::page::part::fold::{Fold, Folded};
+use crate::page::part::json_tree::{JsonView, token};
+use crate::page::part::sign::Sign;
+use crate::page::part::text;
+use crate::page::part::text::Line;
+
+/// An argument whose text is longer than this stands below the call.
+const ARGUMENT: usize = 80;
+/// Keys whose text is what a tool printed; errors come first.
+const OUTPUTS: [&str; 10] = [
+    "error", "stderr", "stdout", "content", "text", "output", "message", "result", "body", "diff",
+];
+
+/// The Action, result section of a step.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "part/action.html")]
+pub(crate) struct Actions {
+    /// Each call with what came back.
+    pub pairs: Vec<Pair>,
+    /// What the environment answered.
+    pub env: Vec<Env>,
+    /// What is said of those that are not shown.
+    pub more: Line,
+}
+
+impl HtmlSafe for Actions {}
+
+/// A call with its invocation and its result.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pair {
+    /// The call; `None` where a result has no call.
+    pub call: Option<Call>,
+    /// What the call asks to change in files.
+    pub edits: Vec<FileEdit>,
+    /// How it went: status, return code, category of the error.
+    pub marks: Vec<Sign>,
+    /// Latency, attempts, toolset, timeout.
+    pub facts: Line,
+    /// What is missing or odd about this pair.
+    pub note: Line,
+    /// Texts that came back, errors first.
+    pub blocks: Vec<Block>,
+    /// The rest of the result, by key; the key is empty where the result has none.
+    pub rest: Vec<(Line, JsonView)>,
+    /// Small values of the result in words.
+    pub small: Line,
+    /// The result on a page of its own.
+    pub href: Option<String>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Call {
+    pub name: Line,
+    /// The arguments that fit on the line.
+    pub args: Vec<Arg>,
+    /// The arguments that do not.
+    pub long: Vec<Block>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Arg {
+    /// Its name and `=`; empty where arguments are not named.
+    pub name: Line,
+    pub value: Line,
+    /// A comma where another one follows.
+    pub comma: &'static str,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Block {
+    pub label: Line,
+    pub text: Folded,
+    /// Whether it tells of an error.
+    pub error: bool,
+}
+
+/// What the environment answered to a step.
+#[derive(Debug, Clone)]
+pub(crate) struct Env {
+    /// Whether it is done, rewards and errors.
+    pub marks: Vec<Sign>,
+    /// The whole answer.
+    pub view: JsonView,
+}
+
+impl Actions {
+    /// Joins the calls of a step with their invocations and results.
+    pub(crate) fn new(step: &Step<'_>, fold: &mut Fold) -> Self {
+        let mut invocations: VecDeque<&Invocation<'_>> = step.invocations.iter().collect();
+        let (env, results): (Vec<_>, Vec<_>) =
+            step.results.iter().partition(|result| result.env.is_some());
+        let mut results: VecDeque<&Outcome<'_>> = results.into();
+        let asked = step.calls.total();
+        let mut out = Self::default();
+        let mut left = asked;
+        for (index, call) in step.calls.iter().enumerate() {
+            if !fold.takes(out.pairs.len()) {
+                break;
+            }
+            left -= 1;
+            let name = call.name.as_deref();
+            // With as many of each, order alone is right even where names differ.
+            let invocation = take(&mut invocations, name, asked - index, |item| {
+                item.tool.as_deref()
+            });
+            let result = take(&mut results, name, asked - index, |item| {
+                item.tool.as_deref()
+            });
+            out.pairs.push(pair(
+                Some(call),
+                invocation,
+                result,
+                step.tells_invocations,
+                fold,
+            ));
+        }
+        while left == 0
+            && (!invocations.is_empty() || !results.is_empty())
+            && fold.takes(out.pairs.len())
+        {
+            out.pairs.push(pair(
+                None,
+                invocations.pop_front(),
+                results.pop_front(),
+                step.tells_invocations,
+                fold,
+            ));
+        }
+        out.tell_apart();
+        let more = |total: usize, read: usize| total - read;
+        let mut left = left
+            .max(invocations.len() + more(step.invocations.total(), step.invocations.len()))
+            .max(results.len() + more(step.results.total(), step.results.len()));
+        for result in env {
+            if fold.takes(out.env.len()) {
+                out.env.extend(result.env.map(|env| env_entry(env, fold)));
+            } else {
+                left += 1;
+            }
+        }
+        out.more = not_shown(left, "more call or result", "more calls or results");
+        out
+    }
+
+    /// Numbers the texts of a tool that was called before in the same step, and the edits of a file that was edited before:
+    /// as regions they need names of their own.
+    fn tell_apart(&mut self) {
+        let mut edited: Vec<Line> = Vec::new();
+        for edit in self.pairs.iter_mut().flat_map(|pair| &mut pair.edits) {
+            let before = edited.iter().filter(|path| **path == edit.path).count();
+            edited.push(edit.path.clone());
+            if before > 0 {
+                edit.name = format!("{}, edit {}", edit.name, before + 1).into();
+            }
+        }
+        let mut called: Vec<Line> = Vec::new();
+        for pair in &mut self.pairs {
+            let Some(call) = &pair.call else { continue };
+            let before = called.iter().filter(|name| **name == call.name).count();
+            called.push(call.name.clone());
+            for block in pair.blocks.iter_mut().filter(|_| before > 0) {
+                block.text.name = format!("{}, call {}", block.text.name, before + 1).into();
+            }
+        }
+    }
+
+    /// Whether nothing was called and nothing came back.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pairs.is_empty() && self.env.is_empty()
+    }
+}
+
+/// What is said of `left` items of a list that are not shown; nothing where all are.
+pub(crate) fn not_shown(left: usize, one: &str, many: &str) -> Line {
+    match left {
+        0 => Line::default(),
+        1 => format!("and 1 {one}, which the raw line has").into(),
+        _ => format!(
+            "and {} {many}, which the raw line has",
+            format::count(left as u64)
+        )
+        .into(),
+    }
+}
+
+/// Takes the item that belongs to the call of `name`: the next one where as many are left as calls are, or where the
+/// names agree or are not written; else the first of that name.
+fn take<'v, T>(
+    items: &mut VecDeque<&'v T>,
+    name: Option<&str>,
+    calls_left: usize,
+    name_of: impl Fn(&T) -> Option<&str>,
+) -> Option<&'v T> {
+    let agrees =
+        |item: &&T| name_of(item).is_none_or(|other| name.is_none_or(|name| name == other));
+    if items.len() == calls_left {
+        return items.pop_front();
+    }
+    let at = items.iter().position(agrees)?;
+    items.remove(at)
+}
+
+fn env_entry(answer: Value<'_>, fold: &mut Fold) -> Env {
+    let env = answer.json();
+    let mut marks = Vec::new();
+    if env.get("done") == Some(&Json::Bool(true)) {
+        marks.push(Sign::word("mk", "rule", "done"));
+    }
+    if let Some(Json::Number(reward)) = env.get("reward") {
+        marks.push(Sign::plain("mk", format!("reward {reward}")));
+    }
+    if let Some(error) = env.get("error").and_then(Json::as_str) {
+        marks.push(Sign::word("mk err", "error", text::one_line(error, 200).0));
+    }
+    Env {
+        marks,
+        view: fold.json(&env, &answer.at.to_string()),
+    }
+}
+
+fn pair(
+    call: Option<&Asked<'_>>,
+    invocation: Option<&Invocation<'_>>,
+    result: Option<&Outcome<'_>>,
+    tells: bool,
+    fold: &mut Fold,
+) -> Pair {
+    let args = call.and_then(|call| call.args).map(Value::json);
+    let name = call
+        .and_then(|call| call.name.as_deref())
+        .unwrap_or_default();
+    let asked = args
+        .as_ref()
+        .map(|args| patch::asked(name, args))
+        .unwrap_or_default();
+    let mut out = Pair {
+        call: call.map(|call| Call::new(call, args.as_ref(), &asked, fold)),
+        ..Pair::default()
+    };
+    let done = CallEnd::of(result, invocation).is_ok();
+    if asked.too_large.is_some() {
+        out.note = "an edit too large to be shown line by line".into();
+    }
+    let scripts = args.as_ref().and_then(patch::in_scripts);
+    let in_scripts = scripts
+        .as_ref()
+        .map(|patches| patch::asked("", patches))
+        .unwrap_or_default();
+    let edits = if asked.edits.is_empty() {
+        &in_scripts.edits
+    } else {
+        &asked.edits
+    };
+    for edit in edits {
+        if !fold.takes(out.edits.len()) {
+            out.note = not_shown(edits.len() - out.edits.len(), "more edit", "more edits");
+            break;
+        }
+        out.edits.push(FileEdit::new(edit, done, fold));
+    }
+    if out.call.is_none() {
+        let name = invocation.and_then(|invocation| invocation.tool.as_deref());
+        out.call = name.map(|name| Call {
+            name: name.into(),
+            ..Call::default()
+        });
+    }
+    let note: Line = match (call.is_some(), invocation.is_some(), result.is_some()) {
+        (true, true, true) => Line::default(),
+        (true, false, true) if !tells => Line::default(),
+        (true, false, false) if !tells => "no result recorded".into(),
+        (_, true, false) => "no result recorded".into(),
+        (true, false, true) => "result without an invocation: no tool ran".into(),
+        (true, false, false) => "not called: no invocation and no result".into(),
+        (false, true, true) => "invocation and result without a call in the decision".into(),
+        (false, false, _) => "result without a call".into(),
+    };
+    if !note.is_empty() {
+        out.note = note;
+    }
+    out.marks = marks(invocation, result);
+    out.facts = facts(call, invocation, result).into();
+    let error = invocation.and_then(|invocation| invocation.error);
+    let told = result
+        .and_then(|result| result.error)
+        .and_then(Value::string);
+    if let Some((error, text)) = error
+        .and_then(|error| Some((error, error.string()?)))
+        .filter(|(_, text)| told.as_ref() != Some(text))
+    {
+        out.block("error", &text, &error.at.to_string(), true, fold);
+    }
+    if let Some(result) = result {
+        out.result(result, fold);
+    }
+    out
+}
+
+fn marks(invocation: Option<&Invocation<'_>>, result: Option<&Outcome<'_>>) -> Vec<Sign> {
+    let ran = invocation.and_then(|invocation| invocation.status.as_deref());
+    let came = result.and_then(|result| match result.status.as_deref() {
+        Some(status) if result.is_wrapped || Outcome::is_failure(status) => Some(status),
+        _ => result.has_failed().then_some("error"),
+    });
+    let mut marks = Vec::new();
+    match (ran, came) {
+        (Some(ran), Some(came)) if ran != came => {
+            marks.push(status(&format!("call {ran}"), ran));
+            marks.push(status(&format!("result {came}"), came));
+        }
+        _ => marks.extend(ran.or(came).map(|word| status(word, word))),
+    }
+    let category = invocation.and_then(|invocation| invocation.category.as_deref());
+    marks.extend(category.map(|category| Sign::plain("mk err", category)));
+    let code = result.and_then(|result| result.exit);
+    marks.extend(code.map(|code| Sign::plain("mk err", format!("returncode {code}"))));
+    marks
+}
+
+fn status(text: &str, word: &str) -> Sign {
+    match word {
+        "success" => Sign::plain("mk", text),
+        "skipped" | "cancelled" => Sign::word("mk", "cancel", text),
+        "error" | "timed_out" | "failed" | "denied" => Sign::word("mk err", "error", text),
+        _ => Sign::word("mk", "unknown", text),
+    }
+}
+
+fn facts(
+    call: Option<&Asked<'_>>,
+    invocation: Option<&Invocation<'_>>,
+    result: Option<&Outcome<'_>>,
+) -> String {
+    let result = result.filter(|result| result.is_wrapped);
+    let efforts = [
+        invocation.map(|invocation| &invocation.effort),
+        result.map(|result| &result.effort),
+    ];
+    let number = |of: fn(&Effort<'_>) -> Option<f64>| efforts.into_iter().flatten().find_map(of);
+    let word = |of: for<'v> fn(&'v Effort<'_>) -> Option<&'v str>| {
+        invocation.and_then(|invocation| of(&invocation.effort))
+    };
+    let mut facts = Vec::new();
+    facts.extend(number(|effort| effort.latency_ms).map(format::millis));
+    let most = call.and_then(|call| call.max_retries);
+    facts.extend(number(|effort| effort.attempts).map(|attempts| match most {
+        Some(most) => format!("attempt {attempts} of {}", most + 1.0),
+        None => format!(
+            "{attempts} attempt{}",
+            if attempts == 1.0 { "" } else { "s" }
+        ),
+    }));
+    match (
+        word(|effort| effort.toolset.as_deref()),
+        word(|effort| effort.toolset_version.as_deref()),
+    ) {
+        (Some(name), Some(version)) => facts.push(format!("toolset {name} {version}")),
+        (Some(name), None) => facts.push(format!("toolset {name}")),
+        _ => {
+            let source =
+                word(|effort| effort.source.as_deref()).filter(|source| *source != "toolset");
+            facts.extend(source.map(|source| format!("source {source}")));
+        }
+    }
+    let cut = result.and_then(|result| result.cut_from_bytes);
+    facts.extend(cut.map(|whole| format!("cut from {}", format::bytes(whole as u64))));
+    let timeout = number(|effort| effort.timeout_s).or_else(|| call?.timeout_s);
+    facts.extend(timeout.map(|seconds| format!("timeout {}", format::millis(seconds * 1000.0))));
+    facts.extend(
+        word(|effort| effort.cancelled_by.as_deref())
+            .map(|source| format!("cancelled by {source}")),
+    );
+    facts.join(" · ")
+}
+
+impl Call {
+    /// Reads a call; arguments that stand as an edit below are not said again.
+    fn new(
+        call: &Asked<'_>,
+        args: Option<&Json<'_>>,
+        edits: &patch::CallEdits<'_>,
+        fold: &mut Fold,
+    ) -> Self {
+        let Some(name) = call.name.as_deref() else {
+            let value = text::one_line(&call.value.json().to_string(), ARGUMENT)
+                .0
+                .into();
+            return Self {
+                name: "no name".into(),
+                args: vec![Arg {
+                    name: Line::default(),
+                    value,
+                    comma: "",
+                }],
+                long: Vec::new(),
+            };
+        };
+        let mut out = Self {
+            name: name.into(),
+            ..Self::default()
+        };
+        let at = call
+            .args
+            .map(|args| args.at.to_string())
+            .unwrap_or_default();
+        match args {
+            Some(Json::Object(args)) => {
+                let args: Vec<_> = args
+                    .iter()
+                    .filter(|(key, _)| !edits.arguments.contains(&&**key))
+                    .collect();
+                for (shown, (key, value)) in args.iter().enumerate() {
+                    if !fold.takes(shown) {
+                        let value =
+                            not_shown(args.len() - shown, "more argument", "more arguments");
+                        out.args.push(Arg {
+                            name: Line::default(),
+                            value,
+                            comma: "",
+                        });
+                        break;
+                    }
+                    fold.spend(key);
+                    out.argument(key, value, &format!("{at}/{}", token(key)), fold);
+                }
+            }
+            Some(args) if !args.is_empty() && edits.edits.is_empty() => {
+                out.argument("", args, &at, fold)
+            }
+            _ => {}
+        }
+        let last = out.args.len().saturating_sub(1);
+        out.args
+            .iter_mut()
+            .take(last)
+            .for_each(|arg| arg.comma = ", ");
+        out
+    }
+
+    fn argument(&mut self, key: &str, value: &Json<'_>, at: &str, fold: &mut Fold) {
+        let name: Line = if key.is_empty() {
+            Line::default()
+        } else {
+            format!("{key}=").into()
+        };
+        let written = value.to_string();
+        let breaks = matches!(value, Json::String(text) if text.contains('\n'));
+        if written.len() <= ARGUMENT && !breaks {
+            self.args.push(Arg {
+                name,
+                value: written.into(),
+                comma: "",
+            });
+            return;
+        }
+        let text = match value {
+            Json::String(text) => fold.text(text, at),
+            _ => fold.text(&written, at),
+        };
+        let size = format::bytes(written.len() as u64);
+        self.args.push(Arg {
+            name,
+            value: format!("… {size} below").into(),
+            comma: "",
+        });
+        let label = if key.is_empty() { "arguments" } else { key };
+        self.long.push(Block {
+            label: label.into(),
+            text,
+            error: false,
+        });
+    }
+}
+
+impl Pair {
+    fn block(&mut self, label: &str, text: &str, at: &str, error: bool, fold: &mut Fold) {
+        let name = match &self.call {
+            Some(call) => format!("{label} of {}", call.name),
+            None => label.to_owned(),
+        };
+        self.blocks.push(Block {
+            label: label.into(),
+            text: fold.output(text, at).named(name),
+            error,
+        });
+    }
+
+    fn result(&mut self, result: &Outcome<'_>, fold: &mut Fold) {
+        self.href = fold.links.value(&result.value.at.to_string());
+        if let Some((error, text)) = result
+            .error
+            .filter(|_| result.is_wrapped)
+            .and_then(|error| Some((error, error.string()?)))
+        {
+            self.block("error", &text, &error.at.to_string(), true, fold);
+        }
+        if let Some(output) = result.output {
+            self.output(
+                &output.json(),
+                &output.at.to_string(),
+                result.has_failed(),
+                fold,
+            );
+        }
+    }
+
+    fn output(&mut self, output: &Json<'_>, at: &str, failed: bool, fold: &mut Fold) {
+        match output {
+            Json::Null if self.blocks.is_empty() => self.small = "no output".into(),
+            Json::Null => {}
+            Json::String(text) if text.is_empty() => self.small = "empty text".into(),
+            Json::String(_) if attachment::of(output).is_some() => {
+                self.rest.push((Line::default(), fold.json(output, at)))
+            }
+            Json::String(text) => self.block("output", text, at, false, fold),
+            Json::Object(members) => self.members(members, at, failed, fold),
+            Json::Array(blocks) => {
+                // Texts beside pictures.
+                let is_blocks = blocks
+                    .iter()
+                    .all(|block| block.get("type").and_then(Json::as_str).is_some());
+                let words = blocks
+                    .iter()
+                    .filter(|_| is_blocks)
+                    .filter_map(|block| block.get("text")?.as_str());
+                let words = words.collect::<Vec<_>>().join("\n");
+                if !words.is_empty() {
+                    self.block("output", &words, at, false, fold);
+                }
+                self.rest.push((Line::default(), fold.json(output, at)));
+            }
+            _ => self.rest.push((Line::default(), fold.json(output, at))),
+        }
+    }
+
+    /// Splits an object into the texts it holds, small values in words, and the rest.
+    fn members(
+        &mut self,
+        members: &[(std::borrow::Cow<'_, str>, Json<'_>)],
+        at: &str,
+        failed: bool,
+        fold: &mut Fold,
+    ) {
+        let rank = |key: &str| OUTPUTS.iter().position(|output| *output == key);
+        let is_block = |key: &str, text: &str| {
+            !text.is_empty()
+                && !attachment::is_data(text)
+                && (rank(key).is_some() || text.contains('\n') || text.len() > ARGUMENT)
+        };
+        let mut texts: Vec<_> = members
+            .iter()
+            .filter_map(|(key, value)| Some((key.as_ref(), value.as_str()?)))
+            .filter(|(key, text)| is_block(key, text))
+            .collect();
+        texts.sort_by_key(|(key, _)| rank(key).unwrap_or(OUTPUTS.len()));
+        let mut left = 0;
+        for (key, text) in texts {
+            if !fold.takes(self.blocks.len()) {
+                left += 1;
+                continue;
+            }
+            fold.spend(key);
+            // A tool may say under `error` that there was none.
+            let is_error = key == "stderr" || key == "error" && failed;
+            self.block(key, text, &format!("{at}/{}", token(key)), is_error, fold);
+        }
+        let mut small = Vec::new();
+        for (key, value) in members {
+            match value {
+                Json::String(text) if text.is_empty() => small.push(format!("{key} empty")),
+                Json::String(text) if is_block(key, text) => {}
+                Json::String(text) if attachment::is_data(text) => {
+                    let view = fold.json(value, &format!("{at}/{}", token(key)));
+                    self.rest.push((key.as_ref().into(), view));
+                }
+                Json::String(text) => small.push(format!("{key} {text}")),
+                Json::Array(_) | Json::Object(_) | Json::Deep(_)
+                    if !fold.takes(self.rest.len()) =>
+                {
+                    left += 1
+                }
+                Json::Array(_) | Json::Object(_) | Json::Deep(_) => {
+                    fold.spend(key);
+                    let view = fold.json(value, &format!("{at}/{}", token(key)));
+                    self.rest.push((key.as_ref().into(), view));
+                }
+                _ => small.push(format!("{key} {value}")),
+            }
+        }
+        if left > 0 {
+            small.insert(
+                0,
+                not_shown(left, "more value", "more values")
+                    .as_str()
+                    .to_owned(),
+            );
+        }
+        self.small = small.join(" · ").into();
+        fold.spend(self.small.as_str());
+    }
+}
+
+#[cfg(test)]
+mod tests;

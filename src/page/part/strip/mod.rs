@@ -1,0 +1,407 @@
+//! Where in a run is what stands out? All steps in one narrow picture, and the ways to them: a lane for the lowest score,
+//! one for the time, one for each kind of mark.
+//!
+//! A step has a column of its own up to [`COLUMNS`] steps; beyond that a column keeps the extremes of its steps. A lane is
+//! one path, whatever the length of the run. What the picture says in shapes stands below it in words that lead to a step;
+//! over it lie links to ranges of steps, so that it can be pressed without scripts. They are no tab stops: the words are,
+//! and any step can be gone to by its number.
+
+use std::fmt::Write as _;
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::analysis::format;
+use crate::analysis::overview::{Extremes, MARKS, Overview};
+use crate::analysis::replay::StepFlag;
+use crate::page::lens::{Lens, micros};
+use crate::page::part::href;
+use crate::page::part::text;
+
+/// At most so many columns: about as many as a wide page has pixels.
+pub(crate) const COLUMNS: usize = 1_200;
+/// At most so many links lie over the picture.
+const LINKS: usize = 36;
+/// At most about so many steps are named below it.
+const LABELS: usize = 20;
+/// Heights of the lanes of scores, of times, and of one kind of mark; and what is between two.
+const SCORE: usize = 16;
+const TIME: usize = 10;
+const MARK: usize = 5;
+const GAP: usize = 2;
+
+/// The strip of a run, `#strip`.
+#[derive(Debug, Clone, Default, Template)]
+#[template(path = "part/strip.html")]
+pub(crate) struct Strip {
+    steps: usize,
+    columns: usize,
+    height: usize,
+    /// Class and path of each lane.
+    lanes: Vec<(&'static str, String)>,
+    /// Where the step that is read stands.
+    here: Option<usize>,
+    /// Address and words of each range.
+    links: Vec<(String, String)>,
+    /// What stands out: class, sign, words, address.
+    legend: Vec<(&'static str, &'static str, String, String)>,
+    /// Whether a press goes to the place itself, as on a slider of the same width.
+    seeks: bool,
+    /// Steps below the picture: how far from its left edge, in hundredths, and the label.
+    axis: Vec<(f64, String)>,
+}
+
+/// How steps are laid into columns, where not each has the same room.
+pub(crate) struct Layout<'a> {
+    pub columns: usize,
+    /// The first and the last column of a step; in the order of the steps.
+    pub place: &'a dyn Fn(usize) -> (usize, usize),
+    /// The address of a step.
+    pub to: &'a dyn Fn(usize) -> String,
+    /// The column that is marked.
+    pub here: usize,
+    /// The columns that have a place to stop at; the first of their steps, and how many there are.
+    pub hits: &'a [bool],
+    pub stops: Option<(usize, usize)>,
+}
+
+impl HtmlSafe for Strip {}
+
+impl Strip {
+    /// All steps of a run; of fewer than two, or where nothing is known that could be drawn, only the place for them. Its
+    /// links open `tab`, and step `current` is marked.
+    pub(crate) fn new(lens: &Lens<'_>, tab: &str, current: Option<usize>) -> Self {
+        let steps = lens.index.steps().len();
+        if steps < 2 {
+            return Self::default();
+        }
+        let columns = steps.min(COLUMNS);
+        let column = |n: usize| n * columns / steps;
+        let to = |n: usize| {
+            let run = href::run(lens.key());
+            // In this order the address is that of the step everywhere, and so can be found in a saved file.
+            href::with_query(&run, &[("step", &n.to_string()), ("tab", tab)])
+        };
+        let place = |n: usize| (column(n), column(n));
+        let layout = Layout {
+            columns,
+            place: &place,
+            to: &to,
+            here: 0,
+            hits: &[],
+            stops: None,
+        };
+        let drawn = Self::draw(lens, &layout, |overview, columns| overview.of(columns));
+        if drawn.lanes.is_empty() {
+            return Self::default();
+        }
+        Self {
+            here: current.map(column),
+            ..drawn
+        }
+    }
+
+    /// The same laid out as a slider is, whose places are events.
+    pub(crate) fn along(lens: &Lens<'_>, layout: &Layout<'_>) -> Self {
+        let steps = lens.index.steps().len();
+        if steps == 0 || layout.columns < 2 {
+            return Self::default();
+        }
+        let mut strip = Self::draw(lens, layout, |_, _| None);
+        if let Some((first_step, count)) = layout.stops {
+            let words = format!(
+                "{} to stop at{}",
+                format::counted(count, "step"),
+                first(count, &lens.label(first_step))
+            );
+            strip
+                .legend
+                .push(("hit", "", words, (layout.to)(first_step)));
+            strip
+                .lanes
+                .push(("hit", dashes(layout.hits.iter().copied(), strip.height)));
+            strip.height += MARK + GAP;
+        }
+        let every = steps.div_ceil(LABELS).max(1);
+        let middle = |n: usize| {
+            let (first, last) = (layout.place)(n);
+            (first + last) as f64 * 50.0 / (layout.columns - 1) as f64
+        };
+        strip.axis = (0..steps)
+            .step_by(every)
+            .map(|n| (middle(n), lens.label(n)))
+            .collect();
+        Self {
+            here: Some(layout.here),
+            seeks: true,
+            ..strip
+        }
+    }
+
+    /// `known` gives the extremes of a range of columns, where each step has but one.
+    fn draw(
+        lens: &Lens<'_>,
+        layout: &Layout<'_>,
+        known: impl Fn(&Overview, std::ops::Range<usize>) -> Option<Extremes>,
+    ) -> Self {
+        let Layout {
+            columns, place, to, ..
+        } = *layout;
+        let (index, steps) = (lens.index, lens.index.steps().len());
+        let overview = Overview::new(index, columns, place);
+        let (lanes, height) = lanes(&overview);
+        let shown = columns.min(LINKS);
+        // The first step that reaches into a column, or the first that begins there.
+        let search = |from: &dyn Fn(usize) -> bool| {
+            let (mut low, mut high) = (0, steps);
+            while low < high {
+                let middle = low.midpoint(high);
+                if from(middle) {
+                    high = middle
+                } else {
+                    low = middle + 1
+                }
+            }
+            low
+        };
+        let links = (0..shown).map(|link| {
+            let range = link * columns / shown..(link + 1) * columns / shown;
+            let first = search(&|n| place(n).1 >= range.start).min(steps - 1);
+            let end = search(&|n| place(n).0 >= range.end).max(first + 1);
+            let within =
+                known(&overview, range).unwrap_or_else(|| Overview::among(index, first, end));
+            (
+                to(within.first().unwrap_or(first)),
+                range_words(lens, first, end, &within),
+            )
+        });
+        let links = links.collect();
+        // The picture has every run in the directory; the words are of the newest, as all numbers of the header are.
+        let newest = match index.newest_start() {
+            0 => overview.whole,
+            start => Extremes {
+                turns: overview.whole.turns,
+                ..Overview::among(index, start, steps)
+            },
+        };
+        let legend = legend(lens, &newest, to);
+        Self {
+            steps,
+            columns,
+            height,
+            lanes,
+            links,
+            legend,
+            ..Self::default()
+        }
+    }
+}
+
+/// The paths of the lanes that have anything in them, and how high they are together.
+pub(crate) fn lanes(overview: &Overview) -> (Vec<(&'static str, String)>, usize) {
+    let (whole, columns) = (&overview.whole, &overview.columns);
+    let (mut lanes, mut top) = (Vec::new(), 1);
+    if whole.lowest.is_some() {
+        // What is off the scale is drawn at its edge; the words have the number.
+        let height = |column: &Extremes| {
+            column
+                .lowest
+                .map(|(score, _)| (1.0 - score.clamp(0.0, 1.0)) * SCORE as f64)
+        };
+        lanes.push(("low", stairs(columns.iter().map(height), top, None)));
+        top += SCORE + GAP;
+    }
+    if let Some((longest, _)) = whole.longest.filter(|(longest, _)| *longest > 0) {
+        // Even the shortest is seen, so that a time that is not known is a gap.
+        let height = |column: &Extremes| {
+            column
+                .longest
+                .map(|(took, _)| (TIME as f64 - 1.0) * (1.0 - took as f64 / longest as f64))
+        };
+        lanes.push((
+            "took",
+            stairs(columns.iter().map(height), top, Some(top + TIME)),
+        ));
+        top += TIME + GAP;
+    }
+    let kinds = MARKS
+        .iter()
+        .enumerate()
+        .map(|(at, mark)| (class(*mark), Some(at)));
+    for (class, at) in kinds.chain([("turn", None)]) {
+        let of = |column: &Extremes| {
+            at.map_or(column.turns, |at| column.marks.get(at).copied().flatten())
+        };
+        if of(whole).is_some() {
+            lanes.push((
+                class,
+                dashes(columns.iter().map(|column| of(column).is_some()), top),
+            ));
+            top += MARK + GAP;
+        }
+    }
+    (lanes, top)
+}
+
+fn class(mark: StepFlag) -> &'static str {
+    match mark {
+        StepFlag::Error => "error",
+        StepFlag::Stop => "stop",
+        StepFlag::Retry => "retry",
+        StepFlag::Code => "code",
+    }
+}
+
+/// Steps from column to column at heights below `top`; down to `base` where there is one. What is missing is a gap.
+fn stairs(heights: impl Iterator<Item = Option<f64>>, top: usize, base: Option<usize>) -> String {
+    let mut path = String::new();
+    let mut before = None;
+    for (x, height) in heights.enumerate() {
+        // A tenth of a pixel is all that can be told apart.
+        let y = height.map(|height| ((top as f64 + height) * 10.0).round() / 10.0);
+        let _ = match (before, y, base) {
+            (None, Some(y), None) => write!(path, "M{x} {y}h1"),
+            (None, Some(y), Some(base)) => write!(path, "M{x} {base}V{y}h1"),
+            (Some(last), Some(y), _) if last == y => write!(path, "h1"),
+            (Some(_), Some(y), _) => write!(path, "V{y}h1"),
+            (Some(_), None, Some(base)) => write!(path, "V{base}"),
+            (_, None, _) => Ok(()),
+        };
+        before = y;
+    }
+    if let Some(base) = base.filter(|_| before.is_some()) {
+        let _ = write!(path, "V{base}");
+    }
+    path
+}
+
+/// A dash from each column that has something to the last one beside it.
+fn dashes(has: impl Iterator<Item = bool>, top: usize) -> String {
+    let mut path = String::new();
+    let y = top as f64 + MARK as f64 / 2.0;
+    let mut open = None;
+    for (x, has) in has.chain([false]).enumerate() {
+        match (open, has) {
+            (None, true) => open = Some(x),
+            (Some(first), false) => {
+                let _ = write!(path, "M{first} {y}h{}", x - first);
+                open = None;
+            }
+            _ => {}
+        }
+    }
+    path
+}
+
+/// `steps 12–20: 2 errors, lowest score 0.20`.
+fn range_words(lens: &Lens<'_>, first: usize, end: usize, within: &Extremes) -> String {
+    let mut words = match end - first {
+        1 => format!("step {}", lens.label(first)),
+        _ => format!("steps {}–{}", lens.label(first), lens.label(end - 1)),
+    };
+    let counts = MARKS
+        .iter()
+        .zip(within.marks)
+        .filter_map(|(mark, found)| Some(many(*mark, found?.1)));
+    let turns = within
+        .turns
+        .map(|(_, count)| format::counted(count, "turn"));
+    let mut says: Vec<String> = counts.chain(turns).collect();
+    says.extend(
+        within
+            .lowest
+            .map(|(score, _)| format!("lowest score {}", format::score(score))),
+    );
+    says.extend(
+        within
+            .longest
+            .map(|(took, _)| format!("longest {}", micros(took))),
+    );
+    // Each run in a directory numbers its steps from the first on.
+    let laps = lens.index.lap_starts();
+    if laps.len() > 1 {
+        let lap = |n: usize| laps.partition_point(|start| *start <= n).max(1);
+        let _ = match (lap(first), lap(end - 1)) {
+            (one, last) if one == last => write!(words, " of run {one}"),
+            (one, last) => write!(words, " of runs {one} to {last}"),
+        };
+    }
+    if !says.is_empty() {
+        words = format!("{words}: {}", says.join(", "));
+    }
+    words
+}
+
+/// `2 errors`.
+fn many(mark: StepFlag, count: usize) -> String {
+    match mark {
+        StepFlag::Error => format::counted(count, "error"),
+        StepFlag::Stop => format::counted(count, "critic stop"),
+        StepFlag::Retry if count == 1 => "1 retry".to_owned(),
+        StepFlag::Retry => format!("{} retries", format::count(count as u64)),
+        StepFlag::Code => format::counted(count, "failed command"),
+    }
+}
+
+/// What stands out in the newest run, in the order of the lanes.
+fn legend(
+    lens: &Lens<'_>,
+    whole: &Extremes,
+    to: impl Fn(usize) -> String,
+) -> Vec<(&'static str, &'static str, String, String)> {
+    let mut legend = Vec::new();
+    let label = |n: usize| lens.label(n);
+    let lowest = whole.lowest.map(|(score, n)| {
+        (
+            "low",
+            format!("lowest score {} at step {}", format::score(score), label(n)),
+            n,
+        )
+    });
+    let longest = whole.longest.filter(|(took, _)| *took > 0);
+    let longest = longest.map(|(took, n)| {
+        (
+            "took",
+            format!("longest step {}, {}", label(n), micros(took)),
+            n,
+        )
+    });
+    legend.extend(
+        lowest
+            .into_iter()
+            .chain(longest)
+            .map(|(class, words, n)| (class, "", words, to(n))),
+    );
+    for (mark, found) in MARKS.iter().zip(whole.marks) {
+        let icon = match mark {
+            StepFlag::Error => "error",
+            StepFlag::Stop => "critic",
+            StepFlag::Retry => "retry",
+            StepFlag::Code => "",
+        };
+        if let Some((n, count)) = found {
+            legend.push((
+                class(*mark),
+                icon,
+                format!("{}{}", many(*mark, count), first(count, &label(n))),
+                to(n),
+            ));
+        }
+    }
+    if let Some((n, count)) = whole.turns {
+        legend.push(("turn", "", format::counted(count, "turn"), to(n)));
+    }
+    legend
+}
+
+/// Where the first of several is.
+fn first(count: usize, label: &str) -> String {
+    if count > 1 {
+        format!(", the first at step {label}")
+    } else {
+        format!(" at step {label}")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+//! What happened when? Steps, their phases and calls, and the runs that they started, drawn to one scale of time.
+//!
+//! A page holds a window of steps, a line each; a run that a step started has a line below it. Where for long nothing is
+//! known to have happened the scale is cut, and says so. A time that is not recorded is not drawn.
+
+mod scale;
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+
+use crate::analysis::format;
+use crate::analysis::timing::{Stretch, began, stretches, took};
+use crate::model::index::Group;
+use crate::page::lens::{Lens, micros, phase};
+use crate::page::part::sign::Link;
+use crate::page::part::{href, text};
+use crate::page::run::marks::{class_of, rect};
+use crate::page::run::timeline::scale::Scale;
+
+/// At most so many steps are on a page, and so many runs that one step started.
+const STEPS: usize = 50;
+const CHILDREN: usize = 10;
+/// Height of a line; the style sheet has the same number.
+const LINE: usize = 28;
+/// Top and height, in its line, of the phases, and of the calls together.
+const PHASES: (f64, f64) = (6.0, 9.0);
+const CALLS: (f64, f64) = (17.0, 8.0);
+/// At most so many calls of a step have a bar.
+const MAX_CALLS: usize = 4;
+/// So wide is the picture.
+const WIDTH: f64 = 1_000.0;
+
+/// The timeline of a run, `#timeline`.
+#[derive(Template)]
+#[template(path = "run/timeline.html")]
+pub(crate) struct Timeline<'a> {
+    lens: &'a Lens<'a>,
+    first: usize,
+    end: usize,
+    rows: Vec<Row>,
+    /// Class and path.
+    paths: Vec<(&'static str, String)>,
+    /// Class and name of the phases that are drawn.
+    legend: Vec<(&'static str, String)>,
+    /// `None` where no time is known.
+    scale: Option<Scale>,
+    has_calls: bool,
+    has_children: bool,
+}
+
+impl HtmlSafe for Timeline<'_> {}
+
+/// A line of the timeline.
+#[derive(Debug, Default)]
+struct Row {
+    href: String,
+    name: String,
+    words: String,
+    /// Whether it is another run.
+    is_child: bool,
+    is_current: bool,
+    /// It is a copy of a step of another run.
+    is_copy: bool,
+    began: String,
+    took: String,
+    /// The phases or calls with how long they took.
+    parts: String,
+    span: Option<(i64, i64)>,
+    phases: Vec<(String, &'static str, i64, i64)>,
+    calls: Vec<(i64, i64)>,
+}
+
+impl<'a> Timeline<'a> {
+    /// The window of steps around `read`, else the last.
+    pub(crate) fn new(lens: &'a Lens<'a>, read: Option<usize>) -> Self {
+        let total = lens.index.steps().len();
+        let end = read
+            .map_or(total, |n| (n + STEPS / 2).max(STEPS))
+            .min(total);
+        let first = end.saturating_sub(STEPS);
+        let mut rows = Vec::new();
+        let children = lens.children();
+        for n in first..end {
+            rows.push(step(lens, n, read == Some(n)));
+            let own = children
+                .iter()
+                .filter(|(_, step)| *step == Some(n))
+                .take(CHILDREN);
+            rows.extend(own.map(|(child, _)| {
+                let started = child.started;
+                let took = child.duration_ms.map(|ms| (ms * 1e3) as i64);
+                Row {
+                    href: href::run(child.key.as_str()),
+                    name: child.key.name().to_owned(),
+                    words: child.verdict.sentence.clone(),
+                    is_child: true,
+                    began: lens.offset(started).to_string(),
+                    took: format::or_missing(took, micros),
+                    span: started
+                        .zip(took)
+                        .map(|(from, took)| (from, from + took.max(0))),
+                    ..Row::default()
+                }
+            }));
+        }
+        let unfinished = lens.index.unfinished_group().filter(|_| end == total);
+        rows.extend(
+            unfinished
+                .and_then(|at| lens.index.groups().get(at))
+                .map(|group| {
+                    let words = if lens.is_alive() {
+                        "in progress"
+                    } else {
+                        "never finished"
+                    };
+                    Row {
+                        href: lens.at_pending(),
+                        words: words.to_owned(),
+                        ..round(lens, group)
+                    }
+                }),
+        );
+        let spans: Vec<(i64, i64)> = rows.iter().filter_map(|row| row.span).collect();
+        let mut timeline = Self {
+            lens,
+            first,
+            end,
+            has_children: rows.iter().any(|row| row.is_child),
+            has_calls: rows.iter().any(|row| !row.calls.is_empty()),
+            scale: Scale::over(&spans, lens.zero().unwrap_or_default(), WIDTH),
+            rows,
+            paths: Vec::new(),
+            legend: Vec::new(),
+        };
+        timeline.draw();
+        timeline
+    }
+
+    fn draw(&mut self) {
+        let Some(scale) = &self.scale else { return };
+        for (line, row) in self.rows.iter().enumerate() {
+            let top = (line * LINE) as f64;
+            let mut bar = |class, from: i64, to: i64, y: f64, height: f64| {
+                let x = scale.x(from);
+                // What took no time is seen, too.
+                rect(
+                    &mut self.paths,
+                    class,
+                    x,
+                    top + y,
+                    (scale.x(to) - x).max(1.5),
+                    height,
+                );
+            };
+            let Some((from, to)) = row.span else { continue };
+            if row.is_child {
+                bar("f-accent", from, to, 8.0, 12.0);
+                continue;
+            }
+            bar("f-track", from, to, PHASES.0, PHASES.1);
+            for (name, class, from, to) in &row.phases {
+                bar(class_of(class), *from, *to, PHASES.0, PHASES.1);
+                if !self.legend.iter().any(|(_, known)| known == name) {
+                    self.legend.push((class, name.clone()));
+                }
+            }
+            let height = CALLS.1 / row.calls.len().max(1) as f64;
+            for (at, (from, to)) in row.calls.iter().enumerate() {
+                bar(
+                    "f-ink",
+                    *from,
+                    *to,
+                    CALLS.0 + height * at as f64,
+                    (height - 1.0).min(3.0),
+                );
+            }
+        }
+    }
+
+    fn height(&self) -> usize {
+        self.rows.len() * LINE
+    }
+
+    fn total(&self) -> usize {
+        self.lens.index.steps().len()
+    }
+
+    fn link(&self, label: &str, n: usize) -> Link {
+        let run = href::run(self.lens.key());
+        Link::new(
+            label,
+            href::with_query(&run, &[("tab", "timeline"), ("step", &n.to_string())]),
+        )
+    }
+
+    fn earlier(&self) -> Option<Link> {
+        (self.first > 0)
+            .then(|| self.link("earlier steps", self.first.saturating_sub(STEPS / 2 + 1)))
+    }
+
+    fn later(&self) -> Option<Link> {
+        (self.end < self.total())
+            .then(|| self.link("later steps", (self.end + STEPS / 2).min(self.total() - 1)))
+    }
+
+    /// `Steps 0 to 49 of 300`.
+    fn title(&self) -> String {
+        match self.end.checked_sub(1) {
+            Some(last) if self.first < self.end => format!(
+                "Steps {} to {} of {}",
+                self.lens.label(self.first),
+                self.lens.label(last),
+                format::count(self.total() as u64)
+            ),
+            _ => self.lens.no_step().to_owned(),
+        }
+    }
+
+    /// That steps were copied, where some of them are in the window; empty for none.
+    fn copied(&self) -> String {
+        let copied = Some(self.lens.summary.copied_steps()).filter(|copied| self.first < *copied);
+        copied.map_or_else(String::new, |copied| {
+            let which = if copied == 1 {
+                "The first step is"
+            } else {
+                "The first steps are"
+            };
+            let many = if copied == 1 {
+                String::new()
+            } else {
+                format!(" ({})", format::count(copied as u64))
+            };
+            format!(
+                "{which}{many} copied from another run, which took the time that is drawn before 0"
+            )
+        })
+    }
+
+    /// How many of the steps have no time; empty for none.
+    fn untimed(&self) -> String {
+        match self.rows.iter().filter(|row| row.span.is_none()).count() {
+            0 => String::new(),
+            _ if self.scale.is_none() => String::new(),
+            untimed => format!("{}: when is not recorded", format::counted(untimed, "line")),
+        }
+    }
+}
+
+/// A step with its phases and calls.
+fn step(lens: &Lens<'_>, n: usize, is_current: bool) -> Row {
+    let (index, group) = (lens.index, lens.index.round_of(n));
+    let Some(step) = index.steps().get(n) else {
+        return Row::default();
+    };
+    let known = group.map(|group| round(lens, group)).unwrap_or_default();
+    let act = group.and_then(|group| {
+        stretches(index, group)
+            .into_iter()
+            .find(|stretch| index.name(stretch.phase) == "ACT")?
+            .started
+    });
+    // When each call began is not recorded, only how long it took.
+    let timed = step
+        .calls
+        .iter()
+        .filter_map(|call| Some((call, call.ms()?)));
+    let calls = act.map(|act| {
+        timed
+            .clone()
+            .take(MAX_CALLS)
+            .map(|(_, ms)| (act, act + (f64::from(ms) * 1e3) as i64))
+            .collect()
+    });
+    let called = timed.map(|(call, ms)| {
+        format!(
+            "{} {}",
+            index.name(call.name),
+            format::millis(f64::from(ms))
+        )
+    });
+    let parts: Vec<String> = Some(known.parts)
+        .filter(|parts| !parts.is_empty())
+        .into_iter()
+        .chain(called)
+        .collect();
+    Row {
+        href: lens.at_step(n),
+        name: lens.label(n),
+        words: step.call.to_string(),
+        is_current,
+        is_copy: n < lens.summary.copied_steps(),
+        parts: parts.join(", "),
+        calls: calls.unwrap_or_default(),
+        ..known
+    }
+}
+
+/// A round by its events alone.
+fn round(lens: &Lens<'_>, group: &Group) -> Row {
+    let index = lens.index;
+    let (from, lasted) = (began(index, group), took(group));
+    let known = |stretch: &Stretch| {
+        let (class, name) = phase(index.name(stretch.phase));
+        Some((
+            name,
+            class,
+            stretch.started?,
+            stretch.started? + stretch.micros?,
+        ))
+    };
+    let phases: Vec<_> = stretches(index, group).iter().filter_map(known).collect();
+    let words: Vec<String> = phases
+        .iter()
+        .map(|(name, _, from, to)| format!("{name} {}", micros(to - from)))
+        .collect();
+    Row {
+        name: group
+            .step_id
+            .map_or_else(|| "–".to_owned(), |id| id.to_string()),
+        began: lens.offset(from).to_string(),
+        took: format::or_missing(lasted, micros),
+        parts: words.join(", "),
+        span: from.zip(lasted).map(|(from, lasted)| (from, from + lasted)),
+        phases: if from.is_some() { phases } else { Vec::new() },
+        ..Row::default()
+    }
+}

@@ -1,0 +1,838 @@
+use std::collections::BTreeMap;
+
+use askama::Template;
+
+use crate::analysis::columns::{Column, UPDATED};
+use crate::analysis::select::sample::{many, run};
+use crate::analysis::verdict::{LimitFrom, RunStatus, StepLimit};
+use crate::model::Origin;
+use crate::page::runs::fill::row::Row;
+use crate::page::runs::fill::*;
+use crate::page::shell::Status;
+use crate::page::tests::{HOSTILE, Tag, by_id, check_page, tags};
+
+mod bar;
+mod follow;
+mod grouped;
+mod stores;
+mod windows;
+
+fn ctx(query: &str) -> ListContext {
+    ListContext {
+        roots: vec![Root {
+            shown: "./runs".into(),
+            ..Root::default()
+        }],
+        stores: Vec::new(),
+        elsewhere: Vec::new(),
+        watch: Watch::Native,
+        looked: Some(999_998_000_000),
+        indexing: None,
+        now: 1_000_000_000_000,
+        zone: TimeZone::UTC,
+        query: query.into(),
+        sort: Sort::default(),
+        group: None,
+        limit: WINDOW,
+        after: None,
+        revision: 17,
+        boot: "b1".into(),
+        since: None,
+        marks: Vec::new(),
+        rows: None,
+        columns: String::new(),
+        chosen: Vec::new(),
+    }
+}
+
+fn listed(runs: Vec<Summary>) -> Vec<Listed> {
+    let one = |(at, run)| Listed {
+        summary: Arc::new(run),
+        revision: at as u64 + 1,
+        born: at as u64 + 1,
+    };
+    runs.into_iter().enumerate().map(one).collect()
+}
+
+/// What the page shows; it keeps what it is made of for the rest of the test.
+fn table(ctx: &ListContext, runs: Vec<Summary>) -> RunsBody<'static> {
+    page(Box::leak(Box::new(ctx.clone())), listed(runs).leak()).body
+}
+
+fn row_of(run: Summary) -> Row<'static> {
+    table(&ctx(""), vec![run]).rows.remove(0)
+}
+
+fn words(row: &Row<'_>, name: &str) -> Option<String> {
+    row.words(Column::find(name).unwrap())
+}
+
+/// What the next request of a page with this pulse asks for.
+fn ask(ctx: &ListContext, pulse: &Pulse) -> ListContext {
+    let (path, query) = pulse.url.split_once('?').unwrap();
+    assert_eq!(path, PULSE);
+    let decode = |text: &str| {
+        percent_encoding::percent_decode_str(text)
+            .decode_utf8()
+            .unwrap()
+            .into_owned()
+    };
+    let pairs: BTreeMap<&str, String> = query
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(name, value)| (name, decode(value)))
+        .collect();
+    let get = |name| pairs.get(name).cloned();
+    assert_eq!(get("q").unwrap_or_default(), ctx.query);
+    ListContext {
+        since: Some(get("since").unwrap().parse().unwrap()),
+        rows: get("rows"),
+        after: get("after"),
+        columns: get("columns").unwrap_or_default(),
+        ..ctx.clone()
+    }
+}
+
+#[test]
+fn a_row_says_what_is_known() {
+    let mut run = run("sweep/a", RunStatus::Answered, Some("final"));
+    run.verdict.sentence = "Answered at step 5 · 2 critic retries · after 1 recovered error".into();
+    run.task = Some("Fix\n  calc.py.".into());
+    run.spark = thin_vec::thin_vec![0.2, 0.9];
+    run.last_score = Some(0.9);
+    run.tokens = Some(12_900);
+    run.model = Some("Qwen3-8B".into());
+    run.issues = (5, 2);
+    let row = row_of(run);
+    assert_eq!(
+        (row.id().as_str(), row.name().as_str()),
+        ("run-sweep_2fa", "sweep/a")
+    );
+    let note = "2 critic retries · after 1 recovered error".to_owned();
+    assert_eq!(
+        (row.status(), row.verdict()),
+        (
+            Status::Of(RunStatus::Answered),
+            ("Answered at step 5".to_owned(), Some(note))
+        )
+    );
+    assert_eq!(row.task().as_deref(), Some("Fix calc.py."));
+    let html = row.render().unwrap();
+    let tags = tags(&html);
+    assert!(html.contains("6<span class=\"dim\">/40</span>"), "{html}");
+    let bar = |tag: &&Tag| tag.get("class") == Some("f-ink") && tag.get("height") == Some("6");
+    assert_eq!(tags.iter().find(bar).unwrap().get("width"), Some("15.0"));
+    let links: Vec<_> = tags
+        .iter()
+        .filter_map(|tag| tag.get("href"))
+        .filter(|href| href.starts_with('/'))
+        .collect();
+    assert_eq!(links, ["/runs/sweep%2Fa", "/runs/sweep%2Fa?tab=issues"]);
+    assert!(!row.is_ended_by(&row.limit().unwrap()) && row.spark().is_some());
+    assert_eq!(words(&row, "score").as_deref(), Some("0.90"));
+    assert_eq!(
+        (
+            words(&row, "duration").as_deref(),
+            words(&row, "tokens").as_deref()
+        ),
+        (Some("1 min 31 s"), Some("12.9 k"))
+    );
+    assert_eq!(row.issues().as_deref(), Some("5 issues"));
+    let updated = row.when(UPDATED).unwrap();
+    assert_eq!(
+        (updated.words.as_str(), updated.iso.as_str()),
+        ("1 min ago", "1970-01-12T13:45:40.000000+00:00")
+    );
+}
+
+#[test]
+fn what_is_not_known_is_left_out() {
+    let mut run = run("x", RunStatus::Died, None);
+    (run.steps, run.steps_now) = (0, 0);
+    (run.duration_ms, run.updated, run.model) = (Some(-1.0), None, Some(String::new()));
+    run.issues = (3, 0);
+    let row = row_of(run);
+    assert_eq!((row.steps().as_str(), row.limit()), ("none", None));
+    for name in ["duration", "tokens", "model", "score", "updated"] {
+        assert_eq!(words(&row, name), None, "{name}");
+    }
+    assert!(row.issues().is_none() && row.task().is_none() && row.verdict().1.is_none());
+    assert_eq!(
+        row.render().unwrap().matches(">–<").count(),
+        2,
+        "columns without any value are not there"
+    );
+}
+
+#[test]
+fn the_bar_is_amber_only_if_this_limit_ended_the_run() {
+    let ended = |mark, reason, done, from| {
+        let mut run = run("x", mark, Some(reason));
+        run.steps_now = done;
+        run.verdict.limit = Some(StepLimit { steps: 40, from });
+        let row = row_of(run);
+        row.limit().is_some_and(|limit| row.is_ended_by(&limit))
+    };
+    assert!(ended(
+        RunStatus::Limit,
+        "budget_steps",
+        40,
+        LimitFrom::SetBy(Origin::Task)
+    ));
+    assert!(ended(
+        RunStatus::Limit,
+        "budget_steps",
+        40,
+        LimitFrom::Inferred
+    ));
+    assert!(ended(
+        RunStatus::Limit,
+        "max_steps",
+        41,
+        LimitFrom::SetBy(Origin::Task)
+    ));
+    assert!(!ended(
+        RunStatus::Limit,
+        "max_steps",
+        5,
+        LimitFrom::SetBy(Origin::Task)
+    ));
+    assert!(
+        !ended(RunStatus::Limit, "max_steps", 40, LimitFrom::State),
+        "the state's is no limit that is shown"
+    );
+    assert!(!ended(
+        RunStatus::Limit,
+        "budget_time",
+        40,
+        LimitFrom::SetBy(Origin::Task)
+    ));
+    assert!(!ended(
+        RunStatus::Running,
+        "budget_steps",
+        40,
+        LimitFrom::SetBy(Origin::Task)
+    ));
+}
+
+#[test]
+fn a_run_that_is_still_read_says_so() {
+    let mut run = run("x", RunStatus::Died, None);
+    run.partial = true;
+    let row = row_of(run);
+    assert_eq!(
+        (row.status(), row.verdict().0.as_str()),
+        (Status::Indexing, "Being read, 6 steps so far")
+    );
+}
+
+#[test]
+fn long_names_keep_their_end() {
+    let name = |key: &str| row_of(run(key, RunStatus::Answered, None)).name();
+    let long = format!("{}_tail_of_name", "ä".repeat(90));
+    let shown = name(&long);
+    assert_eq!(shown.chars().count(), 48);
+    assert!(
+        shown.ends_with("…tail_of_name") && shown.starts_with("ää"),
+        "{shown}"
+    );
+    assert_eq!(name(&"x".repeat(48)), "x".repeat(48));
+    let mut run = run("x", RunStatus::Error, None);
+    run.verdict.sentence = "e ".repeat(2_000);
+    assert_eq!(row_of(run).verdict().0.chars().count(), 240);
+}
+
+#[test]
+fn the_page_counts_what_it_shows() {
+    let runs = || many(700);
+    let (unfiltered, filter, listed) = (ctx(""), ctx("status:running,died foo:1"), listed(runs()));
+    let all = page(&unfiltered, &listed);
+    assert_eq!(
+        (all.shell.title.as_str(), all.shell.stream.as_deref()),
+        ("Runs (700)", Some("/events"))
+    );
+    assert_eq!((all.pulse.count, all.pulse.revision), (0, 17));
+    let list = &all.body.list;
+    assert_eq!(
+        (list.matched().as_str(), list.alive()),
+        ("700", vec!["100 running".to_owned()])
+    );
+    assert_eq!(
+        list.answered(),
+        ("17 %".to_owned(), "100 of 600 ended".to_owned())
+    );
+    assert_eq!(all.body.rows.len(), 200);
+    assert_eq!(list.showing(&200), "Showing 200 of 700");
+    let more = list.more().unwrap();
+    assert_eq!((&*more.text, &*more.href), ("Show 200 more", "/?limit=400"));
+    assert_eq!(list.first(), None);
+
+    let filtered = page(&filter, &listed);
+    assert_eq!(filtered.shell.title, "Runs (200 of 700)");
+    let list = &filtered.body.list;
+    assert_eq!(
+        (list.matched().as_str(), list.cleared().as_str()),
+        ("200 of 700", "/")
+    );
+    assert_eq!(list.query.ignored.len(), 1);
+    let facets = list.facets();
+    let chip = |label: &str| {
+        facets[0]
+            .chips
+            .iter()
+            .find(|chip| chip.label == label)
+            .unwrap()
+    };
+    assert!(
+        chip("running").active
+            && chip("died").active
+            && !chip("all").active
+            && !chip("answered").active
+    );
+    assert_eq!(
+        (chip("all").count, chip("answered").count),
+        (Some(700), Some(100))
+    );
+    assert_eq!(chip("running").href, "/?q=status%3Adied%20foo%3A1");
+    assert_eq!(chip("all").href, "/?q=foo%3A1");
+    assert!(list.more().is_none());
+}
+
+#[test]
+fn many_words_do_not_fill_the_page() {
+    let mut runs = many(700);
+    for (n, run) in runs.iter_mut().enumerate() {
+        run.model = Some(format!("model {n}"));
+        run.verdict.mark = RunStatus::Unknown;
+        run.verdict.stop_reason = Some(format!("reason {n}"));
+    }
+    let list = table(&ctx("model=\"model 699\""), runs).list;
+    let models = &list.facets()[2];
+    assert_eq!((models.chips.len(), models.more.len()), (7, 61));
+    assert!(
+        models
+            .chips
+            .iter()
+            .any(|chip| chip.label == "model 699" && chip.active),
+        "what is on is in sight"
+    );
+    let last = models.more.last().unwrap();
+    assert_eq!(
+        (last.label.as_str(), last.count),
+        ("633 others, sorted by model", Some(633))
+    );
+    assert!(last.href.ends_with("&sort=model"));
+    assert!(list.segments().len() <= 13);
+}
+
+#[test]
+fn head_cells_sort_and_reverse() {
+    let ctx = ListContext {
+        sort: "steps".parse().unwrap(),
+        limit: 50,
+        ..ctx("x")
+    };
+    let list = table(&ctx, many(3)).list;
+    let column = |label: &str| {
+        list.columns
+            .iter()
+            .find(|(_, cell)| cell.head == label)
+            .unwrap()
+            .0
+    };
+    let steps = column("steps / limit");
+    assert_eq!(list.descending(steps), Some(true));
+    assert_eq!(
+        list.sorted(steps).as_deref(),
+        Some("/?q=x&sort=-steps&limit=50")
+    );
+    assert_eq!(
+        list.sorted(column("updated")).as_deref(),
+        Some("/?q=x&limit=50")
+    );
+    assert_eq!(
+        (
+            list.sorted(column("verdict")),
+            list.descending(column("updated"))
+        ),
+        (None, None)
+    );
+    assert_eq!(list.caption(), "Runs by steps, most first");
+    assert_eq!(list.sort().as_deref(), Some("steps"));
+}
+
+#[test]
+fn no_match_leads_on() {
+    let none = table(&ctx("steps>99 status:died nonsense"), many(70));
+    assert!(none.render().unwrap().contains("No run matches"));
+    let drops = none.list.drops();
+    let drops: Vec<_> = drops
+        .iter()
+        .map(|(term, count, _)| (term.as_str(), count.as_str()))
+        .collect();
+    assert_eq!(
+        drops,
+        [
+            ("steps>99", "0 runs"),
+            ("status:died", "0 runs"),
+            ("nonsense", "0 runs")
+        ]
+    );
+    let drops = table(&ctx("steps>90 status:died -fix"), many(70))
+        .list
+        .drops();
+    assert_eq!(drops[2].2, "/?q=steps%3E90%20status%3Adied");
+    assert_ne!(drops[2].1, "0 runs");
+}
+
+#[test]
+fn an_empty_root_says_what_is_wrong() {
+    let empty = |ctx: &ListContext| table(ctx, Vec::new()).list;
+    let plain = empty(&ctx(""));
+    assert_eq!(
+        (
+            plain.ctx.root().as_str(),
+            plain.trouble(),
+            plain.found().as_str()
+        ),
+        ("./runs", None, "nothing in it")
+    );
+    assert_eq!(
+        plain.looked().unwrap().words,
+        "33 min ago".replace("33 min", "2 s")
+    );
+    let root = |fault: Option<&str>, skipped: &[&str]| Root {
+        shown: "./runs".into(),
+        fault: fault.map(str::to_owned),
+        skipped_total: SkippedTotal {
+            directories: skipped.len(),
+            ..SkippedTotal::default()
+        },
+        skipped: skipped
+            .iter()
+            .map(|name| Skipped {
+                name: (*name).into(),
+                reason: "no trace file in it".into(),
+            })
+            .collect(),
+    };
+    let with = |roots| ListContext { roots, ..ctx("") };
+    let missing = empty(&with(vec![root(Some("it does not exist yet"), &[])]));
+    assert_eq!(
+        missing.trouble().as_deref(),
+        Some("./runs does not exist yet")
+    );
+    assert_eq!(missing.skipped_below(), []);
+    let denied = empty(&with(vec![root(
+        Some("Permission denied (os error 13)"),
+        &[],
+    )]));
+    assert_eq!(
+        denied.trouble().as_deref(),
+        Some("./runs cannot be read: Permission denied (os error 13)")
+    );
+    let three = empty(&with(vec![root(None, &["a", "b", "c"])]));
+    assert_eq!(
+        (three.found().as_str(), three.skipped_below().len()),
+        ("3 directories without a run", 3)
+    );
+    let two = empty(&with(vec![
+        root(None, &["a"]),
+        root(Some("it does not exist yet"), &[]),
+    ]));
+    assert_eq!(
+        (two.ctx.root().as_str(), two.trouble(), two.found().as_str()),
+        ("./runs, ./runs", None, "1 directory without a run")
+    );
+    assert_eq!(
+        two.skipped_below()
+            .iter()
+            .map(|s| s.name.clone())
+            .collect::<Vec<_>>(),
+        ["./runs", "./runs/a"]
+    );
+    let other = ListContext {
+        elsewhere: vec![("Codex", "/home/me/.codex/sessions".into())],
+        ..ctx("")
+    };
+    let html = page(&other, &[]).render().unwrap();
+    assert!(
+        html.contains("/home/me/.codex/sessions") && html.contains("board serve --sessions"),
+        "{html}"
+    );
+    assert!(
+        !page(&ctx(""), &[])
+            .render()
+            .unwrap()
+            .contains("board serve --sessions")
+    );
+    let early = empty(&ListContext {
+        looked: None,
+        watch: Watch::Poll("asked for".into()),
+        ..ctx("")
+    });
+    assert_eq!(
+        (early.found().as_str(), early.watch().as_str()),
+        ("the first look is under way", "polling: asked for")
+    );
+
+    let many: Vec<String> = (0..500).map(|n| format!("d{n}")).collect();
+    let names: Vec<&str> = many.iter().map(String::as_str).collect();
+    let (skipped, words) = table(&with(vec![root(None, &names)]), self::many(1))
+        .list
+        .skipped();
+    assert_eq!(
+        (words.as_str(), skipped.len()),
+        ("500 directories skipped", 101)
+    );
+    assert_eq!(skipped[100].reason, "400 more");
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let text = || HOSTILE.to_owned();
+    let names = [
+        HOSTILE,
+        "\u{202e}gnp.exe",
+        "..",
+        "a\u{1b}[31mb",
+        "",
+        "%2F",
+        "#x",
+        "\" onmouseover=1 \"",
+    ];
+    let runs: Vec<Summary> = names
+        .iter()
+        .flat_map(|name| {
+            [RunStatus::Error, RunStatus::Answered]
+                .map(|mark| run(&format!("{name}{}", mark.word()), mark, Some(name)))
+        })
+        .map(|mut run| {
+            (run.task, run.model, run.status) = (
+                Some(text()),
+                Some(format!("{}{}", run.key, HOSTILE)),
+                Some(text()),
+            );
+            run.verdict.sentence = format!("{HOSTILE} · {HOSTILE}\u{202e}");
+            run.issues = (1, 1);
+            run
+        })
+        .collect();
+    let skipped = vec![Skipped {
+        name: text(),
+        reason: text(),
+    }];
+    let skipped_total = SkippedTotal {
+        directories: 1,
+        files: [(text(), 1)].into(),
+    };
+    let roots = vec![Root {
+        shown: text(),
+        fault: Some(text()),
+        skipped,
+        skipped_total,
+    }];
+    for query in ["", HOSTILE, "stop:\"<b>\" \"", "-nothing x:<script>"] {
+        let elsewhere = vec![("Codex", text())];
+        let ctx = ListContext {
+            roots: roots.clone(),
+            elsewhere,
+            watch: Watch::Poll(text()),
+            boot: text(),
+            ..ctx(query)
+        };
+        let runs = listed(runs.clone());
+        for html in [
+            page(&ctx, &runs).render().unwrap(),
+            page(&ctx, &[]).render().unwrap(),
+        ] {
+            let tags = check_page(&html);
+            assert!(
+                tags.iter()
+                    .filter(|tag| tag.name == "script")
+                    .all(|tag| tag.get("src").is_some())
+            );
+            // The boxes send keys as they are; nobody sees those.
+            let mut boxes = html.split("name=\"run\" value=\"");
+            let mut shown = boxes.next().unwrap_or_default().to_owned();
+            shown.extend(boxes.filter_map(|rest| Some(rest.split_once("\" form=")?.1)));
+            assert!(
+                !html.contains("<hx-partial")
+                    && !html.contains("<b>\"")
+                    && !shown.contains('\u{202e}')
+            );
+            assert!(
+                !shown.contains('\u{1b}')
+                    && !tags.iter().any(|tag| tag.get("onmouseover").is_some())
+            );
+            for href in tags
+                .iter()
+                .filter(|tag| tag.get("rel") != Some("icon"))
+                .filter_map(|tag| tag.get("href"))
+            {
+                // An empty address is that of the page itself.
+                assert!(href.is_empty() || href.starts_with(['/', '#']), "{href}");
+            }
+        }
+        let ctx = ListContext {
+            since: Some(0),
+            rows: Some("16.1-16".into()),
+            ..ctx
+        };
+        let html = pulse(&ctx, &runs).render().unwrap();
+        assert!(
+            !tags(&html)
+                .iter()
+                .any(|tag| tag.name == "script" || tag.name == "head"),
+            "{html}"
+        );
+    }
+}
+
+#[test]
+fn nothing_new_is_a_pulse_alone() {
+    let runs = listed(many(30));
+    let query = ctx("calc");
+    let opened = page(&query, &runs);
+    let asked = ask(&query, &opened.pulse);
+    assert_eq!(asked.rows.as_deref(), Some("30.1-30"));
+    let answer = pulse(&asked, &runs);
+    assert!(matches!(answer.news, RunsNews::Nothing));
+    assert_eq!(answer.pulse.url, opened.pulse.url);
+}
+
+#[test]
+fn the_first_run_makes_the_table_and_the_last_one_takes_it_away() {
+    let none = ctx("");
+    let opened = page(&none, &[]);
+    let mut runs = listed(vec![run("a", RunStatus::Running, None)]);
+    runs[0].revision = 18;
+    runs[0].born = 18;
+    let ctx = ListContext {
+        revision: 18,
+        ..ctx("")
+    };
+    let asked = ask(&ctx, &opened.pulse);
+    let answer = pulse(&asked, &runs);
+    assert_eq!(
+        (answer.pulse.count, answer.list.title().as_str()),
+        (1, "Runs (1)")
+    );
+    let RunsNews::Whole(body) = answer.news else {
+        panic!("not the whole body")
+    };
+    assert!(body.rows[0].is_new);
+    let ctx = ListContext {
+        revision: 19,
+        ..ctx
+    };
+    let asked = ask(&ctx, &answer.pulse);
+    let answer = pulse(&asked, &[]);
+    assert!(matches!(answer.news, RunsNews::Whole(RunsBody { rows, .. }) if rows.is_empty()));
+}
+
+#[test]
+fn an_address_without_rows_brings_everything() {
+    let runs = listed(many(300));
+    for rows in [
+        None,
+        Some(""),
+        Some("x"),
+        Some("5.9-3"),
+        Some("2.5.4"),
+        Some("1.-2"),
+    ] {
+        let ctx = ListContext {
+            since: Some(17),
+            rows: rows.map(str::to_owned),
+            ..ctx("")
+        };
+        let RunsNews::Whole(body) = pulse(&ctx, &runs).news else {
+            panic!("{rows:?} was taken")
+        };
+        assert_eq!(body.rows.len(), 200);
+    }
+}
+
+#[test]
+fn a_page_in_another_order_gets_its_rows_in_place() {
+    let mut runs = listed(many(50));
+    let ctx = ListContext {
+        sort: "steps".parse().unwrap(),
+        revision: 50,
+        ..ctx("")
+    };
+    let opened = page(&ctx, &runs).pulse;
+    runs[3].revision = 51;
+    let asked = ask(
+        &ListContext {
+            revision: 51,
+            ..ctx.clone()
+        },
+        &opened,
+    );
+    let answer = pulse(&asked, &runs);
+    let RunsNews::Parts(parts) = answer.news else {
+        panic!("one row changed")
+    };
+    assert_eq!((parts.changed.len(), parts.fresh.len()), (1, 0));
+    let asked = ask(
+        &ListContext {
+            revision: 52,
+            ..ctx.clone()
+        },
+        &answer.pulse,
+    );
+    runs.push(Listed {
+        summary: Arc::new(run("new", RunStatus::Running, None)),
+        revision: 52,
+        born: 52,
+    });
+    assert!(matches!(pulse(&asked, &runs).news, RunsNews::Whole(_)));
+}
+
+#[test]
+fn a_window_on_ten_thousand_runs_stays_small() {
+    let (query, runs) = (ctx("calc -status:died"), listed(many(10_000)));
+    let opened = page(&query, &runs);
+    let (bytes, url) = (opened.render().unwrap().len(), opened.pulse.url.len());
+    assert!(
+        bytes < 800_000 && url < 4_500,
+        "{bytes} bytes, an address of {url}"
+    );
+}
+
+#[test]
+fn the_page_says_what_it_shows() {
+    let mut runs = listed(many(30));
+    let context = ListContext {
+        revision: 30,
+        sort: "steps".parse().unwrap(),
+        marks: vec!["sweep_3/run_00003".into()],
+        ..ctx("steps>1 nope:1")
+    };
+    let html = page(&context, &runs).render().unwrap();
+    let tags = check_page(&html);
+    let body = tags.iter().find(|tag| tag.name == "body").unwrap();
+    assert_eq!(
+        (body.get("data-stream"), body.get("data-rev")),
+        (Some("/events"), Some("30"))
+    );
+    assert_eq!(
+        (body.get("data-boot"), body.get("data-ended")),
+        (Some("b1"), None)
+    );
+    assert!(
+        tags.iter()
+            .any(|tag| tag.get("href") == Some("/runs/sweep_7%2Frun_00007"))
+    );
+    let sorted: Vec<_> = tags.iter().filter_map(|tag| tag.get("aria-sort")).collect();
+    assert_eq!(sorted, ["descending"]);
+    assert_eq!(by_id(&tags, "q").get("value"), Some("steps>1 nope:1"));
+    assert_eq!(by_id(&tags, "q").get("aria-describedby"), Some("ignored"));
+    assert!(
+        tags.iter()
+            .any(|tag| tag.get("name") == Some("sort") && tag.get("value") == Some("steps"))
+    );
+    assert!(
+        tags.iter()
+            .any(|tag| tag.get("href") == Some("/runs.csv?q=steps%3E1%20nope%3A1&sort=steps"))
+    );
+    let heads = tags
+        .iter()
+        .filter(|tag| tag.get("scope") == Some("col"))
+        .count();
+    let row = html
+        .split("<tr role=\"row\" id=")
+        .nth(1)
+        .unwrap()
+        .split("</tr>")
+        .next()
+        .unwrap();
+    assert_eq!(
+        heads,
+        row.matches("role=\"cell\"").count() + row.matches("role=\"rowheader\"").count()
+    );
+
+    runs[3].revision = 31;
+    let asked = ask(
+        &ListContext {
+            revision: 31,
+            ..context.clone()
+        },
+        &page(&context, &runs).pulse,
+    );
+    let html = pulse(
+        &ListContext {
+            sort: context.sort,
+            ..asked
+        },
+        &runs,
+    )
+    .render()
+    .unwrap();
+    assert!(
+        html.starts_with("<div id=\"pulse\""),
+        "htmx finds the next pulse first"
+    );
+    let tags = self::tags(&html);
+    let targets: Vec<_> = tags
+        .iter()
+        .filter(|tag| tag.name == "hx-partial")
+        .filter_map(|tag| tag.get("hx-target"))
+        .collect();
+    assert_eq!(
+        targets,
+        [
+            "#run-sweep__3_2frun__00003",
+            "#head",
+            "#strip",
+            "#facets",
+            "#foot"
+        ]
+    );
+    assert!(
+        html.split("</hx-partial>")
+            .all(|part| !part.ends_with('\n')),
+        "a blank would be added"
+    );
+}
+
+#[test]
+fn the_first_cost_brings_its_column() {
+    let mut runs = listed(many(3));
+    let context = ListContext {
+        revision: 3,
+        ..ctx("")
+    };
+    let (html, next) = (
+        page(&context, &runs).render().unwrap(),
+        page(&context, &runs).pulse,
+    );
+    assert!(!html.contains(">cost</a>") && !next.url.contains("cost"));
+    Arc::make_mut(&mut runs[1].summary).cost_usd = Some(0.5);
+    runs[1].revision = 4;
+    let context = ListContext {
+        revision: 4,
+        ..context
+    };
+    let asked = ask(&context, &next);
+    let answer = pulse(&asked, &runs);
+    let html = answer.render().unwrap();
+    assert!(
+        matches!(answer.news, RunsNews::Whole(_))
+            && html.contains(">cost</a>")
+            && html.contains(">$0.5000<")
+    );
+    let next = answer.pulse;
+    assert!(next.url.contains("%2Ccost"), "{}", next.url);
+    runs[0].revision = 5;
+    let asked = ask(
+        &ListContext {
+            revision: 5,
+            ..context
+        },
+        &next,
+    );
+    assert!(matches!(pulse(&asked, &runs).news, RunsNews::Parts(_)));
+}

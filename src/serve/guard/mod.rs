@@ -1,0 +1,410 @@
+//! Who may ask, and what may the answer do in a browser?
+//!
+//! A local server is reachable from every page the person has open. A foreign name in `Host` is DNS rebinding, a foreign
+//! `Origin` is another site reading along; both are refused. Every answer forbids scripts, frames and referrers of others.
+
+use axum::extract::{Request, State};
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::page::app::AppState;
+use crate::page::error::WebError;
+use crate::page::extract::is_api_path;
+use crate::serve::listen::MAX_HEAD_BYTES;
+use crate::serve::token::Token;
+
+/// A longer address is refused (414): the longest form of the board names fifty runs.
+const MAX_ADDRESS_BYTES: usize = 32 << 10;
+
+const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                   form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// Headers that name the origin of a request. A request that repeats one is refused, as for `Host`.
+const ONCE: [HeaderName; 4] = [
+    header::ORIGIN,
+    SEC_FETCH_SITE,
+    SEC_FETCH_MODE,
+    SEC_FETCH_DEST,
+];
+
+/// The longest search, as it stands in the address.
+const MAX_SEARCH_BYTES: usize = 6_000;
+
+/// Whoever brings a wrong token waits this long for the answer, one after the other.
+const GUESS_PAUSE: Duration = Duration::from_millis(200);
+
+/// Headers of every answer.
+const HEADERS: [(HeaderName, &str); 7] = [
+    (header::CONTENT_SECURITY_POLICY, CSP),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("permissions-policy"),
+        "camera=(), geolocation=(), microphone=()",
+    ),
+];
+
+/// What a request must bring where the board asks for a token.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    token: Token,
+    /// What the cookie holds, from which the token does not follow: cookies lie in files and cross other ports.
+    ticket: Token,
+    /// The cookie's name. Cookies know no ports, and two boards on one machine, or behind two tunnels, have two tokens.
+    cookie: String,
+    guesses: tokio::sync::Mutex<()>,
+}
+
+/// How a request shows that it may come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    /// No token is asked for.
+    NotAsked,
+    /// It brings the token in a header.
+    Held,
+    /// The token stands in its address, from where it goes into a cookie.
+    InAddress,
+    /// It brings something else in place of the token.
+    Wrong,
+    Missing,
+}
+
+impl Gate {
+    pub(crate) fn new(token: Token) -> Self {
+        let name = token.derive("name of the cookie");
+        let cookie = format!("board_{}", name.reveal().get(..16).unwrap_or_default());
+        Self {
+            ticket: token.derive("cookie"),
+            token,
+            cookie,
+            guesses: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    fn key(&self, uri: &Uri, headers: &HeaderMap) -> Key {
+        let in_address = pairs(uri)
+            .filter_map(|pair| pair.strip_prefix("token="))
+            .filter(|_| !is_api_path(uri.path()));
+        let texts = |name| {
+            headers
+                .get_all(name)
+                .iter()
+                .filter_map(|value| value.to_str().ok())
+        };
+        let bearers = texts(header::AUTHORIZATION)
+            .filter_map(|text| text.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, token)| token.trim());
+        let tickets = texts(header::COOKIE)
+            .flat_map(|text| text.split(';'))
+            .filter_map(|cookie| cookie.trim().split_once('='))
+            .filter_map(|(name, value)| (name == self.cookie).then_some(value));
+        let mut wrong = false;
+        let mut is_one = |known: &Token, given: &str| {
+            wrong |= !given.is_empty();
+            known.is(given)
+        };
+        if in_address
+            .into_iter()
+            .any(|given| is_one(&self.token, given))
+        {
+            return Key::InAddress;
+        }
+        let held = bearers.into_iter().any(|given| is_one(&self.token, given))
+            || tickets.into_iter().any(|given| is_one(&self.ticket, given));
+        match (held, wrong) {
+            (true, _) => Key::Held,
+            (false, true) => Key::Wrong,
+            (false, false) => Key::Missing,
+        }
+    }
+
+    /// Sends the browser to the same address without the token, which it keeps from now on.
+    fn welcome(&self, uri: &Uri) -> Response {
+        let cookie = format!(
+            "{}={}; HttpOnly; SameSite=Strict; Path=/",
+            self.cookie,
+            self.ticket.reveal()
+        );
+        let headers = [
+            (header::LOCATION, without_token(uri)),
+            (header::SET_COOKIE, cookie),
+            (header::CACHE_CONTROL, "no-store".to_owned()),
+        ];
+        (StatusCode::SEE_OTHER, headers).into_response()
+    }
+}
+
+/// The parameters of an address as they stand there.
+fn pairs(uri: &Uri) -> impl Iterator<Item = &str> {
+    uri.query()
+        .unwrap_or_default()
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+}
+
+/// The same address on this board without a token.
+fn without_token(uri: &Uri) -> String {
+    // Two slashes at its start would name another host.
+    let path = uri.path().trim_start_matches(['/', '\\']);
+    let rest: Vec<&str> = pairs(uri)
+        .filter(|pair| *pair != "token" && !pair.starts_with("token="))
+        .collect();
+    let mark = if rest.is_empty() { "" } else { "?" };
+    format!("/{path}{mark}{}", rest.join("&"))
+}
+
+/// What is asked of every request before a handler sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct Admission {
+    pub(crate) state: AppState,
+    /// What a request must bring to be let in.
+    pub(crate) gate: Option<Arc<Gate>>,
+}
+
+/// Lets a request in, or answers why not.
+pub(crate) async fn admit(
+    State(admission): State<Admission>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Admission { state, gate } = admission;
+    let uri = request.uri();
+    let key = gate
+        .as_ref()
+        .map_or(Key::NotAsked, |gate| gate.key(uri, request.headers()));
+    if let (Key::Wrong, Some(gate)) = (key, &gate) {
+        let _turn = gate.guesses.lock().await;
+        tokio::time::sleep(GUESS_PAUSE).await;
+    }
+    let checked = check(&state, key, request.method(), uri, request.headers());
+    let mut response = match (checked, &gate) {
+        (Ok(()), Some(gate)) if key == Key::InAddress => gate.welcome(uri),
+        (Ok(()), _) => return next.run(request).await,
+        (Err(refusal), _) => refusal
+            .for_strangers()
+            .respond(&state, is_api_path(uri.path())),
+    };
+    add_headers(response.headers_mut());
+    response
+}
+
+fn check(
+    state: &AppState,
+    key: Key,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<(), WebError> {
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        return Err(WebError::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "The board only shows",
+            "It changes nothing, so it answers GET and HEAD.",
+        ));
+    }
+    if uri
+        .path_and_query()
+        .is_some_and(|text| text.as_str().len() > MAX_ADDRESS_BYTES)
+    {
+        let detail = format!("The board takes addresses of up to {MAX_ADDRESS_BYTES} bytes.");
+        return Err(WebError::new(
+            StatusCode::URI_TOO_LONG,
+            "The address is too long",
+            &detail,
+        ));
+    }
+    // What came in one piece passed the connection's own check.
+    let head = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum::<usize>();
+    if head > MAX_HEAD_BYTES {
+        let detail = format!("The board takes heads of up to {MAX_HEAD_BYTES} bytes.");
+        return Err(WebError::new(
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "The head of the request is too long",
+            &detail,
+        ));
+    }
+    // Where a body ends is what servers disagree about; what is never read need not be agreed on.
+    let has_body = headers.contains_key(header::TRANSFER_ENCODING)
+        || headers
+            .get_all(header::CONTENT_LENGTH)
+            .iter()
+            .any(|length| length != "0");
+    if has_body {
+        let detail = "Everything that the board needs to know stands in the address.";
+        return Err(WebError::bad_request(
+            "The board takes no request bodies",
+            detail,
+        ));
+    }
+    let host = own_host(state, key, uri, headers)?;
+    if let Some(name) = ONCE
+        .into_iter()
+        .find(|name| headers.get_all(name).iter().nth(1).is_some())
+    {
+        let detail = "Which of them counts is not agreed on, so the board takes neither.";
+        return Err(
+            WebError::bad_request("The request repeats the header", detail).named(name.as_str()),
+        );
+    }
+    if is_foreign(host, headers) {
+        return Err(WebError::new(
+            StatusCode::FORBIDDEN,
+            "Another site asked",
+            "The board answers only its own pages.",
+        ));
+    }
+    // Style and scripts are the same for everybody, and the page that asks for the token needs them.
+    if matches!(key, Key::Missing | Key::Wrong) && !uri.path().starts_with("/static/") {
+        let detail = "It answers whoever brings its token. The terminal that the board runs in has printed one, or whoever \
+                      started the board chose it.";
+        return Err(WebError::new(
+            StatusCode::UNAUTHORIZED,
+            "This board asks for its token",
+            detail,
+        )
+        .hint("A program sends it as Authorization: Bearer TOKEN.")
+        .link("Try this page again", without_token(uri)));
+    }
+    let is_search = |name: &str| percent_encoding::percent_decode_str(name).eq(*b"q");
+    let is_long = |pair: &str| {
+        pair.split_once('=')
+            .is_some_and(|(name, search)| search.len() > MAX_SEARCH_BYTES && is_search(name))
+    };
+    if uri
+        .query()
+        .is_some_and(|query| query.split('&').any(is_long))
+    {
+        return Err(WebError::new(
+            StatusCode::URI_TOO_LONG,
+            "This search is too long",
+            "A search has at most 6,000 bytes in the address: a page repeats it in each of its links.",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether another site asks, by what the browser says about it. Names and words are compared without regard to case.
+fn is_foreign(host: &str, headers: &HeaderMap) -> bool {
+    let text = |name| {
+        headers
+            .get(name)
+            .map(|value: &HeaderValue| value.to_str().unwrap_or("?"))
+    };
+    let is = |text: &str, words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    let is_own_origin = |origin: &str| {
+        origin.split_once("://").is_some_and(|(scheme, rest)| {
+            is(scheme, &["http", "https"]) && rest.eq_ignore_ascii_case(host)
+        })
+    };
+    if text(header::ORIGIN).is_some_and(|origin| !is_own_origin(origin)) {
+        return true;
+    }
+    // A link from another site may lead here; another site's script or image tag may not read from here. Another port
+    // of this machine is the same site to a browser, and cookies come with it. A word that is not known is not trusted.
+    if text(SEC_FETCH_SITE).is_none_or(|site| is(site, &["same-origin", "none"])) {
+        return false;
+    }
+    // A frame is a navigation too, and nobody sees it.
+    let is_seen = text(SEC_FETCH_DEST).is_none_or(|dest| is(dest, &["document"]));
+    let is_navigation = text(SEC_FETCH_MODE).is_some_and(|mode| is(mode, &["navigate"]));
+    !(is_navigation && is_seen)
+}
+
+/// The host that the request names, which must be the board.
+fn own_host<'a>(
+    state: &AppState,
+    key: Key,
+    uri: &'a Uri,
+    headers: &'a HeaderMap,
+) -> Result<&'a str, WebError> {
+    let mut hosts = headers
+        .get_all(header::HOST)
+        .iter()
+        .map(|value| value.to_str().unwrap_or("?"));
+    let (given, second) = (hosts.next(), hosts.next());
+    if second.is_some() {
+        let detail =
+            "The board and whatever passed the request on may take different ones for meant.";
+        return Err(WebError::bad_request("The request names two hosts", detail));
+    }
+    let authority = uri.authority().map(axum::http::uri::Authority::as_str);
+    let host = authority.or(given).unwrap_or_default();
+    // A page of another site cannot know the token: whoever brings it was given it, and means this board by any name.
+    let known = matches!(key, Key::Held | Key::InAddress);
+    let foreign = |host: &&str| !is_own_name(host_name(host), &state.host);
+    let named = [Some(host), given].into_iter().flatten().find(foreign);
+    match named {
+        Some(name) if !known => Err(WebError::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "This name is not the board's",
+            "The request names a host that the board does not serve. Another site may have pointed its name at this machine.",
+        )
+        .named(name)
+        .hint("Open the board by the address it printed, or start it with --host and the name you use.")),
+        _ => Ok(host),
+    }
+}
+
+/// The name in a `Host` value, without port and brackets; nothing where it has another shape.
+fn host_name(host: &str) -> &str {
+    let (name, rest) = match host.strip_prefix('[').map(|inside| inside.split_once(']')) {
+        Some(Some((name, rest))) if name.contains(':') => (name, rest),
+        Some(_) => return "",
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_port = |port: &str| {
+        !port.is_empty() && port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port) {
+        name
+    } else {
+        ""
+    }
+}
+
+/// A name that can only mean this server: an address (rebinding needs a name), `localhost`, or what `--host` said.
+fn is_own_name(name: &str, own: &str) -> bool {
+    name.parse::<std::net::IpAddr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+        || (!name.is_empty() && name.eq_ignore_ascii_case(own))
+}
+
+/// Adds the headers of every answer.
+pub(crate) async fn headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    add_headers(response.headers_mut());
+    response
+}
+
+fn add_headers(headers: &mut HeaderMap) {
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-cache"));
+}
+
+#[cfg(test)]
+mod tests;

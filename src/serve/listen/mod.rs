@@ -1,0 +1,176 @@
+//! How does the server start and stop?
+
+mod connections;
+
+use std::io::{self, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+
+use crate::live::Library;
+use crate::page::download::MAX_DOWNLOADS;
+pub(super) use crate::serve::listen::connections::MAX_HEAD_BYTES;
+pub(super) use crate::serve::listen::connections::seats::in_turn;
+use crate::serve::listen::connections::{Limits, accept};
+use crate::serve::token::Token;
+use crate::serve::{AppState, router};
+use crate::{Error, Kind, Result};
+
+/// Where to listen.
+#[derive(Debug, Clone)]
+pub struct Address {
+    /// A name or an address.
+    pub host: String,
+    /// 0 takes a free port.
+    pub port: u16,
+}
+
+/// How long open answers may take to finish once the server stops. With the second that closing the library takes at
+/// most, the process ends within two.
+const GRACE: Duration = Duration::from_millis(800);
+
+/// So many pages and downloads are made at a time, each of which may hold some lines; others wait for their turn.
+const MAX_THREADS: usize = MAX_DOWNLOADS + 16;
+
+/// What whoever started the server may tell.
+#[derive(Debug)]
+pub struct Ready<'a> {
+    /// Where requests are taken.
+    pub local: SocketAddr,
+    /// The token that was made because none was given and others can reach the address.
+    pub made: Option<&'a Token>,
+}
+
+/// Serves `library` until Ctrl-C or SIGTERM, behind `token` or, where other machines can reach the address, behind one
+/// that is made. `ready` is called once requests are taken.
+///
+/// # Errors
+/// The address cannot be used, or the system refuses what a server needs.
+pub fn serve(
+    library: Library,
+    address: &Address,
+    token: Option<Token>,
+    ready: impl FnOnce(&Ready<'_>) -> Result<()>,
+) -> Result<()> {
+    let limits = Limits::affordable()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(MAX_THREADS)
+        .build()
+        .map_err(|error| Error::new(Kind::Unreadable, "the server cannot start").because(error))?;
+    let library = Arc::new(library);
+    let served = runtime.block_on(async {
+        let listener = bind(address).await?;
+        let local = listener
+            .local_addr()
+            .map_err(|error| unusable(address).because(error))?;
+        let (stop, stopping) = watch::channel(false);
+        let state = AppState::new(Arc::clone(&library), &address.host, stopping.clone());
+        let state = AppState {
+            streams: Arc::new(Semaphore::new(limits.streams as usize)),
+            ..state
+        };
+        // Asked of what was bound: a name may mean any address.
+        let is_private = local.ip().to_canonical().is_loopback();
+        let made = if token.is_none() && !is_private {
+            Some(Token::random()?)
+        } else {
+            None
+        };
+        let asked = asked_to_stop();
+        tokio::pin!(asked);
+        // Looked at once, which listens for the signals: whoever reads that the board is ready may send one.
+        tokio::select! {
+            biased;
+            () = &mut asked => return Ok(()),
+            () = std::future::ready(()) => {}
+        }
+        ready(&Ready {
+            local,
+            made: made.as_ref(),
+        })?;
+        let server = accept(
+            listener,
+            router(state, token.or_else(|| made.clone())),
+            limits,
+            stopping,
+        );
+        tokio::pin!(server);
+        tokio::select! {
+            () = &mut server => return Err(Error::new(Kind::Bug, "the server ended")),
+            () = &mut asked => {}
+        }
+        let _ = stop.send(true);
+        library.stop();
+        // A reader that does not read must not keep the process.
+        let _ = tokio::time::timeout(GRACE, server).await;
+        Ok(())
+    });
+    library.close();
+    // An answer that is being made for somebody must not keep the process either.
+    runtime.shutdown_background();
+    served
+}
+
+async fn bind(address: &Address) -> Result<TcpListener> {
+    match TcpListener::bind((address.host.as_str(), address.port)).await {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let hint = if is_board(address) {
+                format!(
+                    "another board is serving there: open http://{}:{}/, or choose a port with --port",
+                    address.host, address.port
+                )
+            } else {
+                "choose another port with --port, or --port 0 for a free one".to_owned()
+            };
+            Err(unusable(address).because(error).hint(hint))
+        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(unusable(address)
+            .because(error)
+            .hint("ports below 1024 need rights: choose a higher one with --port")),
+        Err(error) => Err(unusable(address)
+            .because(error)
+            .hint("--host takes an address of this machine, such as 127.0.0.1")),
+    }
+}
+
+fn unusable(address: &Address) -> Error {
+    Error::new(
+        Kind::Unreadable,
+        format!("cannot listen on {}:{}", address.host, address.port),
+    )
+}
+
+/// Whether a board answers there. Only asked to give a better hint.
+fn is_board(address: &Address) -> bool {
+    let ask = || -> io::Result<String> {
+        let mut stream = std::net::TcpStream::connect((address.host.as_str(), address.port))?;
+        stream.set_read_timeout(Some(Duration::from_millis(300)))?;
+        write!(stream, "GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.take(4096).read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    // One that asks for a token says no more than that it is a board.
+    ask().is_ok_and(|answer| {
+        answer.contains("\"scan_age_ms\"") || answer.contains("realm=\"board\"")
+    })
+}
+
+/// Ends at Ctrl-C, and at SIGTERM where there is one.
+pub async fn asked_to_stop() {
+    #[cfg(unix)]
+    if let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+    {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = term.recv() => {}
+        }
+        return;
+    }
+    let _ = tokio::signal::ctrl_c().await;
+}

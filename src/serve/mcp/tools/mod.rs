@@ -1,0 +1,317 @@
+//! Which questions does the server answer? One tool a question: what it takes, and which document of the API answers it.
+
+mod run;
+mod search;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::bound::bounded;
+use super::session::Session;
+use crate::model::json::Json;
+use crate::page::part::href;
+
+/// An answer has at most so many bytes unless it is asked for more; a model reads some 10,000 tokens.
+const DEFAULT_BYTES: usize = 32_000;
+const LEAST_BYTES: usize = 1_000;
+const MOST_BYTES: usize = 1 << 20;
+/// The one argument that every tool takes.
+const MAX_BYTES: &str = "max_bytes";
+
+/// Why a question has no answer: what, why, and what to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub(super) what: String,
+    pub(super) because: String,
+    pub(super) hints: Vec<String>,
+}
+
+impl Trouble {
+    fn new(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            ..Self::default()
+        }
+    }
+
+    fn because(self, because: impl Into<String>) -> Self {
+        Self {
+            because: because.into(),
+            ..self
+        }
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// What the API says.
+    fn of_problem(problem: &Json<'_>) -> Self {
+        let text = |name| {
+            problem
+                .get(name)
+                .and_then(Json::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let hints = problem
+            .get("hints")
+            .and_then(Json::as_array)
+            .unwrap_or_default();
+        let hints = hints
+            .iter()
+            .filter_map(Json::as_str)
+            .map(str::to_owned)
+            .collect();
+        Self {
+            what: text("title"),
+            because: text("detail"),
+            hints,
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.what)?;
+        if !self.because.is_empty() {
+            write!(f, "\nbecause: {}", self.because)?;
+        }
+        self.hints
+            .iter()
+            .try_for_each(|hint| write!(f, "\nhint: {hint}"))
+    }
+}
+
+/// A document of the API, whole.
+type Document = Result<String, Trouble>;
+type Asked<'a> = Pin<Box<dyn Future<Output = Document> + Send + 'a>>;
+
+/// A question that a client may ask.
+pub(super) struct Tool {
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    schema: fn() -> Value,
+    ask: for<'a> fn(&'a Session, Value) -> Asked<'a>,
+}
+
+const TOOLS: [Tool; 7] = [
+    Tool {
+        name: "list_runs",
+        title: "List runs",
+        description: "Lists the runs that are there, newest first, each with its key, its verdict in a sentence, and its \
+            numbers. `next` in the answer is the place to go on from.",
+        schema: schema::<run::ListRuns>,
+        ask: |session, arguments| {
+            Box::pin(async move { run::list(session, read(arguments)?).await })
+        },
+    },
+    Tool {
+        name: "why",
+        title: "Why did it stop?",
+        description: "Says why a run stopped: the verdict, whether that was recorded or inferred, its evidence with the steps, \
+            how near every stop rule was, contradictions, and the first sign of trouble.",
+        schema: schema::<run::Why>,
+        ask: |session, arguments| {
+            Box::pin(async move { run::why(session, read(arguments)?).await })
+        },
+    },
+    Tool {
+        name: "step",
+        title: "Show steps",
+        description: "Shows one step of a run as it was recorded: thought, calls, results, errors. Without n it lists the \
+            steps in short, a window at a time.",
+        schema: schema::<run::Step>,
+        ask: |session, arguments| {
+            Box::pin(async move { run::step(session, read(arguments)?).await })
+        },
+    },
+    Tool {
+        name: "state",
+        title: "Show the state",
+        description: "Shows the state after a step, and which step wrote each key last; with key how one value came to be.",
+        schema: schema::<run::State>,
+        ask: |session, arguments| {
+            Box::pin(async move { run::state(session, read(arguments)?).await })
+        },
+    },
+    Tool {
+        name: "search",
+        title: "Search all runs",
+        description: "Finds a text in everything that runs recorded: the run, the step, the field, and what is around it. \
+            `state` in the answer is `done`, or `running` where the time was up.",
+        schema: schema::<search::Search>,
+        ask: |session, arguments| {
+            Box::pin(async move { search::search(session, read(arguments)?).await })
+        },
+    },
+    Tool {
+        name: "diff",
+        title: "Compare two runs",
+        description: "Says where two runs part, and what differs in their settings and numbers. Of the aligned steps those \
+            around the parting are given.",
+        schema: schema::<run::Diff>,
+        ask: |session, arguments| {
+            Box::pin(async move { run::diff(session, read(arguments)?).await })
+        },
+    },
+    Tool {
+        name: "whatif",
+        title: "Ask other stop rules",
+        description: "Says where other stop rules would have ended a run, what that would have saved, and whether its \
+            answer would have been lost.",
+        schema: schema::<run::WhatIf>,
+        ask: |session, arguments| {
+            Box::pin(async move { run::whatif(session, read(arguments)?).await })
+        },
+    },
+];
+
+/// The tools as a client is told of them.
+pub(super) fn list() -> Vec<Value> {
+    let tool = |tool: &Tool| {
+        json!({
+            "name": tool.name,
+            "title": tool.title,
+            "description": tool.description,
+            "inputSchema": (tool.schema)(),
+            "annotations": { "readOnlyHint": true, "idempotentHint": true, "openWorldHint": false },
+        })
+    };
+    TOOLS.iter().map(tool).collect()
+}
+
+pub(super) fn names() -> Vec<&'static str> {
+    TOOLS.iter().map(|tool| tool.name).collect()
+}
+
+pub(super) fn find(name: &str) -> Option<&'static Tool> {
+    TOOLS.iter().find(|tool| tool.name == name)
+}
+
+impl Tool {
+    /// Answers, in as many bytes as the caller wants.
+    pub(super) async fn call(
+        &self,
+        session: &Session,
+        mut arguments: Map<String, Value>,
+    ) -> Document {
+        let max = match arguments.remove(MAX_BYTES) {
+            None | Some(Value::Null) => DEFAULT_BYTES,
+            Some(value) => {
+                let number = value
+                    .as_u64()
+                    .and_then(|number| usize::try_from(number).ok());
+                let number = number.ok_or_else(|| {
+                    Trouble::new(format!("{UNREAD} {}", self.name))
+                        .because(format!("{MAX_BYTES} is {value}, not a whole number"))
+                })?;
+                number.clamp(LEAST_BYTES, MOST_BYTES)
+            }
+        };
+        // Some models write down what they leave out.
+        arguments.retain(|_, value| !value.is_null());
+        let unknown = session.settle().await;
+        let answer = (self.ask)(session, Value::Object(arguments))
+            .await
+            .map_err(|trouble| match &*trouble.what {
+                UNREAD => Trouble {
+                    what: format!("{UNREAD} {}", self.name),
+                    ..trouble
+                }
+                .hint(format!(
+                    "{} takes {}",
+                    self.name,
+                    self.arguments().join(", ")
+                )),
+                _ => trouble,
+            })?;
+        let still = format!("{unknown} runs are not read yet: ask again for what is missing");
+        let document = Json::parse(&answer).unwrap_or(Json::Deep(&answer));
+        let document = match document {
+            Json::Object(mut fields) if unknown > 0 => {
+                fields.insert(0, ("indexing".into(), Json::String(Cow::Owned(still))));
+                Json::Object(fields)
+            }
+            other => other,
+        };
+        Ok(bounded(&document, max))
+    }
+
+    /// The names of what it takes.
+    fn arguments(&self) -> Vec<String> {
+        let schema = (self.schema)();
+        let fields = schema.get("properties").and_then(Value::as_object);
+        fields
+            .map(|fields| fields.keys().cloned().collect())
+            .unwrap_or_default()
+    }
+}
+
+/// How the trouble with arguments begins, before the name of the tool.
+const UNREAD: &str = "these are no arguments of";
+
+fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, Trouble> {
+    serde_json::from_value(arguments)
+        .map_err(|error| Trouble::new(UNREAD).because(error.to_string()))
+}
+
+/// What a tool takes, as a schema.
+fn schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = SchemaGenerator::new(settings).into_root_schema_for::<T>();
+    schema.remove("title");
+    let mut schema = Value::from(schema);
+    if let Some(Value::Object(fields)) = schema.get_mut("properties") {
+        fields
+            .values_mut()
+            .filter_map(Value::as_object_mut)
+            .for_each(plain);
+        let max = json!({
+            "type": "integer",
+            "minimum": LEAST_BYTES,
+            "maximum": MOST_BYTES,
+            "default": DEFAULT_BYTES,
+            "description": "Longer answers are cut, and say where",
+        });
+        fields.insert(MAX_BYTES.to_owned(), max);
+    }
+    schema
+}
+
+/// What may be left out need not say that it may be null, too, nor that it is empty then.
+fn plain(field: &mut Map<String, Value>) {
+    field.remove("default");
+    field.remove("format");
+    if let Some(Value::Array(types)) = field.get("type")
+        && let Some(one) = types.iter().find(|one| *one != "null").cloned()
+    {
+        field.insert("type".to_owned(), one);
+    }
+    if let Some(Value::String(text)) = field.get_mut("description") {
+        *text = text.replace('\n', " ");
+    }
+}
+
+/// Asks the API.
+async fn get(session: &Session, path: &str, query: &[(&str, &str)]) -> Document {
+    match session.inside.get(&href::with_query(path, query)).await {
+        Ok((true, body)) => Ok(body),
+        Ok((false, body)) => Err(Json::parse(&body).map_or_else(
+            || Trouble::new(body.clone()),
+            |problem| Trouble::of_problem(&problem),
+        )),
+        Err(why) => Err(Trouble::new("the answer cannot be given").because(why)),
+    }
+}

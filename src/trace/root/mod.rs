@@ -1,0 +1,879 @@
+//! Where are the runs? Finds run directories below a root, cheaply when little changed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::beneath::{self, Dir, Kind};
+use super::content::is_lasting;
+use super::dir::RunDir;
+use super::frames;
+use super::lister::Lister;
+use super::recognise::origin;
+use super::several::{Holder, Member};
+use super::stamp::{FileId, Stamp};
+use crate::format::{self, Origin, Shape, Tool};
+use crate::model::{RunKey, TraceFile};
+
+/// Run directories are looked for this many levels below a root.
+pub const MAX_DEPTH: usize = 8;
+
+/// What a look at a root found.
+#[derive(Debug, Clone, Default)]
+pub struct RootScan {
+    /// The runs and their directories.
+    pub runs: BTreeMap<RunKey, RunDir>,
+    /// Files that look like traces and aren't read, then directories without a run, each sorted by path. At most
+    /// [`MAX_SKIPPED`] of each are listed.
+    pub skipped: Vec<Skipped>,
+    /// How many there are, listed or not.
+    pub skipped_total: SkippedTotal,
+    /// Why the root itself cannot be read, if it cannot.
+    pub fault: Option<String>,
+}
+
+/// At most this many skipped files of a root, and as many skipped directories, are listed.
+pub const MAX_SKIPPED: usize = 1_000;
+/// Files that are skipped for more reasons than this share one.
+const MAX_REASONS: usize = 50;
+
+/// A file or directory that is not shown as a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// The path relative to the root.
+    pub path: String,
+    /// Why, in a few words.
+    pub reason: String,
+    /// Whether it is a file that looks like a trace.
+    pub is_file: bool,
+}
+
+/// How many files and directories of a root are not shown as runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SkippedTotal {
+    /// Directories without a run, and others that could not be looked into.
+    pub directories: usize,
+    /// Files that look like traces and aren't read, by reason.
+    pub files: BTreeMap<String, usize>,
+}
+
+impl SkippedTotal {
+    /// How many files.
+    pub fn files(&self) -> usize {
+        self.files.values().sum()
+    }
+
+    /// How many files and directories.
+    pub fn all(&self) -> usize {
+        self.files() + self.directories
+    }
+
+    /// Adds those of another root.
+    pub fn add(&mut self, other: &Self) {
+        self.directories += other.directories;
+        other
+            .files
+            .iter()
+            .for_each(|(reason, files)| self.count(reason, *files));
+    }
+
+    fn count(&mut self, reason: &str, files: usize) {
+        let is_full = self.files.len() >= MAX_REASONS && !self.files.contains_key(reason);
+        let reason = if is_full { "other reasons" } else { reason };
+        *self.files.entry(reason.to_owned()).or_default() += files;
+    }
+}
+
+impl RootScan {
+    /// Counts what is not shown, and lists it while there is room.
+    fn skip(&mut self, skipped: Skipped) {
+        match skipped.is_file {
+            true => self.skipped_total.count(cause(&skipped.reason), 1),
+            false => self.skipped_total.directories += 1,
+        }
+        self.skipped.push(skipped);
+        // What is listed must not depend on the order of the walk.
+        if self.skipped.len() >= 4 * MAX_SKIPPED {
+            self.keep_listed();
+        }
+    }
+
+    fn keep_listed(&mut self) {
+        self.skipped
+            .sort_by(|a, b| b.is_file.cmp(&a.is_file).then_with(|| a.path.cmp(&b.path)));
+        let files = self.skipped.partition_point(|skipped| skipped.is_file);
+        let directories = self.skipped.split_off(files);
+        self.skipped.truncate(MAX_SKIPPED);
+        self.skipped
+            .extend(directories.into_iter().take(MAX_SKIPPED));
+    }
+}
+
+/// The part of a reason that other files share: what the system says of one of them may name it.
+fn cause(reason: &str) -> &str {
+    let shared = reason
+        .split_once(": ")
+        .filter(|(start, _)| *start == DAMAGED);
+    shared.map_or(reason, |(start, _)| start)
+}
+
+const DAMAGED: &str = "the compressed file is damaged";
+
+/// Looks for runs below one root, again and again.
+#[derive(Debug)]
+pub struct RootScanner {
+    /// A directory, or one file: its directory is then looked into for that file alone.
+    root: PathBuf,
+    /// Whether it was one file at the last look.
+    is_file: bool,
+    cache: HashMap<PathBuf, Listing>,
+    /// Looks large files through, where the one who looks for runs must not wait.
+    lister: Option<Arc<Lister>>,
+}
+
+/// Which directory a root is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RootDir {
+    /// Its path, links resolved.
+    pub path: PathBuf,
+    id: FileId,
+}
+
+/// What a directory held when it was last listed.
+#[derive(Debug, Clone, Default)]
+struct Listing {
+    /// What the directory looked like, and whether any change since shows in that.
+    seen: Option<Stamp>,
+    settled: bool,
+    is_run: bool,
+    subdirs: Vec<OsString>,
+    links: Vec<String>,
+    /// Files that may be traces of other tools.
+    files: Vec<Candidate>,
+    /// Those with a name of one of the three files of a run, which other programs use too. Empty once one of them says
+    /// that the directory is a run.
+    named: Vec<Candidate>,
+}
+
+/// A file that may be a trace.
+#[derive(Debug, Clone)]
+struct Candidate {
+    name: OsString,
+    /// What it looked like when it was looked into, and whether any change since shows in that.
+    seen: Option<(Stamp, bool)>,
+    origin: Origin,
+    /// What it holds, where that are several runs.
+    holder: Option<Arc<Holder>>,
+}
+
+impl Candidate {
+    fn new(name: OsString) -> Self {
+        Self {
+            name,
+            seen: None,
+            origin: Origin::Other,
+            holder: None,
+        }
+    }
+
+    /// One of a run's three files. Until it is read, nothing tells whose it is.
+    fn named(name: OsString) -> Self {
+        Self {
+            origin: Origin::Unclear,
+            ..Self::new(name)
+        }
+    }
+
+    fn tool(&self) -> Option<&'static Tool> {
+        match self.origin {
+            Origin::Tool(tool) => Some(tool),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing was written to it yet, a moment ago: what comes first says whose it is.
+    fn is_about_to_begin(&self) -> bool {
+        matches!(self.origin, Origin::Unclear)
+            && self
+                .seen
+                .is_some_and(|(stamp, settled)| stamp.size == 0 && !settled)
+    }
+
+    /// Looks into the file where it is not what it was. One that grew is looked into too: whether it is another under the
+    /// same name shows in its beginning alone.
+    fn look(&mut self, dir: &Dir, root: &Path, below: &Path) {
+        let Ok((kind, stamp)) = dir.look(&self.name) else {
+            return self.forget();
+        };
+        if kind != Kind::File {
+            return self.forget();
+        }
+        let seen = (stamp, stamp.is_settled());
+        if self
+            .seen
+            .is_some_and(|(seen, settled)| seen == stamp && (settled || !stamp.is_settled()))
+        {
+            return;
+        }
+        let found = match origin(dir, &self.name) {
+            // What cannot be read right now may be later; until then, it is what it was.
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => {
+                self.seen = None;
+                if !is_lasting(&error) && matches!(self.origin, Origin::Other) {
+                    self.origin =
+                        Origin::Skipped(format!("cannot be read right now: {error}").into());
+                }
+                return;
+            }
+            Err(error) => Origin::Skipped(error.to_string().into()),
+            Ok(found) => found,
+        };
+        self.seen = Some(seen);
+        // What is known of the runs in it is looked up anew by the holder itself.
+        if let (Origin::Tool(before), Origin::Tool(now)) = (&self.origin, &found)
+            && std::ptr::eq(*before, *now)
+        {
+            return;
+        }
+        self.origin = found;
+        self.holder = match self.tool().map(|tool| tool.shape) {
+            Some(Shape::Several(several)) => Some(Arc::new(Holder::new(
+                root.to_owned(),
+                below.to_owned(),
+                self.name.clone(),
+                several,
+            ))),
+            _ => None,
+        };
+    }
+
+    /// There is no such file any more, or it is something else by now.
+    fn forget(&mut self) {
+        (self.seen, self.holder) = (None, None);
+        if !matches!(self.origin, Origin::Unclear) {
+            self.origin = Origin::Other;
+        }
+    }
+}
+
+/// What the files with the names of a run's three say of their directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// It is a run.
+    Run,
+    /// It is not, as far as they tell by now.
+    NoRun,
+}
+
+/// Whether a directory with these files is a run. One that is damaged or has only begun is one; one whose files are all
+/// another program's is not.
+fn judge(named: &[Candidate]) -> Verdict {
+    let is = |wanted: fn(&Origin) -> bool| named.iter().any(|file| wanted(&file.origin));
+    if is(|origin| matches!(origin, Origin::Run)) {
+        return Verdict::Run;
+    }
+    let is_anothers = is(|origin| matches!(origin, Origin::Tool(_) | Origin::Skipped(_)));
+    match named {
+        [file] if file.is_about_to_begin() => Verdict::NoRun,
+        _ if is_anothers || !is(|origin| matches!(origin, Origin::Unclear)) => Verdict::NoRun,
+        _ => Verdict::Run,
+    }
+}
+
+impl Listing {
+    /// Whose run the directory is as a whole, and the file that it is known by.
+    fn whole(&self) -> Option<(&OsString, &'static Tool)> {
+        let is_dir = |below: &str| self.subdirs.iter().any(|name| name == below);
+        self.known().find(|(_, tool)| tool.shape.is_whole(is_dir))
+    }
+
+    /// The files that are traces of other tools.
+    fn tools(&self) -> impl Iterator<Item = (&OsString, &'static Tool)> {
+        self.known().filter(|(_, tool)| !tool.shape.is_directory())
+    }
+
+    /// Drops the files of a run that says what it is: they are not looked into again.
+    fn settle(&mut self) {
+        if self
+            .named
+            .iter()
+            .any(|file| matches!(file.origin, Origin::Run))
+        {
+            self.named.clear();
+        }
+    }
+
+    /// The files that other tools wrote.
+    fn known(&self) -> impl Iterator<Item = (&OsString, &'static Tool)> {
+        self.candidates()
+            .filter_map(|file| Some((&file.name, file.tool()?)))
+    }
+
+    fn candidates(&self) -> impl Iterator<Item = &Candidate> {
+        self.files.iter().chain(&self.named)
+    }
+
+    /// Whether what lies in a directory in this one belongs to the run that this one is.
+    fn owns(&self, name: &OsStr) -> bool {
+        match self.whole().map(|(_, tool)| tool.shape) {
+            // Those that it started have directories of their own beside its records.
+            Some(Shape::Files { below, .. }) => name == below,
+            whole => self.is_run || whole.is_some(),
+        }
+    }
+
+    /// Those that hold several runs.
+    fn holders(&self) -> impl Iterator<Item = (&OsString, &'static Tool, &Arc<Holder>)> {
+        self.candidates()
+            .filter_map(|file| Some((&file.name, file.tool()?, file.holder.as_ref()?)))
+    }
+}
+
+impl RootScanner {
+    /// A scanner for `root`, which need not exist yet.
+    pub fn new(root: PathBuf) -> Self {
+        Self {
+            root,
+            is_file: false,
+            cache: HashMap::new(),
+            lister: None,
+        }
+    }
+
+    /// Has `lister` look up the runs of large files from now on, so that no look waits for that. Until a file was looked
+    /// through, its runs are not found, and it is among those that are skipped.
+    #[cfg(feature = "serve")]
+    pub fn look_aside_with(&mut self, lister: &Arc<Lister>) {
+        self.lister = Some(Arc::clone(lister));
+    }
+
+    fn look_aside(&self, listing: &Listing) {
+        if let Some(lister) = &self.lister {
+            listing
+                .holders()
+                .for_each(|(.., holder)| holder.look_aside(lister));
+        }
+    }
+
+    /// Which directory the root is now; `None` where it is not there.
+    pub fn place(&self) -> Option<RootDir> {
+        let path = self.target().ok()?.0;
+        let (_, stamp) = Dir::open(&path, Path::new(""))
+            .ok()?
+            .look(OsStr::new("."))
+            .ok()?;
+        Some(RootDir { path, id: stamp.id })
+    }
+
+    /// The directory to look into, and the one file in it that is asked for, if not all are.
+    fn target(&self) -> io::Result<(PathBuf, Option<OsString>)> {
+        let path = fs::canonicalize(&self.root)?;
+        match path.parent().zip(path.file_name()) {
+            Some((parent, name)) if path.is_file() => {
+                Ok((parent.to_owned(), Some(name.to_owned())))
+            }
+            _ => Ok((path, None)),
+        }
+    }
+
+    /// Whether the root was one file at the last look.
+    pub fn is_file(&self) -> bool {
+        self.is_file
+    }
+
+    /// Finds the runs in `dir`, a directory below the root that came or changed, and below it. Says less than a whole
+    /// look: names that are taken already, and what is skipped, are known of all runs only.
+    pub fn scan_below(&mut self, dir: &Path) -> BTreeMap<RunKey, RunDir> {
+        let mut found = RootScan::default();
+        let root = match self.target() {
+            Ok((root, None)) => root,
+            Ok((root, Some(_))) if dir == root => return self.scan().runs,
+            _ => return found.runs,
+        };
+        let parts: Vec<&OsStr> = dir
+            .strip_prefix(&root)
+            .map(|below| below.iter().collect())
+            .unwrap_or_default();
+        let hidden = parts
+            .iter()
+            .any(|part| part.as_encoded_bytes().starts_with(b"."));
+        // Through a link, it is not below the root.
+        let linked = fs::canonicalize(dir).ok().as_deref() != Some(dir);
+        if parts.is_empty() || parts.len() > MAX_DEPTH || hidden || linked {
+            return found.runs;
+        }
+        let start = Visit::top(&root);
+        let visit = parts.iter().fold(start, |visit, part| {
+            visit.below(&(*part).to_owned(), &Listing::default())
+        });
+        let before = std::mem::take(&mut self.cache);
+        // What cannot be listed now is named by the next whole look.
+        let _ = self.walk(visit, &root, &before, &mut found, &mut Reach::default());
+        let fresh = std::mem::replace(&mut self.cache, before);
+        self.cache.extend(fresh);
+        found.runs
+    }
+
+    /// Looks now. Costs one `stat` for each directory that did not change.
+    pub fn scan(&mut self) -> RootScan {
+        self.scan_within(&mut Reach::default())
+    }
+
+    /// The same, and calls `before_each` before it looks into a directory: a large root takes seconds.
+    pub fn scan_with(&mut self, before_each: &dyn Fn()) -> RootScan {
+        self.scan_within(&mut Reach {
+            before_each,
+            ..Reach::default()
+        })
+    }
+
+    /// The same, but looks into no more than `most` directories and files; says whether that was all there is.
+    pub fn scan_some(&mut self, most: usize) -> (RootScan, bool) {
+        let mut reach = Reach {
+            left: most,
+            ..Reach::default()
+        };
+        let found = self.scan_within(&mut reach);
+        (found, !reach.cut)
+    }
+
+    fn scan_within(&mut self, reach: &mut Reach<'_>) -> RootScan {
+        let mut found = RootScan::default();
+        let target = self.target();
+        self.is_file = target.as_ref().is_ok_and(|(_, file)| file.is_some());
+        let root = match target {
+            Ok((root, None)) if root.is_dir() => root,
+            Ok((root, Some(name))) => return self.scan_file(&root, name),
+            Ok(_) => {
+                return RootScan {
+                    fault: Some("it is not a directory".to_owned()),
+                    ..found
+                };
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return RootScan {
+                    fault: Some("it does not exist yet".to_owned()),
+                    ..found
+                };
+            }
+            Err(error) => {
+                return RootScan {
+                    fault: Some(error.to_string()),
+                    ..found
+                };
+            }
+        };
+        let before = std::mem::take(&mut self.cache);
+        let visit = Visit::top(&root);
+        if let Err(error) = self.walk(visit, &root, &before, &mut found, reach) {
+            found.fault = Some(error.to_string());
+        }
+        found.keep_listed();
+        found
+    }
+
+    /// Looks at the one file that the root is.
+    fn scan_file(&mut self, root: &Path, name: OsString) -> RootScan {
+        let mut found = RootScan::default();
+        let visit = Visit::top(root);
+        let dir = match Dir::open(root, Path::new("")) {
+            Ok(dir) => dir,
+            Err(error) => {
+                return RootScan {
+                    fault: Some(error.to_string()),
+                    ..found
+                };
+            }
+        };
+        let known = self
+            .cache
+            .remove(root)
+            .and_then(|known| known.files.into_iter().next());
+        let mut file = known
+            .filter(|known| known.name == name)
+            .unwrap_or_else(|| Candidate::new(name));
+        file.look(&dir, root, Path::new(""));
+        found.fault = match &file.origin {
+            Origin::Tool(tool) if !tool.shape.is_directory() => None,
+            Origin::Skipped(reason) => Some(format!("it can't be read as a trace: {reason}")),
+            Origin::Tool(_) | Origin::Run | Origin::Unclear => {
+                Some("it is one file of a run; name the directory that it lies in".to_owned())
+            }
+            Origin::Other => {
+                Some("it is a file, and not a trace of a tool that the board knows".to_owned())
+            }
+        };
+        let listing = Listing {
+            files: vec![file],
+            ..Listing::default()
+        };
+        if found.fault.is_none() {
+            self.look_aside(&listing);
+            visit.judge(&listing, root, &mut found);
+        }
+        self.cache.insert(root.to_owned(), listing);
+        found
+    }
+
+    /// Visits a directory and those below it.
+    ///
+    /// # Errors
+    /// The first one cannot be listed.
+    fn walk(
+        &mut self,
+        start: Visit,
+        root: &Path,
+        before: &HashMap<PathBuf, Listing>,
+        found: &mut RootScan,
+        reach: &mut Reach<'_>,
+    ) -> io::Result<()> {
+        let top = start.depth;
+        let mut work = vec![start];
+        while let Some(visit) = work.pop() {
+            let Some(left) = reach.left.checked_sub(1) else {
+                reach.cut = true;
+                break;
+            };
+            reach.left = left;
+            (reach.before_each)();
+            let listing = match list(root, &visit, before.get(&visit.dir), reach) {
+                Ok(listing) => listing,
+                Err(error) => {
+                    // What cannot be read right now is what it was.
+                    let known = before.get(&visit.dir).filter(|_| !is_lasting(&error));
+                    if visit.depth == top && known.is_none() {
+                        return Err(error);
+                    }
+                    let reason = if is_lasting(&error) {
+                        error.to_string()
+                    } else {
+                        format!("cannot be read right now: {error}")
+                    };
+                    if visit.depth == 0 {
+                        found.fault = Some(reason);
+                    } else if error.kind() != io::ErrorKind::NotFound {
+                        found.skip(Skipped {
+                            path: visit.key.clone(),
+                            reason,
+                            is_file: false,
+                        });
+                    }
+                    match known {
+                        Some(known) => Listing {
+                            seen: None,
+                            ..known.clone()
+                        },
+                        None => continue,
+                    }
+                }
+            };
+            self.look_aside(&listing);
+            visit.judge(&listing, root, found);
+            work.extend(
+                listing
+                    .subdirs
+                    .iter()
+                    .filter(|_| visit.depth < MAX_DEPTH)
+                    .map(|name| visit.below(name, &listing)),
+            );
+            self.cache.insert(visit.dir, listing);
+        }
+        Ok(())
+    }
+}
+
+/// How much more is looked into.
+struct Reach<'a> {
+    /// So many directories and files.
+    left: usize,
+    /// There was more.
+    cut: bool,
+    before_each: &'a dyn Fn(),
+}
+
+impl Default for Reach<'_> {
+    fn default() -> Self {
+        Self {
+            left: usize::MAX,
+            cut: false,
+            before_each: &|| {},
+        }
+    }
+}
+
+/// A directory on the way down.
+struct Visit {
+    dir: PathBuf,
+    /// The way to it from the root.
+    below: PathBuf,
+    key: String,
+    depth: usize,
+    inside_run: bool,
+    /// Where there are further runs inside of the run that it is, or is in: the directories on the way, `*` for any.
+    way: Option<&'static [&'static str]>,
+}
+
+impl Visit {
+    fn top(root: &Path) -> Self {
+        Self {
+            dir: root.to_owned(),
+            below: PathBuf::new(),
+            key: String::new(),
+            depth: 0,
+            inside_run: false,
+            way: None,
+        }
+    }
+
+    /// The directory `name` in this one, which holds what `listing` says.
+    fn below(&self, name: &OsString, listing: &Listing) -> Self {
+        // A session is the same run when its file is compressed.
+        let shown = frames::plain(name).to_string_lossy();
+        let key = if self.key.is_empty() {
+            shown.into_owned()
+        } else {
+            format!("{}/{shown}", self.key)
+        };
+        let whole = listing.whole();
+        let inside_run = self.inside_run || listing.owns(name) || self.way == Some(&[]);
+        let way = self
+            .way
+            .or(whole.and_then(|(_, tool)| tool.runs_inside()))
+            .and_then(<[_]>::split_first);
+        let way = way
+            .filter(|(next, _)| **next == "*" || name == **next)
+            .map(|(_, rest)| rest);
+        Self {
+            dir: self.dir.join(name),
+            below: self.below.join(name),
+            key,
+            depth: self.depth + 1,
+            inside_run: inside_run && way != Some(&[]),
+            way,
+        }
+    }
+
+    fn judge(&self, listing: &Listing, root: &Path, found: &mut RootScan) {
+        let skip = |found: &mut RootScan, path: &str, reason: &str, is_file| {
+            found.skip(Skipped {
+                path: path.to_owned(),
+                reason: reason.to_owned(),
+                is_file,
+            });
+        };
+        for link in &listing.links {
+            skip(
+                found,
+                &format!("{}/{link}", self.key),
+                "a link to a directory; not followed",
+                false,
+            );
+        }
+        // A root that is a run itself goes by its own name.
+        let own_name = || {
+            root.file_name()
+                .map_or_else(|| "run".into(), |name| name.to_string_lossy())
+        };
+        let own_key = || {
+            if self.key.is_empty() {
+                RunKey::new(&own_name())
+            } else {
+                RunKey::new(&self.key)
+            }
+        };
+        let whole = listing.whole();
+        for (name, tool) in whole
+            .into_iter()
+            .chain(listing.tools().filter(|_| whole.is_none()))
+        {
+            if self.inside_run || listing.is_run {
+                break;
+            }
+            if matches!(tool.shape, Shape::Several(_)) {
+                continue;
+            }
+            let key = if whole.is_some() {
+                own_key()
+            } else {
+                RunKey::new(&self.below(name, listing).key)
+            };
+            if found.runs.contains_key(&key) {
+                skip(found, key.as_str(), SAME_NAME, whole.is_none());
+                continue;
+            }
+            let tool = tool.for_directory(|file| self.dir.join(file).is_file());
+            let (root, below) = (root.to_owned(), self.below.clone());
+            found
+                .runs
+                .insert(key, RunDir::of_tool(root, below, name.clone(), tool));
+        }
+        let mut has_skipped = false;
+        for file in listing
+            .candidates()
+            .filter(|_| whole.is_none() && !self.inside_run && !listing.is_run)
+        {
+            let reason = match &file.origin {
+                Origin::Skipped(reason) => reason,
+                Origin::Unclear if file.seen.is_some() => &format::EMPTY.into(),
+                _ => continue,
+            };
+            has_skipped = true;
+            skip(found, &self.below(&file.name, listing).key, reason, true);
+        }
+        let holders = listing
+            .holders()
+            .filter(|_| whole.is_none() && !self.inside_run && !listing.is_run);
+        for (name, tool, holder) in holders {
+            let file_key = self.below(name, listing).key;
+            let held = match holder.listing() {
+                Ok(held) => held,
+                Err(error) => {
+                    skip(found, &file_key, &error.to_string(), true);
+                    // What cannot be read right now is what it was.
+                    match holder.last_listing().filter(|_| !is_lasting(&error)) {
+                        Some(held) => held,
+                        None => continue,
+                    }
+                }
+            };
+            if let Some(fault) = &held.fault {
+                skip(found, &file_key, fault, true);
+            }
+            let run = RunDir::of_tool(root.to_owned(), self.below.clone(), name.clone(), tool);
+            for member in held.members() {
+                let key = member
+                    .as_ref()
+                    .map_or_else(|| file_key.clone(), |member| format!("{file_key}/{member}"));
+                let key = RunKey::new(&key);
+                if found.runs.contains_key(&key) {
+                    skip(found, key.as_str(), SAME_NAME, true);
+                    continue;
+                }
+                let member = Member::new(Arc::clone(holder), member);
+                found
+                    .runs
+                    .insert(key, RunDir::of_member(member, run.clone()));
+            }
+        }
+        if listing.is_run {
+            let key = own_key();
+            if found.runs.contains_key(&key) {
+                return skip(found, &self.key, SAME_NAME, false);
+            }
+            found
+                .runs
+                .insert(key, RunDir::new(root.to_owned(), self.below.clone()));
+        } else if self.depth > 0
+            && !self.inside_run
+            && whole.is_none()
+            && !has_skipped
+            && listing.tools().next().is_none()
+        {
+            match (listing.subdirs.is_empty(), self.depth == MAX_DEPTH) {
+                (true, _) => skip(found, &self.key, "no trace file in it", false),
+                (false, true) => skip(found, &self.key, "deeper than the board looks", false),
+                (false, false) => {}
+            }
+        }
+    }
+}
+
+const SAME_NAME: &str = "its name reads like that of another run";
+
+/// Lists a directory, or trusts the last listing where the directory did not change since.
+fn list(
+    root: &Path,
+    visit: &Visit,
+    before: Option<&Listing>,
+    reach: &mut Reach<'_>,
+) -> io::Result<Listing> {
+    let stamp = beneath::stamp(&visit.dir)?;
+    if let Some(before) = before.filter(|before| before.seen == Some(stamp) && before.settled) {
+        let mut listing = before.clone();
+        if !listing.files.is_empty() || !listing.named.is_empty() {
+            let dir = Dir::open(root, &visit.below)?;
+            listing
+                .files
+                .iter_mut()
+                .chain(&mut listing.named)
+                .for_each(|file| file.look(&dir, root, &visit.below));
+        }
+        if listing.named.is_empty() || (judge(&listing.named) == Verdict::Run) == listing.is_run {
+            listing.settle();
+            return Ok(listing);
+        }
+    }
+    let mut listing = Listing {
+        seen: Some(stamp),
+        settled: stamp.is_settled(),
+        ..Listing::default()
+    };
+    let dir = Dir::open(root, &visit.below)?;
+    for (name, kind) in dir.names()? {
+        let text = name.to_str();
+        if is_trace_file(Path::new(&name)) {
+            listing.named.push(Candidate::named(name));
+        } else if kind == Kind::File && text.is_some_and(format::may_be_skipped) {
+            listing.files.push(Candidate::new(name));
+        } else if name.as_encoded_bytes().starts_with(b".") {
+            // Tool directories such as `.git` hold no runs and can be large.
+        } else if kind == Kind::Dir {
+            listing.subdirs.push(name);
+        } else if kind == Kind::Link
+            && fs::metadata(visit.dir.join(&name)).is_ok_and(|target| target.is_dir())
+        {
+            listing.links.push(name.to_string_lossy().into_owned());
+        } else if kind == Kind::File && text.is_some_and(format::may_be_trace) {
+            listing.files.push(Candidate::new(name));
+        }
+    }
+    // The manifest is first, and one file that tells is enough.
+    listing
+        .named
+        .sort_by_key(|file| !Path::new(&file.name).ends_with(TraceFile::Manifest.name()));
+    for file in &mut listing.named {
+        file.look(&dir, root, &visit.below);
+        if matches!(file.origin, Origin::Run) {
+            break;
+        }
+    }
+    listing.is_run = !listing.named.is_empty() && judge(&listing.named) == Verdict::Run;
+    listing.settle();
+    if listing.is_run || visit.inside_run {
+        listing.files.clear();
+    }
+    reach.cut |= listing.files.len() > reach.left;
+    listing.files.truncate(reach.left);
+    reach.left -= listing.files.len();
+    let known = before.map_or(&[][..], |before| &before.files).iter();
+    let known: HashMap<&OsStr, &Candidate> =
+        known.map(|known| (known.name.as_os_str(), known)).collect();
+    for file in &mut listing.files {
+        if let Some(known) = known.get(file.name.as_os_str()) {
+            file.clone_from(known);
+        }
+        file.look(&dir, root, &visit.below);
+    }
+    listing.subdirs.sort();
+    Ok(listing)
+}
+
+/// Whether a path may be that of a file that is a run.
+pub fn may_be_trace(path: &Path) -> bool {
+    path.file_name()
+        .and_then(OsStr::to_str)
+        .is_some_and(format::may_be_trace)
+}
+
+/// Whether a path ends in the name of one of the three files.
+pub fn is_trace_file(path: &Path) -> bool {
+    TraceFile::ALL
+        .iter()
+        .any(|file| path.ends_with(file.name()))
+}
+
+#[cfg(test)]
+mod tests;

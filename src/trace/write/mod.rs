@@ -1,0 +1,539 @@
+//! How is a trace put on the disk? One write for a line, a rename for the manifest, and nothing kept back.
+//!
+//! Whoever kills the process loses at most the line being written, and a reader meets a whole manifest at any moment.
+//! Knows neither the engine that calls it nor the reading half.
+
+mod file;
+mod line;
+mod manifest;
+mod stamp;
+
+use std::fmt;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use serde::Serialize;
+
+pub use self::file::RESERVE_FILE;
+use self::file::{LineFile, Reserve};
+use self::manifest::{ManifestText, Now};
+pub use self::manifest::{RunEnd, RunInfo};
+use self::stamp::Stamper;
+use super::whole::Beginning;
+use crate::model::strict::{NonFinite, NotJson, indented, write_json};
+use crate::model::{MAX_LINE_BYTES, TraceFile};
+use crate::{Error, Kind};
+
+/// File systems allow 255 bytes in a name; readers and exports put something behind it.
+const MAX_RUN_ID_BYTES: usize = 200;
+/// The manifest is refreshed when the lines' time has moved on by this much.
+const REFRESH_MICROS: u64 = 1_000_000;
+
+/// Writes one run: [`begin`](Self::begin), then events and steps in any order, then [`finish`](Self::finish).
+///
+/// After an error of the disk the writer can still be used: the files are as they were before the failed record, and
+/// the space held in reserve is free for the last event and the last manifest.
+#[derive(Debug)]
+pub struct RunWriter {
+    dir: PathBuf,
+    run_id: String,
+    info: RunInfo,
+    stage: Stage,
+    /// What stands there before the first line, and in which directory, where it is another.
+    kept: Option<(KeptSteps, Option<PathBuf>)>,
+    /// Gone after the first failed write.
+    reserve: Option<Reserve>,
+    steps: u64,
+    events: u64,
+    next_step: Option<u64>,
+    /// The time of the last manifest, in microseconds since the epoch.
+    refreshed_at: i64,
+    /// The time of the last line.
+    last_ts: i64,
+    stamper: Stamper,
+    altered: Vec<String>,
+    /// The record being built; kept for its memory.
+    line: Vec<u8>,
+    /// Last, so that it goes after all that lies in the directory.
+    _made: Option<MadeDir>,
+}
+
+/// A directory that was made for the run; it goes again where nothing was written into it.
+#[derive(Debug)]
+struct MadeDir(PathBuf);
+
+impl Drop for MadeDir {
+    fn drop(&mut self) {
+        // One that is not empty stays.
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[derive(Debug)]
+enum Stage {
+    Created,
+    Begun(Files),
+    Finished,
+}
+
+#[derive(Debug)]
+struct Files {
+    steps: LineFile,
+    events: LineFile,
+}
+
+/// What is kept of a run that somebody goes on with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeptSteps {
+    /// Of its steps, whose ids are their places.
+    pub steps: Beginning,
+    /// Of its events.
+    pub events: Beginning,
+}
+
+/// One line of `events.jsonl`.
+#[derive(Debug, Clone, Copy)]
+pub struct EventLine<'a, P> {
+    /// The step it belongs to.
+    pub step_id: u64,
+    /// The phase, such as `DECIDE`.
+    pub phase: &'a str,
+    /// The stage in the phase, written first in the payload; empty for none.
+    pub stage: &'a str,
+    /// Whether it went well.
+    pub ok: bool,
+    /// More of the payload: a struct or map without a field `stage`, or `()`.
+    pub payload: P,
+    /// The error in words.
+    pub error: Option<&'a str>,
+    /// When it happened, in microseconds since the epoch.
+    pub ts: i64,
+}
+
+/// Why a record was not written. Nothing of it is in the file.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The disk refused.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A value that JSON does not have.
+    NotJson {
+        /// Which record: `step 3`, `event DECIDE of step 3`, `the manifest`.
+        record: String,
+        /// Where in it and what.
+        source: NotJson,
+    },
+    /// Readers would not parse a line this long.
+    TooLong {
+        /// Which record.
+        record: String,
+        /// Its length.
+        bytes: u64,
+    },
+    /// Step ids rise by one.
+    StepOrder {
+        /// The id that was to come.
+        expected: u64,
+        /// The id that came.
+        got: u64,
+    },
+    /// A call out of turn, in words.
+    OutOfTurn(&'static str),
+}
+
+fn cannot_create(dir: &Path, error: io::Error) -> Error {
+    Error::new(
+        Kind::Unreadable,
+        format!("cannot create the run directory {}", dir.display()),
+    )
+    .because(error)
+}
+
+impl RunWriter {
+    /// Creates the run's directory below `root`; its name is the run id. One that is dropped before anything is written
+    /// takes the directory away again, if it made it.
+    ///
+    /// # Errors
+    /// An id that is not one plain directory name; a directory that holds a trace already; what the system says.
+    pub fn create(root: impl AsRef<Path>, run_id: &str) -> crate::Result<Self> {
+        if let Some(fault) = id_fault(run_id) {
+            let message = format!("the run id {run_id:?} cannot name a directory: {fault}");
+            return Err(
+                Error::new(Kind::Usage, message).hint("use letters, digits, '-', '_' and '.'")
+            );
+        }
+        let dir = root.as_ref().join(run_id);
+        let create = || {
+            std::fs::create_dir_all(root.as_ref())?;
+            match std::fs::create_dir(&dir) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {
+                    Ok(None)
+                }
+                made => made.map(|()| Some(MadeDir(dir.clone()))),
+            }
+        };
+        let made = create().map_err(|error| cannot_create(&dir, error))?;
+        let taken = |file: &TraceFile| std::fs::symlink_metadata(dir.join(file.name())).is_ok();
+        if TraceFile::ALL.iter().any(taken) {
+            let message = format!("{} already holds a trace", dir.display());
+            let error = Error::new(Kind::Usage, message).hint("give the run another name");
+            return Err(
+                error.hint("to go on with that one, a program opens it with `Earlier::open`")
+            );
+        }
+        Ok(Self {
+            _made: made,
+            ..Self::new(dir, run_id.to_owned(), None)
+        })
+    }
+
+    /// Creates the directory of a run under the first of these names below `root` that nothing there has yet. Of several
+    /// that do so at the same time, each has one of its own.
+    ///
+    /// # Errors
+    /// There is something under each of them; what the system says.
+    pub fn create_first(
+        root: impl AsRef<Path>,
+        names: impl IntoIterator<Item = String>,
+    ) -> crate::Result<Self> {
+        let root = root.as_ref();
+        std::fs::create_dir_all(root).map_err(|error| cannot_create(root, error))?;
+        for name in names.into_iter().filter(|name| id_fault(name).is_none()) {
+            let dir = root.join(&name);
+            // Whoever makes it has it: between a look whether it is there and the making, another may come.
+            match std::fs::create_dir(&dir) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(cannot_create(&dir, error)),
+                Ok(()) => {
+                    return Ok(Self {
+                        _made: Some(MadeDir(dir.clone())),
+                        ..Self::new(dir, name, None)
+                    });
+                }
+            }
+        }
+        Err(Error::new(
+            Kind::Usage,
+            format!(
+                "there is something under every name for the run in {}",
+                root.display()
+            ),
+        ))
+    }
+
+    /// Takes a run's directory to go on with it, and holds it from now on; nothing else is touched before
+    /// [`begin`](Self::begin). `is_alive` says whether the process that wrote it is still there, where the file system
+    /// cannot tell.
+    ///
+    /// # Errors
+    /// Somebody writes the run; what the system says.
+    pub fn reopen(dir: &Path, is_alive: impl FnOnce() -> bool) -> crate::Result<Self> {
+        let cannot = || format!("cannot go on with {}", dir.display());
+        let dir = dir
+            .canonicalize()
+            .map_err(|error| Error::new(Kind::Unreadable, cannot()).because(error))?;
+        let name = dir
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let reserve = Reserve::take_over(&dir, is_alive)
+            .map_err(|error| Error::new(Kind::Unreadable, cannot()).because(error))?;
+        let alive = || {
+            let error = Error::new(Kind::Unreadable, cannot())
+                .because(io::Error::other("somebody is writing it"));
+            error.hint("wait until the run is over, or end it")
+        };
+        Ok(Self::new(dir, name, Some(reserve.ok_or_else(alive)?)))
+    }
+
+    fn new(dir: PathBuf, run_id: String, reserve: Option<Reserve>) -> Self {
+        Self {
+            dir,
+            run_id,
+            info: RunInfo::default(),
+            stage: Stage::Created,
+            kept: None,
+            reserve,
+            steps: 0,
+            events: 0,
+            next_step: None,
+            refreshed_at: 0,
+            last_ts: 0,
+            stamper: Stamper::default(),
+            altered: Vec::new(),
+            line: Vec::new(),
+            _made: None,
+        }
+    }
+
+    /// Says what stands before the first line: in the own directory the rest is cut off when the run begins, of another
+    /// one it is copied then.
+    #[must_use]
+    pub fn keeping(mut self, kept: KeptSteps, of: Option<&Path>) -> Self {
+        self.kept = Some((kept, of.map(Path::to_owned)));
+        self
+    }
+
+    /// The run's name.
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// The run's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// How many steps and how many events are written.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.steps, self.events)
+    }
+
+    /// Writes the first manifest, status `running`, so that a watcher sees the run before its first step.
+    ///
+    /// # Errors
+    /// A second call; a directory that another writer took meanwhile; what [`WriteError`] lists.
+    pub fn begin(&mut self, info: RunInfo) -> Result<(), WriteError> {
+        if !matches!(self.stage, Stage::Created) {
+            return Err(WriteError::OutOfTurn("the run has begun already"));
+        }
+        // The reserve comes first: it is created exclusively, so of two writers one stops here.
+        let reserve = match self.reserve.take() {
+            Some(reserve) => reserve,
+            None => Reserve::take(&self.dir)?,
+        };
+        let files = match &self.kept {
+            None => Files {
+                steps: LineFile::create(&self.dir, TraceFile::Steps)?,
+                events: LineFile::create(&self.dir, TraceFile::Events)?,
+            },
+            Some((kept, None)) => Files {
+                steps: LineFile::go_on(&self.dir, TraceFile::Steps, kept.steps)?,
+                events: LineFile::go_on(&self.dir, TraceFile::Events, kept.events)?,
+            },
+            Some((kept, Some(of))) => Files {
+                steps: LineFile::copy(&self.dir, TraceFile::Steps, of, kept.steps)?,
+                events: LineFile::copy(&self.dir, TraceFile::Events, of, kept.events)?,
+            },
+        };
+        if let Some((kept, _)) = &self.kept {
+            (self.steps, self.events, self.next_step) =
+                (kept.steps.lines, kept.events.lines, Some(kept.steps.lines));
+        }
+        self.reserve = Some(reserve);
+        self.last_ts = info.started_at;
+        self.info = info;
+        self.write_manifest(self.last_ts, None)?;
+        self.stage = Stage::Begun(files);
+        Ok(())
+    }
+
+    /// Appends one event.
+    ///
+    /// # Errors
+    /// What [`WriteError`] lists; where only the manifest could not be refreshed, the event is written.
+    pub fn event<P: Serialize>(&mut self, event: &EventLine<'_, P>) -> Result<(), WriteError> {
+        let record = || format!("event {} of step {}", event.phase, event.step_id);
+        self.line.clear();
+        line::event(event, &mut self.stamper, &mut self.line).map_err(|source| {
+            WriteError::NotJson {
+                record: record(),
+                source,
+            }
+        })?;
+        self.append(|files| &mut files.events, record)?;
+        self.events += 1;
+        self.refresh(event.ts)
+    }
+
+    /// Appends one step. `line` is the whole object, its `step_id` included; `ts` is when the step ended, in
+    /// microseconds since the epoch.
+    ///
+    /// # Errors
+    /// An id that does not follow the one before; what [`WriteError`] lists; where only the manifest could not be
+    /// refreshed, the step is written.
+    pub fn step<L: Serialize + ?Sized>(
+        &mut self,
+        step_id: u64,
+        ts: i64,
+        line: &L,
+    ) -> Result<(), WriteError> {
+        let record = || format!("step {step_id}");
+        if let Some(expected) = self.next_step.filter(|expected| *expected != step_id) {
+            return Err(WriteError::StepOrder {
+                expected,
+                got: step_id,
+            });
+        }
+        self.line.clear();
+        write_json(line, NonFinite::Refuse, &mut self.line).map_err(|source| {
+            WriteError::NotJson {
+                record: record(),
+                source,
+            }
+        })?;
+        self.append(|files| &mut files.steps, record)?;
+        self.steps += 1;
+        self.next_step = step_id.checked_add(1);
+        self.refresh(ts)
+    }
+
+    /// In what the files are not what was written, a sentence each: known once the run is finished.
+    pub fn altered(&self) -> &[String] {
+        &self.altered
+    }
+
+    /// Looks whether the files hold what was written, writes the last manifest and closes the files. After an error of the
+    /// disk it may be called again.
+    ///
+    /// # Errors
+    /// A run that has not begun or is finished; what [`WriteError`] lists.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a run has one end; whoever wants to keep it can clone it"
+    )]
+    pub fn finish(&mut self, end: RunEnd) -> Result<(), WriteError> {
+        let files = self.files()?;
+        self.altered = [&files.steps, &files.events]
+            .into_iter()
+            .filter_map(LineFile::altered)
+            .collect();
+        let at = end.ended_at.unwrap_or(self.last_ts);
+        // The first try may be the write that finds the disk full and frees the reserve.
+        let had_reserve = self.reserve.is_some();
+        let written = match self.write_manifest(at, Some(&end)) {
+            Err(WriteError::Io { .. }) if had_reserve => self.write_manifest(at, Some(&end)),
+            written => written,
+        };
+        self.reserve = None;
+        written?;
+        self.stage = Stage::Finished;
+        Ok(())
+    }
+
+    fn files(&mut self) -> Result<&mut Files, WriteError> {
+        match &mut self.stage {
+            Stage::Begun(files) => Ok(files),
+            Stage::Created => Err(WriteError::OutOfTurn("the run has not begun")),
+            Stage::Finished => Err(WriteError::OutOfTurn("the run is finished")),
+        }
+    }
+
+    /// Appends the record in `self.line`.
+    fn append(
+        &mut self,
+        file: fn(&mut Files) -> &mut LineFile,
+        record: impl FnOnce() -> String,
+    ) -> Result<(), WriteError> {
+        let mut text = std::mem::take(&mut self.line);
+        line::end(&mut text);
+        let bytes = text.len() as u64 - 1;
+        let written = match self.files() {
+            Ok(_) if bytes > MAX_LINE_BYTES => Err(WriteError::TooLong {
+                record: record(),
+                bytes,
+            }),
+            Ok(files) => file(files).append(&text),
+            Err(error) => Err(error),
+        };
+        self.line = text;
+        self.freeing_the_reserve(written)
+    }
+
+    /// Writes the manifest anew where the last one is old enough.
+    fn refresh(&mut self, ts: i64) -> Result<(), WriteError> {
+        self.last_ts = ts;
+        // A clock that was set back must not stop the refreshing.
+        if ts.abs_diff(self.refreshed_at) < REFRESH_MICROS {
+            return Ok(());
+        }
+        self.write_manifest(ts, None)
+    }
+
+    fn write_manifest(&mut self, at: i64, end: Option<&RunEnd>) -> Result<(), WriteError> {
+        let not_json = |source| WriteError::NotJson {
+            record: "the manifest".to_owned(),
+            source,
+        };
+        let mut stamp = |ts| self.stamper.text(ts).map_err(not_json);
+        let (started_at, updated_at) = (stamp(self.info.started_at)?, stamp(at)?);
+        let now = Now {
+            run_id: &self.run_id,
+            started_at: &started_at,
+            updated_at: &updated_at,
+            steps: self.steps,
+            events: self.events,
+            altered: &self.altered,
+        };
+        self.line.clear();
+        let text = ManifestText::new(now, &self.info, end);
+        write_json(&text, NonFinite::Refuse, &mut self.line).map_err(not_json)?;
+        self.line = indented(&self.line);
+        self.refreshed_at = at;
+        let written = file::replace_manifest(&self.dir, &self.line);
+        self.freeing_the_reserve(written)
+    }
+
+    fn freeing_the_reserve<T>(&mut self, written: Result<T, WriteError>) -> Result<T, WriteError> {
+        written.inspect_err(|error| {
+            if matches!(error, WriteError::Io { .. }) {
+                self.reserve = None;
+            }
+        })
+    }
+}
+
+/// Why `run_id` is not one plain directory name, if it is not.
+fn id_fault(run_id: &str) -> Option<&'static str> {
+    let mut parts = Path::new(run_id).components();
+    let plain = matches!((parts.next(), parts.next()), (Some(Component::Normal(name)), None) if name == run_id);
+    if run_id.is_empty() {
+        Some("it is empty")
+    } else if run_id.len() > MAX_RUN_ID_BYTES {
+        Some("it is longer than 200 bytes")
+    } else if run_id.starts_with('.') {
+        Some("it begins with a dot")
+    } else if run_id.contains(['/', '\\']) || run_id.contains(char::is_control) || !plain {
+        Some("it holds a separator or a control character")
+    } else {
+        None
+    }
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WriteError::Io { path, .. } => write!(f, "cannot write {}", path.display()),
+            WriteError::NotJson { record, .. } => write!(f, "{record} cannot be written as JSON"),
+            WriteError::TooLong { record, bytes } => {
+                write!(
+                    f,
+                    "{record} has {bytes} bytes; a line has at most {MAX_LINE_BYTES}"
+                )
+            }
+            WriteError::StepOrder { expected, got } => {
+                write!(f, "step {got} came where step {expected} was to come")
+            }
+            WriteError::OutOfTurn(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for WriteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            WriteError::Io { source, .. } => Some(source),
+            WriteError::NotJson { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
