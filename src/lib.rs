@@ -107,38 +107,38 @@
 // Where docs.rs builds the documentation, whatever is behind a feature says so.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "analysis")]
+#[cfg(feature = "board")]
 pub mod analysis;
-#[cfg(feature = "demo")]
+#[cfg(feature = "board")]
 #[doc(hidden)]
 pub mod demo;
 pub mod engine;
 pub mod error;
 pub mod format;
-#[cfg(feature = "llm")]
+#[cfg(feature = "board")]
 pub mod llm;
 pub mod model;
 pub mod stop;
-#[cfg(feature = "tools")]
+#[cfg(feature = "board")]
 pub mod tools;
 pub mod trace;
 
-#[cfg(feature = "cli")]
+#[cfg(feature = "board")]
 #[doc(hidden)]
 pub mod cli;
-#[cfg(feature = "serve")]
+#[cfg(feature = "board")]
 pub mod live;
-#[cfg(feature = "serve")]
+#[cfg(feature = "board")]
 pub mod mirror;
-#[cfg(feature = "serve")]
+#[cfg(feature = "board")]
 pub(crate) mod own;
-#[cfg(feature = "serve")]
+#[cfg(feature = "board")]
 pub(crate) mod page;
-#[cfg(any(feature = "serve", feature = "mcp"))]
+#[cfg(feature = "board")]
 pub(crate) mod rpc;
-#[cfg(feature = "serve")]
+#[cfg(feature = "board")]
 pub mod serve;
-#[cfg(any(feature = "llm", feature = "s3"))]
+#[cfg(feature = "board")]
 pub(crate) mod wire;
 
 pub use error::{Error, Kind, Result};

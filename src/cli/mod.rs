@@ -21,7 +21,6 @@ mod mcp;
 mod near;
 mod open;
 mod outline;
-#[cfg(feature = "llm")]
 mod run;
 mod scores;
 mod search;
@@ -76,7 +75,6 @@ enum Command {
     Table(table::Args),
     Demo(demo::Args),
     Mcp(mcp::Args),
-    #[cfg(feature = "llm")]
     Run(run::Args),
     Completions(shell::Completions),
     Man(shell::Man),
@@ -132,7 +130,6 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
         Command::Table(args) => table::run(&args, look, out),
         Command::Demo(args) => demo::run(&args, look, out),
         Command::Mcp(args) => mcp::run(&args, out),
-        #[cfg(feature = "llm")]
         Command::Run(args) => run::run(&args, look, out),
         Command::Completions(args) => shell::completions(&args, out),
         Command::Man(args) => shell::man(&args, out),

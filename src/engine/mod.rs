@@ -72,7 +72,7 @@ pub use chat::{
     ToolSpec,
 };
 pub use clock::{Clock, Stepping, SystemClock};
-#[cfg(feature = "tools")]
+#[cfg(feature = "board")]
 pub(crate) use clock::{SPLITMIX_STEP, splitmix64};
 pub use critic::{Critic, CriticCx, CriticError, Opinion};
 pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mode, Selector};

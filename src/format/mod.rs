@@ -356,13 +356,13 @@ fn tool_of(name: &str, head: &[u8]) -> Option<&'static Tool> {
 }
 
 /// The place of a tool among all, in this build.
-#[cfg(feature = "serve")]
+#[cfg(feature = "board")]
 pub fn number_of(tool: &'static Tool) -> Option<usize> {
     TOOLS.iter().position(|known| std::ptr::eq(*known, tool))
 }
 
 /// The tool at that place.
-#[cfg(feature = "serve")]
+#[cfg(feature = "board")]
 pub fn numbered(number: usize) -> Option<&'static Tool> {
     TOOLS.get(number).copied()
 }
@@ -454,7 +454,7 @@ pub fn step<'a>(record: &'a Record<'_>) -> Option<Step<'a>> {
     qitos::step(&record.text).filter(|_| record.fate.is_readable())
 }
 
-#[cfg(all(test, feature = "analysis"))]
+#[cfg(all(test, feature = "board"))]
 pub(crate) use qitos::{event as event_in, step as step_in};
 
 /// What the text of a line of events says, beyond its head.

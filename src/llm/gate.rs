@@ -36,7 +36,6 @@ impl Glob {
     }
 
     /// As it was written.
-    #[cfg(feature = "mcp")]
     pub(super) fn text(&self) -> &str {
         &self.text
     }

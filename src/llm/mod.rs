@@ -11,7 +11,6 @@ mod critics;
 mod gate;
 mod http;
 mod inherited;
-#[cfg(feature = "mcp")]
 mod mcp;
 mod retry;
 mod secret;
@@ -26,7 +25,6 @@ pub use build::Surroundings;
 pub use client::{Client, Endpoint, Timeouts};
 pub use config::{AgentFile, EXAMPLE};
 pub use inherited::Inherited;
-#[cfg(feature = "mcp")]
 pub use mcp::McpServers;
 pub use retry::Retry;
 pub use secret::{Scrubbed, Secret, close_process};

@@ -6,44 +6,44 @@
 
 mod address;
 mod status;
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 mod thread;
-#[cfg(not(feature = "s3"))]
+#[cfg(not(feature = "cloud"))]
 #[path = "no_store.rs"]
 mod thread;
 
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 mod evicted;
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 mod fetch;
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 mod follow;
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 mod http;
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 mod keep;
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 mod place;
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 mod plan;
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 mod settings;
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 mod sign;
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 mod store;
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 mod xml;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use address::Address;
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 pub use settings::Settings;
 pub use status::{Odd, Status, Trouble};
 pub use thread::Mirror;
-#[cfg(not(feature = "s3"))]
+#[cfg(not(feature = "cloud"))]
 pub use thread::Settings;
 
 /// How to follow a store.
@@ -93,8 +93,8 @@ impl Default for ListingBounds {
 }
 
 #[cfg(test)]
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 pub(crate) mod fake;
 #[cfg(test)]
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 mod tests;

@@ -18,7 +18,7 @@ impl Settings {
     /// Always.
     pub fn read() -> Result<Self> {
         let error = Error::new(Kind::Usage, "this board was built without object stores");
-        Err(error.hint("build it with the feature s3, which is on by default"))
+        Err(error.hint("build it with the feature cloud: cargo install --features cloud"))
     }
 }
 

@@ -15,24 +15,18 @@ pub(crate) const MODERN_VERSION: &str = "2026-07-28";
 pub(crate) const UNSUPPORTED_VERSION: i64 = -32022;
 
 pub(crate) const INITIALIZE: &str = "initialize";
-#[cfg(feature = "mcp")]
 pub(crate) const INITIALIZED: &str = "notifications/initialized";
-#[cfg(feature = "serve")]
 pub(crate) const DISCOVER: &str = "server/discover";
 pub(crate) const PING: &str = "ping";
 pub(crate) const TOOLS_LIST: &str = "tools/list";
 pub(crate) const TOOLS_CALL: &str = "tools/call";
 pub(crate) const CANCELLED: &str = "notifications/cancelled";
-#[cfg(feature = "mcp")]
 pub(crate) const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
 /// In `_meta`: the version of a request.
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// In `_meta`: who asks, and what it can do.
-#[cfg(feature = "mcp")]
 pub(crate) const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
-#[cfg(feature = "mcp")]
 pub(crate) const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// In `_meta`: who answers.
-#[cfg(feature = "serve")]
 pub(crate) const META_SERVER: &str = "io.modelcontextprotocol/serverInfo";

@@ -223,7 +223,7 @@ async fn lists_of_changed_files_wait_for_each_other_and_no_other_page_does() {
     }
 }
 
-#[cfg(feature = "s3")]
+#[cfg(feature = "cloud")]
 #[tokio::test]
 async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_never_came_is_named()
 {

@@ -23,13 +23,13 @@
 //! The table is [`rules_table`]'s, made from the code.
 
 #[cfg_attr(
-    not(feature = "analysis"),
+    not(feature = "board"),
     allow(dead_code, reason = "the engine alone shows no rule to anybody")
 )]
 mod budget;
 mod build;
 mod check;
-#[cfg(feature = "analysis")]
+#[cfg(feature = "board")]
 mod course;
 mod custom;
 mod facts;
@@ -38,14 +38,14 @@ mod line;
 mod record;
 mod replay;
 #[cfg_attr(
-    not(feature = "analysis"),
+    not(feature = "board"),
     allow(dead_code, reason = "the engine alone shows no rule to anybody")
 )]
 mod rules;
-#[cfg(feature = "schema")]
+#[cfg(feature = "board")]
 mod schema;
 #[cfg_attr(
-    not(feature = "analysis"),
+    not(feature = "board"),
     allow(dead_code, reason = "the engine alone shows no rule to anybody")
 )]
 mod spec;
@@ -63,11 +63,11 @@ pub use crate::model::end::{
 pub use crate::model::recorded::text_hash;
 pub(crate) use budget::BUDGETS;
 pub use budget::BudgetRow;
-#[cfg(feature = "analysis")]
+#[cfg(feature = "board")]
 pub(crate) use budget::{counts, label};
 pub use build::StopSetBuilder;
 pub use check::Check;
-#[cfg(feature = "analysis")]
+#[cfg(feature = "board")]
 pub use course::{Counted, course};
 pub use custom::{CriterionError, SchemaCheck, SchemaCompiler, SchemaMiss, StopCriterion, StopCx};
 pub use facts::{

@@ -3,10 +3,8 @@
 use std::borrow::Borrow;
 use std::fs::File;
 use std::io::{self, Read};
-#[cfg(feature = "archives")]
 use std::sync::Arc;
 
-#[cfg(feature = "archives")]
 use super::unpacked::Unpacked;
 
 /// Whether a reader waits until a text is unpacked.
@@ -63,7 +61,6 @@ pub(super) enum Content {
     /// As they lie in a file.
     File(File),
     /// Those of a compressed file, unpacked.
-    #[cfg(feature = "archives")]
     Text(Arc<Unpacked>),
 }
 
@@ -109,7 +106,6 @@ impl ReadAt for Content {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         match self {
             Content::File(file) => file.read_at(buffer, offset),
-            #[cfg(feature = "archives")]
             Content::Text(text) => text.read_at(buffer, offset),
         }
     }
@@ -120,7 +116,6 @@ impl Content {
     pub(super) fn fault(&self) -> Option<&str> {
         match self {
             Content::File(_) => None,
-            #[cfg(feature = "archives")]
             Content::Text(text) => text.fault(),
         }
     }
@@ -134,7 +129,7 @@ impl Content {
     }
 
     /// Reads on from its start.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "board")]
     pub(super) fn reader(&self) -> ReadFrom<&Self> {
         ReadFrom {
             content: self,

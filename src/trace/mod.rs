@@ -6,7 +6,6 @@
 //! there only of the run that it goes on with.
 //! [`mod@format`] says what both agree on.
 
-#[cfg(feature = "archives")]
 mod archive;
 mod asset;
 mod beneath;
@@ -16,10 +15,6 @@ mod children;
 mod content;
 mod dir;
 mod document;
-#[cfg(feature = "archives")]
-mod frames;
-#[cfg(not(feature = "archives"))]
-#[path = "no_frames.rs"]
 mod frames;
 mod lister;
 mod manifest;
@@ -28,7 +23,7 @@ mod pieces;
 mod process;
 mod read;
 mod recognise;
-#[cfg(feature = "serve")]
+#[cfg(feature = "board")]
 mod redact;
 mod root;
 mod several;
@@ -36,7 +31,6 @@ mod stamp;
 mod sums;
 mod tail;
 mod tool;
-#[cfg(feature = "archives")]
 mod unpacked;
 mod whole;
 mod write;
@@ -44,14 +38,13 @@ mod write;
 pub use beside::BesideRecords;
 pub use blocks::{Block, Blocks};
 pub use dir::RunDir;
-#[cfg(feature = "serve")]
+#[cfg(feature = "board")]
 pub use dir::known::RunLocation;
-#[cfg(feature = "serve")]
 pub use lister::Lister;
 pub use manifest::MAX_MANIFEST_BYTES;
 pub use process::{host_name, is_running};
 pub use read::{PIECE_BYTES, RunReader, SETTLE, read_index};
-#[cfg(feature = "serve")]
+#[cfg(feature = "board")]
 pub use redact::RedactedRun;
 pub use root::{
     MAX_DEPTH, MAX_SKIPPED, RootDir, RootScan, RootScanner, Skipped, SkippedTotal, is_trace_file,

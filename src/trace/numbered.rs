@@ -164,7 +164,7 @@ impl RunDir {
     ///
     /// # Errors
     /// What the system says.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "board")]
     pub(super) fn record_files(&self) -> io::Result<Vec<OsString>> {
         let Some(numbering) = self.numbering() else {
             return Ok(Vec::new());
@@ -173,7 +173,7 @@ impl RunDir {
     }
 
     /// What these files of records hold, beside their names; of one that is longer than any record that is parsed, nothing.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "board")]
     pub(super) fn each_record<'a>(
         &self,
         names: &'a [OsString],

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "archives")]
 use super::archive::{self, Entry};
 use super::beneath::{Dir, refused};
 use super::content::{Patience, ReadAt as _, is_lasting, pending};
@@ -20,7 +19,6 @@ use super::lister::{self, Lister};
 use super::manifest::MAX_MANIFEST_BYTES;
 use super::pieces::{self, Pieces};
 use super::stamp::Stamp;
-#[cfg(feature = "archives")]
 use super::unpacked::{self, Unpacked};
 use crate::format::{Lines, Several, Values};
 use crate::model::{Span, TraceFile};
@@ -73,7 +71,6 @@ pub(super) struct Listing {
     /// What is said of all runs.
     beside: Option<At>,
     /// The member is there that is added to an archive last.
-    #[cfg(feature = "archives")]
     is_closed: bool,
     /// What is wrong with the file as a whole.
     pub(super) fault: Option<String>,
@@ -87,7 +84,6 @@ enum At {
     /// What stands before the runs of a JSON document; so many bytes.
     Before(u64),
     /// A member of an archive, and its name there.
-    #[cfg(feature = "archives")]
     Packed(Entry, Arc<str>),
     /// A line of the file: its bytes, its number, and a print of what it says.
     Line(Span, u64, u64),
@@ -336,7 +332,7 @@ impl Member {
     }
 
     /// Its name in the file.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "board")]
     pub(super) fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -367,12 +363,6 @@ impl Member {
         self.member_of(TraceFile::Events)
     }
 
-    #[cfg(not(feature = "archives"))]
-    fn member_of(&self, _: TraceFile) -> Option<PathBuf> {
-        None
-    }
-
-    #[cfg(feature = "archives")]
     fn member_of(&self, file: TraceFile) -> Option<PathBuf> {
         let listing = self.holder.listing().ok()?;
         let At::Packed(_, name) = self.at(&listing, file).ok()? else {
@@ -434,17 +424,13 @@ impl Member {
         let (opened, listing) = self.holder.opened(patience)?;
         let at = self.at(&listing, file)?;
         let stamp = stamp_of(&listing, &at);
-        #[cfg(feature = "archives")]
         let is_closed = matches!(at, At::Packed(..));
-        #[cfg(not(feature = "archives"))]
-        let is_closed = false;
         let (input, start): (Box<dyn Read + Send>, _) = match at {
             At::Bytes(span, line) | At::Line(span, line, _) => (
                 Box::new(bytes_of(opened, span)?),
                 (span.offset, line.saturating_sub(1)),
             ),
             At::Before(len) => (Box::new(io::Cursor::new(before(&opened, len)?)), (0, 0)),
-            #[cfg(feature = "archives")]
             At::Packed(entry, _) => (
                 unpacked::whole(opened, listing.stamp, entry, patience)?,
                 (0, 0),
@@ -469,7 +455,7 @@ impl Member {
     }
 
     /// Unpacks its records for whoever reads them and then parts of them, where they are packed.
-    #[cfg(all(feature = "archives", feature = "serve"))]
+    #[cfg(feature = "board")]
     pub(super) fn unpack(&self) {
         if let Ok((opened, listing)) = self.holder.opened(Patience::Wait)
             && let Ok(At::Packed(entry, _)) = self.at(&listing, TraceFile::Events)
@@ -497,7 +483,6 @@ impl Member {
                 offset: 0,
                 len: len + CLOSING.len() as u64,
             },
-            #[cfg(feature = "archives")]
             At::Packed(entry, _) => Span {
                 offset: 0,
                 len: entry.size,
@@ -529,7 +514,6 @@ impl Member {
                 bytes.set_position(span.offset);
                 Box::new(bytes.take(span.len))
             }
-            #[cfg(feature = "archives")]
             At::Packed(entry, _) => {
                 Unpacked::of(opened, listing.stamp, entry, patience)?.part(span)
             }
@@ -548,7 +532,6 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
             .stamp
             .with_size(span.offset.saturating_add(span.len)),
         At::Before(len) => listing.stamp.with_size(*len),
-        #[cfg(feature = "archives")]
         At::Packed(entry, _) => {
             let stamp = Stamp::of_bytes(entry.crc, entry.packed, entry.size);
             // The checksum is of the bytes that should be there. As long as members are added the others are not read again
@@ -605,7 +588,6 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
             settled: stamp.is_settled(),
             runs,
             beside: None,
-            #[cfg(feature = "archives")]
             is_closed: false,
             fault,
         });
@@ -617,7 +599,6 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
             settled: stamp.is_settled(),
             runs,
             beside: None,
-            #[cfg(feature = "archives")]
             is_closed: false,
             fault,
         });
@@ -635,7 +616,6 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
     Ok(Listing {
         stamp,
         settled: stamp.is_settled(),
-        #[cfg(feature = "archives")]
         is_closed: matches!(&beside, Some(At::Packed(_, name)) if several.beside.first() == Some(&&**name)),
         runs,
         beside,
@@ -645,14 +625,6 @@ fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
 
 type RunsInFile = (BTreeMap<Arc<str>, At>, Option<At>, Option<String>);
 
-#[cfg(not(feature = "archives"))]
-fn in_archive(_: &File, _: u64, _: &Several) -> io::Result<RunsInFile> {
-    let what =
-        "an archive, which this program was built to leave alone: without the feature `archives`";
-    Err(io::Error::new(io::ErrorKind::Unsupported, what))
-}
-
-#[cfg(feature = "archives")]
 fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<RunsInFile> {
     let (entries, mut fault) = archive::entries(file, size)?;
     let (mut runs, mut beside) = (BTreeMap::new(), None);

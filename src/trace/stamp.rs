@@ -93,7 +93,6 @@ impl Stamp {
     }
 
     /// That of something in the file `whole`: any change of that shows in it.
-    #[cfg(feature = "archives")]
     pub(super) fn within(self, whole: Self) -> Self {
         self.mixed(whole)
     }

@@ -16,20 +16,6 @@ fn reader(dir: &tempfile::TempDir, settle: Duration) -> RunReader {
     RunReader::settling(RunDir::alone(dir.path()), settle)
 }
 
-#[cfg(not(feature = "archives"))]
-#[test]
-fn an_archive_is_named_where_it_cannot_be_read() {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("log.eval"), b"PK\x03\x04 and more").unwrap();
-    let skipped = super::RootScanner::new(dir.path().to_owned())
-        .scan()
-        .skipped;
-    assert!(
-        skipped[0].reason.contains("without the feature `archives`"),
-        "{skipped:?}"
-    );
-}
-
 fn passing(index: &Index, kind: IssueKind) -> usize {
     index
         .passing_issues()

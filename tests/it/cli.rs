@@ -378,7 +378,6 @@ fn help_of_every_command() {
           --json             Print one JSON document
       -h, --help             Print help
     "#);
-    #[cfg(feature = "llm")]
     insta::assert_snapshot!(help(&["run", "-h"]), @r#"
     Run an agent that a file describes, and record it; exit code 1 where it did not complete
 

@@ -1,6 +1,5 @@
 //! Do the examples run, and do their traces say what happened? The same files that `cargo run --example` builds.
 
-#[cfg(feature = "tools")]
 #[path = "../../examples/coding_agent.rs"]
 mod coding_agent;
 #[path = "../../examples/custom_rule.rs"]
@@ -32,7 +31,6 @@ fn why(runs: &Path, name: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-#[cfg(feature = "tools")]
 #[tokio::test]
 async fn a_coding_agent_is_sent_back_until_the_test_passes() {
     let runs = tempfile::tempdir().unwrap();

@@ -12,7 +12,6 @@ mod chance;
 mod client;
 #[path = "../support/disk.rs"]
 mod disk;
-#[cfg(feature = "llm")]
 #[expect(
     dead_code,
     reason = "some faults are played in the library's own tests only"
@@ -33,7 +32,6 @@ mod http;
 #[cfg(target_os = "linux")]
 #[path = "../support/memory.rs"]
 mod memory;
-#[cfg(feature = "llm")]
 #[expect(unreachable_pub, reason = "the fuzz targets call them from outside")]
 #[path = "../../fuzz/src/lib.rs"]
 mod properties;
@@ -67,7 +65,6 @@ mod examples;
 mod faults;
 mod format;
 mod formats;
-#[cfg(feature = "llm")]
 mod fuzzed;
 mod hostile_texts;
 mod killed;
@@ -77,13 +74,11 @@ mod live;
 mod mcp;
 mod openapi;
 mod pages;
-#[cfg(feature = "llm")]
 mod props;
 mod reader;
 mod replay;
 mod requests;
 mod resumed;
-#[cfg(feature = "llm")]
 mod run;
 mod scores;
 mod search;
@@ -95,7 +90,6 @@ mod swaps;
 mod sweep;
 mod table;
 mod tables;
-#[cfg(feature = "llm")]
 mod tallies;
 mod traces;
 mod unknown;

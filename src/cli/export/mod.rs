@@ -2,7 +2,6 @@
 
 mod atif;
 mod otlp;
-#[cfg(any(feature = "llm", feature = "s3"))]
 mod send;
 
 use std::io::{self, Write};
@@ -183,7 +182,6 @@ fn is_address(to: &str) -> bool {
 }
 
 /// Sends the run as a trace.
-#[cfg(any(feature = "llm", feature = "s3"))]
 fn send(args: &Args, run: &Opened, look: &Look, url: &str, out: &mut dyn Write) -> Done {
     let receiver = send::Receiver::new(url)?;
     let sent = if args.redact {
@@ -210,13 +208,4 @@ fn send(args: &Args, run: &Opened, look: &Look, url: &str, out: &mut dyn Write) 
         sent.trace
     )?;
     Ok(0)
-}
-
-#[cfg(not(any(feature = "llm", feature = "s3")))]
-fn send(_: &Args, _: &Opened, _: &Look, _: &str, _: &mut dyn Write) -> Done {
-    let what =
-        "this board was built without the features llm and s3, and cannot send to an address";
-    Err(Error::new(Kind::Usage, what)
-        .hint("write a file, and have a collector read it")
-        .into())
 }

@@ -117,9 +117,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         .build();
     let runtime = runtime
         .map_err(|error| Error::new(Kind::Bug, "the runtime cannot start").because(error))?;
-    #[cfg(feature = "mcp")]
     let servers = runtime.block_on(file.mcp_servers(&around))?;
-    #[cfg(feature = "mcp")]
     let engine = servers.join(engine);
     let (begin, dir) = begin(args, task, &file, look)?;
     let run = dir
@@ -153,7 +151,6 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         // Nothing was recorded, and an empty directory would look like a run. One with files in it stays.
         let _ = std::fs::remove_dir(&dir);
     })?;
-    #[cfg(feature = "mcp")]
     runtime.block_on(servers.end());
     // A tool that blocks, such as a search, is not waited for.
     runtime.shutdown_background();

@@ -306,7 +306,7 @@ async fn a_step_all_of_whose_calls_failed_counts_as_failed() {
     assert_eq!(message(1), "no tool is called \"ecko\"; known tools: echo");
 }
 
-#[cfg(feature = "schema")]
+#[cfg(feature = "board")]
 #[tokio::test]
 async fn case_10_a_schema_asks_for_another_answer_and_a_bad_one_is_a_build_error() {
     let wants = |schema: Value| {

@@ -7,7 +7,7 @@ mod ends;
 mod failures;
 mod guards;
 mod models;
-#[cfg(feature = "analysis")]
+#[cfg(feature = "board")]
 mod replay;
 mod resumed;
 mod shapes;
@@ -164,7 +164,7 @@ impl Tool for Waits {
 
 /// The three files of a run, read back.
 #[cfg_attr(
-    not(feature = "analysis"),
+    not(feature = "board"),
     expect(dead_code, reason = "the replays read it")
 )]
 pub(super) struct Disk {

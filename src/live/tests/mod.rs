@@ -7,7 +7,7 @@ use super::*;
 use crate::analysis::summary::Summary;
 use crate::trace::RunDir;
 
-#[cfg(all(unix, feature = "s3"))]
+#[cfg(all(unix, feature = "cloud"))]
 mod evicted;
 mod listed;
 mod noted;

@@ -89,7 +89,6 @@ pub struct AgentFile {
     pub(super) critics: Vec<CriticPart>,
     pub(super) objective: Option<String>,
     pub(super) prices: Prices,
-    #[cfg(feature = "mcp")]
     pub(super) mcp: super::mcp::McpParts,
 }
 
@@ -113,7 +112,6 @@ struct Whole {
     task: TaskPart,
     #[serde(default)]
     prices: BTreeMap<Spanned<String>, Price>,
-    #[cfg(feature = "mcp")]
     #[serde(default)]
     mcp: BTreeMap<String, Spanned<super::mcp::McpPart>>,
 }
@@ -328,13 +326,9 @@ impl AgentFile {
             prices,
             ..
         } = whole;
-        #[cfg(feature = "mcp")]
         let mcp = place.servers(whole.mcp)?;
         // Which tools servers have is known once they are asked.
-        #[cfg(feature = "mcp")]
         let may_have_more = !mcp.is_empty();
-        #[cfg(not(feature = "mcp"))]
-        let may_have_more = false;
         if let Some(file) = model
             .api_key_file
             .as_ref()
@@ -397,13 +391,11 @@ impl AgentFile {
                 .objective
                 .filter(|objective| !objective.trim().is_empty()),
             prices: place.prices(prices)?,
-            #[cfg(feature = "mcp")]
             mcp,
         })
     }
 
     /// What the tools of this crate are called.
-    #[cfg(feature = "mcp")]
     pub(super) fn tool_names() -> &'static [&'static str] {
         &ToolName::NAMES
     }
@@ -441,7 +433,6 @@ impl AgentFile {
 
     /// Whether commands run: the agent's, those of critics, or servers.
     pub fn runs_commands(&self) -> bool {
-        #[cfg(feature = "mcp")]
         if !self.mcp.is_empty() {
             return true;
         }
@@ -512,7 +503,6 @@ impl ConfigText<'_> {
     }
 
     /// The servers, each with its name.
-    #[cfg(feature = "mcp")]
     fn servers(
         &self,
         written: BTreeMap<String, Spanned<super::mcp::McpPart>>,

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 mod same;
 pub(crate) mod walk;
 
-#[cfg(feature = "analysis")]
+#[cfg(feature = "board")]
 pub(crate) use same::members;
 pub use same::same;
 pub(crate) use same::{hash, hash_of_text};

@@ -78,14 +78,14 @@ impl Rule for StructuredOutput {
     }
 }
 
-#[cfg(feature = "schema")]
+#[cfg(feature = "board")]
 fn built_in(schema: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
     crate::stop::schema::compile(schema)
 }
 
-#[cfg(not(feature = "schema"))]
+#[cfg(not(feature = "board"))]
 fn built_in(_: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
-    Err("it needs the feature `schema`, which this build is without; without a schema any JSON is accepted".into())
+    Err("it needs the feature `board`, which this build is without; without a schema any JSON is accepted".into())
 }
 
 struct Compiled {

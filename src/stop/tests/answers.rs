@@ -225,7 +225,7 @@ fn case_10_a_schema_is_compiled_once_and_a_bad_one_is_a_build_error() {
             "{wrong}"
         );
     }
-    #[cfg(not(feature = "schema"))]
+    #[cfg(not(feature = "board"))]
     {
         let missing = StopSet::<()>::builder()
             .rule(spec(json!(true)))
@@ -234,7 +234,7 @@ fn case_10_a_schema_is_compiled_once_and_a_bad_one_is_a_build_error() {
             missing
                 .expect_err("no validator")
                 .to_string()
-                .contains("needs the feature `schema`")
+                .contains("needs the feature `board`")
         );
     }
 

@@ -5,7 +5,7 @@ mod critics;
 mod custom;
 mod limits;
 mod replay;
-#[cfg(feature = "schema")]
+#[cfg(feature = "board")]
 mod schemas;
 mod spec;
 mod texts;

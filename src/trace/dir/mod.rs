@@ -1,6 +1,6 @@
 //! Which files has a run, and how are they read? Only regular files below the root, whatever their names become.
 
-#[cfg(feature = "serve")]
+#[cfg(feature = "board")]
 pub(super) mod known;
 
 use std::borrow::Borrow;
@@ -147,7 +147,7 @@ impl RunDir {
     }
 
     /// The same run in another directory, which is its own root.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "board")]
     pub(super) fn at(&self, dir: &Path) -> Self {
         let root = fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
         match &self.single {
@@ -194,7 +194,7 @@ impl RunDir {
     }
 
     /// The same, for whoever keeps it.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "board")]
     pub fn shared_path(&self) -> Arc<Path> {
         Arc::clone(&self.path)
     }

@@ -345,7 +345,6 @@ impl RootScanner {
 
     /// Has `lister` look up the runs of large files from now on, so that no look waits for that. Until a file was looked
     /// through, its runs are not found, and it is among those that are skipped.
-    #[cfg(feature = "serve")]
     pub fn look_aside_with(&mut self, lister: &Arc<Lister>) {
         self.lister = Some(Arc::clone(lister));
     }

@@ -76,7 +76,6 @@ impl<'a> Trace<'a> {
     }
 
     /// Its id.
-    #[cfg(any(feature = "llm", feature = "s3"))]
     pub(super) fn id(&self) -> &str {
         self.ids.trace()
     }
