@@ -2,7 +2,7 @@
 //!
 //! What a call asks for is read by [`crate::analysis::patch`]; this only sets it.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -11,6 +11,7 @@ use crate::analysis::format;
 use crate::analysis::patch::{Edit, EditKind, Row, Sign};
 use crate::model::names::cut_at;
 use crate::page::part::fold::Fold;
+use crate::page::part::highlight::Highlighter;
 use crate::page::part::text::Line;
 
 /// More lines of one edit are counted and not shown.
@@ -42,8 +43,55 @@ impl HtmlSafe for FileEdit {}
 pub(crate) enum EditRow {
     /// Words between the lines: where they stand, how many stay.
     Between(Line),
-    /// A line, and whether it goes or comes; what is marked in it has changed.
-    Line(Sign, Vec<(bool, String)>),
+    /// A line, and whether it goes or comes.
+    Line(Sign, Vec<EditPart>),
+}
+
+/// A part of a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EditPart {
+    /// It is what changed in the line.
+    changed: bool,
+    /// Its class of the style sheet; empty for plain text.
+    class: &'static str,
+    text: String,
+}
+
+/// Reads the lines before and after an edit, each as a text of its own.
+struct Sides {
+    path: String,
+    before: Option<Highlighter>,
+    after: Option<Highlighter>,
+}
+
+impl Sides {
+    fn of(path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            before: Highlighter::of_file(path),
+            after: Highlighter::of_file(path),
+        }
+    }
+
+    /// Lines are left out: what comes next may stand anywhere.
+    fn skip(&mut self) {
+        *self = Self::of(&std::mem::take(&mut self.path));
+    }
+
+    fn line(&mut self, sign: Sign, line: &str) -> Vec<(&'static str, Range<usize>)> {
+        let plain = || vec![("", 0..line.len())];
+        let read = |side: &mut Option<Highlighter>| {
+            side.as_mut().map_or_else(plain, |side| side.line(line))
+        };
+        match sign {
+            Sign::Del => read(&mut self.before),
+            Sign::Ins => read(&mut self.after),
+            Sign::Same => {
+                read(&mut self.before);
+                read(&mut self.after)
+            }
+        }
+    }
 }
 
 impl FileEdit {
@@ -68,11 +116,12 @@ impl FileEdit {
         let note: Vec<String> = note.into_iter().flatten().collect();
         let mut rows = Vec::new();
         let all = edit.rows();
+        let mut sides = Sides::of(&edit.path);
         for row in &all {
             if rows.len() >= MAX_ROWS || fold.is_full() && rows.len() >= 20 {
                 break;
             }
-            rows.push(EditRow::new(row, fold));
+            rows.push(EditRow::new(row, &mut sides, fold));
         }
         let more = match all.len() - rows.len() {
             0 => Line::default(),
@@ -108,7 +157,10 @@ fn numbered(lines: &RangeInclusive<u32>, told: usize) -> String {
 }
 
 impl EditRow {
-    fn new(row: &Row<'_>, fold: &mut Fold) -> Self {
+    fn new(row: &Row<'_>, sides: &mut Sides, fold: &mut Fold) -> Self {
+        if !matches!(row, Row::Line(..)) {
+            sides.skip();
+        }
         match row {
             Row::Place(place) => Self::Between((*place).into()),
             Row::Unchanged(count) => {
@@ -116,18 +168,32 @@ impl EditRow {
             }
             Row::Numbered(lines, told) => Self::Between(numbered(lines, *told).into()),
             Row::Line(sign, parts) => {
-                let mut left = MAX_LINE;
+                let line: String = parts.iter().map(|(_, text)| *text).chain(["\n"]).collect();
+                let stretches = sides.line(*sign, &line);
+                let (mut at, mut left) = (0, MAX_LINE);
                 let mut out = Vec::new();
                 for (changed, text) in parts {
                     let head = cut_at(text, left);
                     left -= head.len();
-                    let mut shown = format::visible(head).into_owned();
-                    if head.len() < text.len() {
-                        shown.push('…');
+                    let shown = at..at + head.len();
+                    for (class, range) in &stretches {
+                        let range = range.start.max(shown.start)..range.end.min(shown.end);
+                        let text = line.get(range).filter(|text| !text.is_empty());
+                        let text = text.map(|text| format::visible(text).into_owned());
+                        fold.spend(text.as_deref().unwrap_or_default());
+                        out.extend(text.map(|text| EditPart {
+                            changed: *changed,
+                            class,
+                            text,
+                        }));
                     }
-                    fold.spend(&shown);
-                    out.push((*changed, shown));
+                    at += text.len();
                     if head.len() < text.len() {
+                        out.push(EditPart {
+                            changed: *changed,
+                            class: "",
+                            text: "…".into(),
+                        });
                         break;
                     }
                 }
@@ -165,8 +231,8 @@ mod tests {
         assert!(
             html.contains("<del")
                 && html.contains("<ins")
-                && html.contains("<b>1</b>")
-                && html.contains("<b>2</b>")
+                && html.contains("<b><span class=\"c-n\">1</span></b>")
+                && html.contains("<b><span class=\"c-n\">2</span></b>")
         );
     }
 

@@ -63,7 +63,7 @@ impl ValueLinks {
 }
 
 /// A value of more stretches is shown without colours: each is an element of a page that has many values.
-const MAX_STRETCHES: usize = 200;
+const MAX_STRETCHES: usize = 1_000;
 /// What one item of a list weighs beside its texts.
 const ITEM: usize = 250;
 /// So many items of a list are always shown.
@@ -130,22 +130,25 @@ impl Fold {
         folded
     }
 
-    /// Folds the text found at `pointer`, which a tool printed: as JSON, where all of it is some and is shown.
-    pub(crate) fn output(&mut self, text: &str, pointer: &str) -> Folded {
+    /// Folds the text found at `pointer`, which a tool printed: as that of the file `path`, where it is known to be one, or as
+    /// JSON, where all of it is some and is shown.
+    pub(crate) fn output(&mut self, text: &str, pointer: &str, path: Option<&str>) -> Folded {
         let mut folded = self.text(text, pointer);
-        if folded.more == More::Nothing && folded.spans.is_empty() {
+        if folded.spans.is_empty() {
             // What is shown has the same syntax: hidden characters stand only in strings, as signs.
-            let stretches =
-                highlight::json(&folded.shown).filter(|stretches| stretches.len() <= MAX_STRETCHES);
-            let span = |(class, text): (&str, &str)| Span {
-                class: class.to_owned(),
-                text: text.to_owned(),
-            };
-            folded.spans = stretches
-                .unwrap_or_default()
-                .into_iter()
-                .map(span)
-                .collect();
+            let of_file = path.and_then(|path| highlight::file(&folded.shown, path));
+            let is_whole = folded.more == More::Nothing;
+            let json = || is_whole.then(|| highlight::json(&folded.shown)).flatten();
+            folded.spans = spans(of_file.or_else(json));
+        }
+        folded
+    }
+
+    /// Folds the text found at `pointer`, which is code in `language`.
+    pub(crate) fn code(&mut self, text: &str, pointer: &str, language: &str) -> Folded {
+        let mut folded = self.text(text, pointer);
+        if folded.spans.is_empty() {
+            folded.spans = spans(highlight::code(&folded.shown, language));
         }
         folded
     }
@@ -274,6 +277,20 @@ pub(crate) struct Folded {
 }
 
 impl HtmlSafe for Folded {}
+
+/// The stretches of a code as they stand on the page; none where those would be too many.
+fn spans(stretches: Option<Vec<(&'static str, &str)>>) -> Vec<Span> {
+    let stretches = stretches.filter(|stretches| stretches.len() <= MAX_STRETCHES);
+    let span = |(class, text): (&str, &str)| Span {
+        class: class.to_owned(),
+        text: text.to_owned(),
+    };
+    stretches
+        .unwrap_or_default()
+        .into_iter()
+        .map(span)
+        .collect()
+}
 
 /// What is left of a folded text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -63,6 +63,28 @@ pub(crate) struct Pair {
     pub small: Line,
     /// The result on a page of its own.
     pub href: Option<String>,
+    /// The file whose text the call asks for.
+    reads: Option<String>,
+}
+
+/// Arguments that name a file.
+const PATHS: [&str; 6] = [
+    "file_path",
+    "filePath",
+    "absolute_path",
+    "path",
+    "filename",
+    "file",
+];
+/// Words in the names of tools that print a file as it is.
+const READERS: [&str; 4] = ["read", "view", "cat", "open"];
+
+/// The file whose text a call asks for, by the name of its tool and an argument.
+fn read_by(tool: &str, args: &Json<'_>) -> Option<String> {
+    let tool = tool.to_ascii_lowercase();
+    let is_reader = READERS.iter().any(|word| tool.contains(word));
+    let path = PATHS.iter().find_map(|key| args.get(key)?.as_str());
+    path.filter(|_| is_reader).map(str::to_owned)
 }
 
 #[derive(Debug, Clone, Default)]
@@ -252,6 +274,7 @@ fn pair(
         .unwrap_or_default();
     let mut out = Pair {
         call: call.map(|call| Call::new(call, args.as_ref(), &asked, fold)),
+        reads: args.as_ref().and_then(|args| read_by(name, args)),
         ..Pair::default()
     };
     let done = CallEnd::of(result, invocation).is_ok();
@@ -471,6 +494,7 @@ impl Call {
             return;
         }
         let text = match value {
+            Json::String(text) if matches!(key, "command" | "cmd") => fold.code(text, at, "bash"),
             Json::String(text) => fold.text(text, at),
             _ => fold.text(&written, at),
         };
@@ -497,7 +521,7 @@ impl Pair {
         };
         self.blocks.push(Block {
             label: label.into(),
-            text: fold.output(text, at).named(name),
+            text: fold.output(text, at, self.reads.as_deref()).named(name),
             error,
         });
     }
