@@ -188,11 +188,7 @@ impl Browser {
     }
 
     /// What `part` takes from each event that the page with `session` has reported since it was made.
-    pub(crate) fn of_events<T>(
-        &self,
-        session: &str,
-        part: impl Fn(&Value) -> Option<T>,
-    ) -> Vec<T> {
+    pub(crate) fn of_events<T>(&self, session: &str, part: impl Fn(&Value) -> Option<T>) -> Vec<T> {
         let events = lock(&self.events);
         let events = events.get(session).map(Vec::as_slice).unwrap_or_default();
         events.iter().filter_map(part).collect()

@@ -6,8 +6,8 @@ use std::process::Command;
 use crate::board::BINARY;
 use crate::disk::corpus;
 use crate::looks::violations;
-use crate::soak::times;
 use crate::page::{PHONE, Page};
+use crate::soak::times;
 
 /// Saves a run and opens the file, as somebody would who was sent it.
 fn saved(run: &Path, more: &[&str]) -> (tempfile::TempDir, Page) {

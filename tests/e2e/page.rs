@@ -96,9 +96,7 @@ impl Page {
                 && event["params"]["loaderId"] == answer["loaderId"]
         };
         until(&format!("{url} is loaded"), || {
-            BROWSER
-                .has_reported(&self.session, is_load)
-                .then_some(())
+            BROWSER.has_reported(&self.session, is_load).then_some(())
         });
     }
 
@@ -275,7 +273,8 @@ impl Page {
         // An address that holds its own content is no request.
         let request = |event: &Value| {
             let url = event["params"]["request"]["url"].as_str()?;
-            (event["method"] == "Network.requestWillBeSent" && url.starts_with("http")).then_some(())
+            (event["method"] == "Network.requestWillBeSent" && url.starts_with("http"))
+                .then_some(())
         };
         let bytes = |event: &Value| {
             let length = event["params"]["encodedDataLength"].as_f64();

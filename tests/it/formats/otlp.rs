@@ -10,6 +10,7 @@ use trace_board::model::{Index, TraceFile};
 use trace_board::trace::{RootScanner, RunDir, RunReader, read_index};
 
 use super::{Read, foreign, read, sample};
+use crate::soak::times;
 
 fn traces() -> PathBuf {
     sample("tools/otlp/traces.jsonl")
