@@ -387,15 +387,17 @@ fn a_row_leads_to_its_page() {
         );
     }
     // The first step of a run, the last one, and one between.
-    let (mut opened, mut from) = (0, 0);
+    let (mut opened, mut from, mut nth) = (0, 0, 0);
     while from < steps.len() {
         let of_run = steps[from..]
             .iter()
             .take_while(|row| row["transcript_id"] == steps[from]["transcript_id"])
             .count();
-        // Of each run one of them; with large numbers all three.
+        // Of every other run one of them; with large numbers all three of each.
         let places = [0, of_run / 2, of_run - 1];
-        let tried = places.iter().cycle().skip(opened).take(times(1, 3));
+        let enough = if nth % 2 == 0 { 1 } else { 0 };
+        let tried = places.iter().cycle().skip(nth / 2).take(times(enough, 3));
+        nth += 1;
         for row in BTreeSet::from_iter(tried.copied())
             .into_iter()
             .map(|at| &steps[from + at])
@@ -410,7 +412,7 @@ fn a_row_leads_to_its_page() {
         }
         from += of_run;
     }
-    assert!(opened > times(40, 100), "{opened}");
+    assert!(opened > times(20, 100), "{opened}");
 }
 
 #[test]
