@@ -141,4 +141,8 @@ pub mod serve;
 #[cfg(feature = "board")]
 pub(crate) mod wire;
 
+#[cfg(test)]
+#[path = "../tests/support/soak.rs"]
+mod soak;
+
 pub use error::{Error, Kind, Result};

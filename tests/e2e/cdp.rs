@@ -179,9 +179,19 @@ impl Browser {
         }
     }
 
-    /// Everything the page with `session` has reported since it was made.
-    pub(crate) fn events(&self, session: &str) -> Vec<Value> {
-        lock(&self.events).get(session).cloned().unwrap_or_default()
+    /// Whether the page with `session` has reported such an event since it was made. What a page reports in a long test is
+    /// too much to be copied each time somebody asks.
+    pub(crate) fn has_reported(&self, session: &str, event: impl Fn(&Value) -> bool) -> bool {
+        lock(&self.events)
+            .get(session)
+            .is_some_and(|events| events.iter().rev().any(event))
+    }
+
+    /// What `part` takes from each event that the page with `session` has reported since it was made.
+    pub(crate) fn of_events<T>(&self, session: &str, part: impl Fn(&Value) -> Option<T>) -> Vec<T> {
+        let events = lock(&self.events);
+        let events = events.get(session).map(Vec::as_slice).unwrap_or_default();
+        events.iter().filter_map(part).collect()
     }
 }
 

@@ -110,10 +110,11 @@ fn a_walk_through_a_run() {
 #[test]
 fn tabs_leave_the_room_to_what_they_show_and_a_key_leads_back_to_the_verdict() {
     let site = Site::with(RUNS);
+    let page = Page::open();
     for tab in [
         "timeline", "state", "events", "files", "prompt", "manifest", "issues",
     ] {
-        let page = site.open(&format!("/runs/q060_handoff?tab={tab}&step=2"));
+        page.goto(&site.url(&format!("/runs/q060_handoff?tab={tab}&step=2")));
         page.wait("document.readyState === 'complete'");
         let kept = "[...document.querySelectorAll('nav.tabs a, .acts [data-at-step], dd.verdict a')].every(a => a.search.includes('step=2'))";
         assert_eq!(page.eval(kept), true, "{tab} keeps the step");

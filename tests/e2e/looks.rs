@@ -2,16 +2,18 @@
 //! readable without scripts.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::json;
 
 use crate::page::{LAPTOP, PHONE, Page};
 use crate::site::Site;
+use crate::soak::{soak, times};
 use crate::wait::until;
 
 const AXE: &str = include_str!("vendor/axe.min.js");
 
-/// One page of every sort, over runs that have something of everything.
+/// Runs that have something of everything.
 const RUNS: &[&str] = &[
     "q060/q060_critic_odd_outputs",
     "q060/q060_handoff",
@@ -24,33 +26,46 @@ const RUNS: &[&str] = &[
     "model_driven/qitos_coding_20260222_044138_940343",
 ];
 
-const PAGES: &[&str] = &[
+/// One page of each kind: looked at each time all tests run.
+const KINDS: &[&str] = &[
     "/",
+    "/?group=task&mark=q060_handoff",
+    "/runs/q060_handoff",
+    "/runs/q060_visual_desktop?step=1",
+    "/runs/q060_handoff/steps/2",
+    "/runs/emulated_q060_garbage_lines?tab=issues",
+    "/runs/q060_handoff?tab=manifest",
+    "/runs/q060_handoff?tab=events",
+    "/runs/q060_handoff?tab=files&file=calc.py",
+    "/runs/q060_handoff?tab=state&step=2",
+    "/runs/q060_handoff?tab=timeline&step=2",
+    "/runs/model?tab=prompt",
+    "/runs/q060_handoff/steps/2/value?at=",
+    "/runs/critic_failed/scores?threshold=0.5",
+    "/scores?run=q060_html_injection&run=final&run=critic_failed&run=nobody&threshold=0.5",
+    "/runs/critic_failed/whatif",
+    "/runs/q060_handoff/replay?step=2&event=8&key=tool_calls&break=tool%3Arun_python&break=bogus%3C",
+    "/compare?a=q060_handoff&b=q060_critic_odd_outputs",
+    "/compare/replay?a=q060_html_injection&b=q060_handoff&at=0",
+    "/whatif?sweep=max_steps&values=1..9",
+    "/search?q=script&in=steps%3Cmany",
+];
+
+/// The same kinds of other runs, with other questions, and without an answer.
+const MORE: &[&str] = &[
     "/?q=stop:final",
     "/?q=nothing-is-called-so",
     "/?q=steps%3Cmany",
     "/?group=project&sort=tokens",
     "/?group=parent",
-    "/?group=task&mark=q060_handoff",
-    "/runs/q060_handoff",
-    "/runs/q060_handoff/steps/2",
     "/runs/q060_critic_odd_outputs",
     "/runs/q060_html_injection?step=1",
     "/runs/q060_recovered_errors?step=1",
     "/runs/q060_sigkill",
-    "/runs/q060_visual_desktop?step=1",
     "/runs/emulated_q060_garbage_lines?step=3",
-    "/runs/emulated_q060_garbage_lines?tab=issues",
     "/runs/emulated_q060_manifest_missing?tab=manifest",
-    "/runs/q060_handoff?tab=manifest",
-    "/runs/q060_handoff?tab=events",
     "/runs/q060_handoff?tab=files",
-    "/runs/q060_handoff?tab=state&step=2",
-    "/runs/q060_handoff?tab=timeline&step=2",
     "/runs/q060_handoff?err=1",
-    "/runs/q060_handoff?tab=files&file=calc.py",
-    "/runs/model?tab=prompt",
-    "/runs/q060_handoff/steps/2/value?at=",
     "/runs/q060_html_injection?tab=manifest",
     "/runs/qitos_coding_20260222_044138_940343",
     "/runs/final?step=0",
@@ -59,37 +74,46 @@ const PAGES: &[&str] = &[
     "/runs/died",
     "/runs/critic_failed",
     "/runs/refused?tab=manifest",
-    "/runs/critic_failed/scores?threshold=0.5",
     "/runs/q060_critic_odd_outputs/scores",
     "/runs/q060_handoff/scores",
     "/runs/q060_html_injection/scores?threshold=x",
     "/scores",
-    "/scores?run=q060_html_injection&run=final&run=critic_failed&run=nobody&threshold=0.5",
-    "/runs/critic_failed/whatif",
     "/runs/q060_critic_odd_outputs/whatif?rule=max_steps%3Dx&rule=nonsense&rule=max_rounds%3D0&rule=critic_below%3Dno%3A1",
-    "/runs/q060_handoff/replay?step=2&event=8&key=tool_calls&break=tool%3Arun_python&break=bogus%3C",
     "/runs/q060_critic_odd_outputs/replay?step=2",
     "/runs/q060_sigkill/replay?step=end",
     "/runs/emulated_q060_garbage_lines/replay?step=3",
     "/runs/critic_failed/replay",
     "/compare",
     "/compare?a=q060_handoff",
-    "/compare?a=q060_handoff&b=q060_critic_odd_outputs",
     "/compare?a=q060_html_injection&b=q060_html_injection",
     "/compare?run=q060_handoff&run=critic_failed&run=q060_critic_odd_outputs",
-    "/compare/replay?a=q060_html_injection&b=q060_handoff&at=0",
     "/?mark=q060_handoff&mark=q060_sigkill",
-    "/whatif?sweep=max_steps&values=1..9",
     "/whatif?sweep=critic_below&critic=ProgressCritic&streak=2",
     "/whatif?q=steps%3Cmany&rule=max_steps%3D2&rule=stop_on_tool%3Drun_python",
     "/whatif?q=nothing-is-called-so",
     "/search",
-    "/search?q=script&in=steps%3Cmany",
     "/search?q=nothing-says-so",
 ];
 
-/// All sorts of runs, sessions of a coding agent among them.
-fn with_sessions() -> Site {
+/// The pages to look at: one of each kind, with large numbers all of them.
+fn pages() -> impl Iterator<Item = &'static str> {
+    let more = if soak() { MORE } else { &[] };
+    KINDS.iter().chain(more).copied()
+}
+
+/// A board over all sorts of runs, sessions of a coding agent among them. Tests that run at the same time share one: they
+/// only look at it.
+fn with_sessions() -> Arc<Site> {
+    static SHARED: Mutex<Weak<Site>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let site = Arc::new(make_with_sessions());
+        *shared = Arc::downgrade(&site);
+        site
+    })
+}
+
+fn make_with_sessions() -> Site {
     let site = Site::with_ours(RUNS);
     let sessions = Path::new(env!("CARGO_MANIFEST_DIR")).join("sample_runs/tools/claude-code");
     crate::disk::copy(&sessions, &site.path("sessions"));
@@ -128,12 +152,16 @@ fn axe_itself_finds_what_is_wrong() {
     );
 }
 
+/// Axe takes about a second for a page. A page of each kind is tried at both widths, and in both themes: in one at the
+/// one width, in the other at the other; with large numbers every page in all four.
 fn axe_is_content(width: u32, theme: &str) {
     let site = with_sessions();
     let page = Page::open();
     page.look(width, theme);
     let mut wrong = Vec::new();
-    for path in PAGES.iter().chain([&ERROR_PAGE]) {
+    let first = usize::from((width == PHONE) != (theme == "dark"));
+    let tried = pages().chain([ERROR_PAGE]);
+    for path in tried.skip(times(first, 0)).step_by(times(2, 1)) {
         page.goto(&site.url(path));
         wrong.extend(
             violations(&page)
@@ -171,8 +199,9 @@ fn axe_is_content_on_a_phone_in_dark() {
 #[test]
 fn the_console_is_silent() {
     let site = with_sessions();
-    for path in PAGES {
-        let page = site.open(path);
+    let page = Page::open();
+    for path in pages() {
+        page.goto(&site.url(path));
         page.wait("document.readyState === 'complete'");
         assert_eq!(page.complaints(), Vec::<String>::new(), "{path}");
     }
@@ -228,8 +257,8 @@ fn nothing_in_a_hostile_run_runs_or_hides() {
     ] {
         pages.push(way.replace("{0}", &keys[0]).replace("{1}", &keys[1]));
     }
-    for key in &keys {
-        for rest in [
+    for (nth, key) in keys.iter().enumerate() {
+        let parts = [
             "",
             "?step=0",
             "?tab=events",
@@ -245,7 +274,9 @@ fn nothing_in_a_hostile_run_runs_or_hides() {
             "/scores",
             "/whatif",
             "/replay?step=0",
-        ] {
+        ];
+        // Each of the one run or of the other; with large numbers of both.
+        for rest in parts.iter().skip(times(nth, 0)).step_by(times(2, 1)) {
             pages.push(format!("/runs/{key}{rest}"));
         }
         let saved = site.board.get(&format!("/runs/{key}/export.html"));
@@ -264,8 +295,9 @@ fn nothing_in_a_hostile_run_runs_or_hides() {
         );
         assert_eq!(page.unseen(), json!([]), "export");
     }
+    let page = Page::open();
     for path in pages {
-        let page = site.open(&path);
+        page.goto(&site.url(&path));
         page.wait("document.readyState === 'complete' && !document.querySelector('#poll[hx-get]')");
         assert_eq!(
             page.eval(&format!("typeof window.{GLOBAL}")),
@@ -275,7 +307,7 @@ fn nothing_in_a_hostile_run_runs_or_hides() {
         assert_eq!(page.unseen(), json!([]), "{path}");
         assert_eq!(page.complaints(), Vec::<String>::new(), "{path}");
     }
-    let page = site.open(&format!("/runs/{}", keys[0]));
+    page.goto(&site.url(&format!("/runs/{}", keys[0])));
     page.wait("document.readyState === 'complete'");
     page.click("[data-jump]");
     page.insert("onerror"); // as the names of both runs say
@@ -292,7 +324,7 @@ fn nothing_scrolls_sideways_on_a_phone() {
     let mut wrong = Vec::new();
     for width in [320, PHONE] {
         page.look(width, "light");
-        for path in PAGES.iter().chain([&ERROR_PAGE]) {
+        for path in pages().chain([ERROR_PAGE]) {
             page.goto(&site.url(path));
             let needed = page.eval("document.documentElement.scrollWidth");
             if needed

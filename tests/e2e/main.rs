@@ -23,6 +23,8 @@ mod hostile;
     reason = "shared with the integration tests, which use more of it"
 )]
 mod http;
+#[path = "../support/soak.rs"]
+mod soak;
 #[path = "../support/wait.rs"]
 mod wait;
 #[path = "../support/writer.rs"]

@@ -96,11 +96,7 @@ impl Page {
                 && event["params"]["loaderId"] == answer["loaderId"]
         };
         until(&format!("{url} is loaded"), || {
-            BROWSER
-                .events(&self.session)
-                .iter()
-                .any(is_load)
-                .then_some(())
+            BROWSER.has_reported(&self.session, is_load).then_some(())
         });
     }
 
@@ -253,7 +249,6 @@ impl Page {
 
     /// Every error, warning and violation the page reported so far.
     pub(crate) fn complaints(&self) -> Vec<String> {
-        let events = BROWSER.events(&self.session);
         let complaint = |event: &Value| match event["method"].as_str()? {
             "Runtime.consoleAPICalled" => {
                 let kind = event["params"]["type"].as_str()?;
@@ -270,25 +265,25 @@ impl Page {
             }
             _ => None,
         };
-        events.iter().filter_map(complaint).collect()
+        BROWSER.of_events(&self.session, complaint)
     }
 
     /// The requests of the page so far, and the bytes that came back for them.
     pub(crate) fn requests(&self) -> (u64, u64) {
-        let events = BROWSER.events(&self.session);
-        let of =
-            |method: &'static str| events.iter().filter(move |event| event["method"] == method);
         // An address that holds its own content is no request.
-        let is_request = |event: &&Value| {
-            event["params"]["request"]["url"]
-                .as_str()
-                .is_some_and(|url| url.starts_with("http"))
+        let request = |event: &Value| {
+            let url = event["params"]["request"]["url"].as_str()?;
+            (event["method"] == "Network.requestWillBeSent" && url.starts_with("http"))
+                .then_some(())
         };
-        let bytes = of("Network.loadingFinished")
-            .filter_map(|event| event["params"]["encodedDataLength"].as_f64());
+        let bytes = |event: &Value| {
+            let length = event["params"]["encodedDataLength"].as_f64();
+            length.filter(|_| event["method"] == "Network.loadingFinished")
+        };
+        let bytes = BROWSER.of_events(&self.session, bytes);
         (
-            of("Network.requestWillBeSent").filter(is_request).count() as u64,
-            bytes.sum::<f64>() as u64,
+            BROWSER.of_events(&self.session, request).len() as u64,
+            bytes.iter().sum::<f64>() as u64,
         )
     }
 

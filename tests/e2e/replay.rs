@@ -2,6 +2,7 @@
 
 use crate::page::Page;
 use crate::site::Site;
+use crate::soak::times;
 use crate::wait::until;
 use crate::writer::Writer;
 
@@ -113,10 +114,12 @@ fn the_next_mark_and_the_changes_of_a_key_are_a_key_away() {
 }
 
 #[test]
-fn a_thousand_on_and_a_thousand_back_is_the_same_picture() {
+fn many_on_and_as_many_back_is_the_same_picture() {
     let site = Site::with(&[]);
     let mut writer = Writer::start(&site.path("run"));
-    (0..140).for_each(|n| writer.step(&format!("result {n}")));
+    // A step has some eight events.
+    let (steps, many, few) = (times(40, 140), times(200, 1000), times(8, 40) as u64);
+    (0..steps).for_each(|n| writer.step(&format!("result {n}")));
     writer.finish("final");
     until("all of it is known", || {
         (site.board.json("/api/runs")["runs"][0]["liveness"] == "finished").then_some(())
@@ -137,24 +140,24 @@ fn a_thousand_on_and_a_thousand_back_is_the_same_picture() {
         .eval("Number(document.querySelector('#replay').dataset.at)")
         .as_u64()
         .unwrap();
-    burst(&page, 'n', 1000);
-    position(&page, &(start + 1000).to_string());
-    burst(&page, 'p', 1000);
+    burst(&page, 'n', many);
+    position(&page, &(start + many as u64).to_string());
+    burst(&page, 'p', many);
     position(&page, &start.to_string());
     assert_eq!(picture(&page), before);
     // Each drawn before the next, and steps instead of events.
-    for on in 1..=40 {
+    for on in 1..=few {
         page.press("n");
         position(&page, &(start + on).to_string());
     }
-    for back in (0..40).rev() {
+    for back in (0..few).rev() {
         page.press("p");
         position(&page, &(start + back).to_string());
     }
     assert_eq!(picture(&page), before);
-    burst(&page, 'j', 1000);
+    burst(&page, 'j', many);
     position(&page, "box.last");
-    burst(&page, 'k', 1000);
+    burst(&page, 'k', many);
     position(&page, "0");
     assert_eq!(page.complaints(), Vec::<String>::new());
 }

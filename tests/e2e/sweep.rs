@@ -3,12 +3,14 @@
 use crate::heavy::many_long;
 use crate::page::Page;
 use crate::site::Site;
+use crate::soak::times;
 use crate::wait::until;
 
 #[test]
 fn progress_becomes_the_answer_without_a_reload() {
     let site = Site::with(&["q060/q060_handoff"]);
-    many_long(&site.path(""), 30, 1000);
+    // A debug build is busy with them for many times as long as an answer waits.
+    many_long(&site.path(""), 30, times(300, 1000));
     until("all runs are read", || {
         let health = site.board.json("/healthz");
         (health["runs"] == 31 && health["indexing"] == 0).then_some(())

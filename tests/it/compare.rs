@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
 use crate::html::{hrefs, selector, texts};
+use crate::soak::times;
 
 fn ours(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -346,7 +347,7 @@ fn states_that_differ_are_a_difference() {
 }
 
 #[test]
-fn every_pair_of_the_corpus_has_an_answer() {
+fn pairs_of_the_corpus_have_an_answer() {
     for group in ["q010", "q030", "emulated"] {
         let runs: Vec<PathBuf> = std::fs::read_dir(corpus().join(group))
             .unwrap()
@@ -357,8 +358,10 @@ fn every_pair_of_the_corpus_has_an_answer() {
             .filter(|run| std::fs::read_dir(run).unwrap().count() > 1)
             .collect();
         assert!(runs.len() > 2, "{group}");
-        for a in &runs {
-            for b in &runs {
+        for (at, a) in runs.iter().enumerate() {
+            // Each with itself and with the one behind it; with large numbers each with each.
+            let others = runs.iter().cycle().skip(at).take(times(2, runs.len()));
+            for b in others {
                 let (code, said) = diff(a, b, &["--json"]);
                 let compared: Value = serde_json::from_str(&said).unwrap();
                 let parted = compared["differs"] == true;

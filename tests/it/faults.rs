@@ -14,11 +14,10 @@ use crate::board::Board;
 use crate::chance::Chance;
 use crate::client::{Client, differences_after};
 use crate::disk::{copy, corpus};
+use crate::soak::times;
 use crate::writer::Writer;
 use acts::Act;
 
-/// So often the picture is compared with that of a fresh board, for one seed.
-const ROUNDS: u64 = 6;
 /// A board looks at what nothing spoke of once a minute while the system tells of changes, and at its roots less often
 /// the longer a look takes.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -128,14 +127,16 @@ fn play(watch: Watch, seed: u64) {
         named.split(':').map(number).collect::<Vec<u64>>()
     });
     let (first, count, acts) = match named.as_deref() {
-        None => (seed, 2, None),
+        None => (seed, times(1, 2) as u64, None),
         Some([first, count]) => (*first, *count, None),
         Some([first, count, acts]) => (*first, *count, Some(*acts)),
         Some(other) => panic!("BOARD_FAULTS is SEED:COUNT or SEED:COUNT:ACTS, not {other:?}"),
     };
+    // So often the picture is compared with that of a fresh board, for one seed.
+    let rounds = if named.is_some() { 6 } else { times(2, 6) };
     for seed in first..first + count {
         let mut play = Play::start(watch, seed);
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             let start = Instant::now();
             play.play(acts);
             let differences = play.compare();

@@ -9,6 +9,8 @@ use trace_board::analysis::summary::{Summary, summary};
 use trace_board::model::{Index, RunKey, TraceFile};
 use trace_board::trace::{RunDir, read_index};
 
+use crate::soak::times;
+
 mod agents;
 mod at_hand;
 mod atif;
@@ -90,7 +92,7 @@ pub(crate) fn sample(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Cuts the sample at every byte and spoils bytes of it: nothing may fail, each step that is listed can be read, and what
+/// Cuts the sample at many bytes and spoils bytes of it: nothing may fail, each step that is listed can be read, and what
 /// stands before the damage stays.
 pub(crate) fn damaged(path: &Path) {
     let whole = fs::read(path).expect("the sample");
@@ -110,8 +112,8 @@ pub(crate) fn damaged(path: &Path) {
         }
         index.steps().len()
     };
-    // Every byte of a small sample; of a large one every few, at distances that meet each kind of place.
-    let stride = 1 + whole.len() / 1_500;
+    // With large numbers every byte of a small sample; else every few, at distances that meet each kind of place.
+    let stride = 1 + whole.len() / times(120, 1_500);
     for cut in (0..whole.len()).step_by(stride).chain([whole.len()]) {
         let found = look(&whole[..cut]);
         assert!(

@@ -15,16 +15,17 @@ use crate::disk::{corpus, walk};
 use crate::hostile::{DIRECTORY, Manner, write};
 use crate::http::Response;
 use crate::pages::{check_page, links};
+use crate::soak::{soak, times};
 
-/// Runs that have something of everything, of every layout.
+/// Runs that have something of everything, of every layout: those that stand first are tried each time.
 const RUNS: &[&str] = &[
     "tests/corpus/q060/q060_handoff",
-    "tests/corpus/q060/q060_critic_odd_outputs",
-    "tests/corpus/q060/q060_recovered_errors",
     "tests/corpus/q060/q060_visual_desktop",
-    "tests/corpus/q010/q010_critic_stop",
     "tests/corpus/emulated/emulated_q060_garbage_lines",
     "sample_runs/critic_retry",
+    "tests/corpus/q060/q060_critic_odd_outputs",
+    "tests/corpus/q060/q060_recovered_errors",
+    "tests/corpus/q010/q010_critic_stop",
     "sample_runs/branch",
     "sample_runs/model_react",
     "sample_runs/plan",
@@ -35,7 +36,8 @@ const MAX_PAGES: usize = 2_000;
 
 fn runs() -> Vec<PathBuf> {
     let project = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut runs: Vec<PathBuf> = RUNS.iter().map(|run| project.join(run)).collect();
+    let tried = RUNS.iter().take(times(4, RUNS.len()));
+    let mut runs: Vec<PathBuf> = tried.map(|run| project.join(run)).collect();
     // Of the other recorded runs a few: their layouts are the same.
     let more = std::env::var_os("BOARD_TRACES")
         .map(|root| walk(Path::new(&root)))
@@ -330,7 +332,7 @@ fn pages_of(manner: Manner) -> BTreeSet<String> {
         "{manner:?}: {visited} answers, {} sorts of elements",
         sorts.len()
     );
-    assert!(visited > 200, "only {visited} answers");
+    assert!(visited > times(100, 200), "only {visited} answers");
     sorts
 }
 
@@ -354,6 +356,8 @@ fn hostile_texts_make_no_element_that_harmless_ones_do_not() {
     let new: Vec<&String> = hostile
         .difference(&harmless)
         .filter(|sort| !folded.contains(&sort.as_str()))
+        // Of few runs the crawl may meet one key that changes often, the board's own way from change to change, in one manner only.
+        .filter(|sort| soak() || *sort != "a data-change href")
         .collect();
     assert_eq!(new, [] as [&String; 0]);
 }
@@ -405,9 +409,9 @@ fn a_terminal_is_told_nothing() {
         String::from_utf8(text).unwrap_or_else(|error| panic!("{args:?}: {error}"))
     };
     nothing_is_obeyed("list", &said(&["list", "."]));
-    for place in &places {
+    for (nth, place) in places.iter().enumerate() {
         let run = place.to_str().expect("a path that is UTF-8");
-        for args in [
+        let all = [
             &["show", run][..],
             &["show", run, "--step", "0"],
             &["show", run, "--events"],
@@ -424,7 +428,9 @@ fn a_terminal_is_told_nothing() {
                 "--rule",
                 "keyword=\u{1b}[31m",
             ],
-        ] {
+        ];
+        // Every other command for every other run; with large numbers all for all.
+        for args in all.into_iter().skip(times(nth % 2, 0)).step_by(times(2, 1)) {
             nothing_is_obeyed(&format!("{args:?}"), &said(args));
         }
         check_csv(run, &said(&["scores", run, "--csv"]));

@@ -19,6 +19,7 @@ use trace_board::trace::RunWriter;
 use crate::board::BINARY;
 use crate::chance::Chance;
 use crate::engine_runs::Echo;
+use crate::soak::times;
 
 const STEPS: u64 = 120;
 /// Every so many steps a line is so long that the system writes it in several pieces.
@@ -212,8 +213,9 @@ fn killed(after: u64, and_then: Duration) -> (bool, bool) {
 
 #[test]
 fn nothing_is_lost_that_was_written() {
-    let count: u64 = std::env::var("BOARD_KILLS")
-        .map_or(12, |count| count.parse().expect("BOARD_KILLS is a number"));
+    let count: u64 = std::env::var("BOARD_KILLS").map_or(times(6, 12) as u64, |count| {
+        count.parse().expect("BOARD_KILLS is a number")
+    });
     let (mut met, mut torn) = (0, 0);
     for seed in 0..count {
         let mut chance = Chance::new(seed);

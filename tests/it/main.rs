@@ -37,6 +37,8 @@ mod memory;
 mod properties;
 #[path = "../support/pulse.rs"]
 mod pulse;
+#[path = "../support/soak.rs"]
+mod soak;
 #[path = "../support/sse.rs"]
 mod sse;
 #[path = "../support/wait.rs"]

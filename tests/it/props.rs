@@ -12,6 +12,7 @@ use trace_board::trace::{RunDir, RunReader, SETTLE};
 
 use crate::disk::corpus;
 use crate::properties::{first_difference, follow, meaning, read_at_once};
+use crate::soak::times;
 
 /// Runs with something odd in each: repairs, torn ends, several runs in one file, retries, events without steps.
 const RUNS: &[&str] = &[
@@ -86,6 +87,8 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(times(32, 256) as u32))]
+
     #[test]
     fn any_chopping_of_appends_gives_the_same_index(
         run in prop::sample::select(RUNS),

@@ -11,14 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags, mknodat, renameat_with};
 
 use crate::board::Board;
+use crate::soak::times;
 use crate::sse::Stream;
 use crate::wait::until;
 use crate::writer::Writer;
 
 const SECRET: &str = "written outside of the root";
-/// Names change at least so often, and until so many answers came meanwhile.
-const SWAPS: usize = 10_000;
-const ANSWERS: usize = 600;
 
 const ADDRESSES: [&str; 6] = [
     "/api/runs/a/raw",
@@ -101,7 +99,9 @@ fn names_that_change_what_they_stand_for() {
             })
         });
         let mut swaps = 0;
-        while (swaps < SWAPS || answers.load(Ordering::Relaxed) < ANSWERS)
+        // At least so often, and until so many answers came meanwhile.
+        let (enough, heard) = (times(1_000, 10_000), times(120, 600));
+        while (swaps < enough || answers.load(Ordering::Relaxed) < heard)
             && !asking.iter().any(|it| it.is_finished())
         {
             for (name, other) in &pairs {

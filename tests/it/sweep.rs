@@ -10,6 +10,7 @@ use crate::board::Board;
 use crate::disk::copy;
 use crate::heavy::many_long;
 use crate::html::{hrefs, texts};
+use crate::soak::times;
 use crate::wait::until;
 
 /// A board over the runs of this repository's own engine, read to the end.
@@ -193,7 +194,7 @@ fn what_changes_afterwards_is_counted_and_asking_again_asks_anew() {
 #[test]
 fn a_question_under_way_says_how_far_it_is_and_can_be_ended() {
     let dir = tempfile::tempdir().unwrap();
-    many_long(dir.path(), 60, 400);
+    many_long(dir.path(), 60, times(200, 400));
     let board = Board::serve(dir.path());
     board.until_read();
     let query = "sweep=max_steps&values=1..400/50";

@@ -16,6 +16,7 @@ use trace_board::model::{Fate, Index, RunKey, StepHead};
 use trace_board::trace::{RunDir, RunReader};
 
 use crate::properties::{follow, read_at_once};
+use crate::soak::times;
 
 /// What happens to a run.
 #[derive(Debug, Clone)]
@@ -318,7 +319,7 @@ fn told(index: &Index) -> Summary {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(times(10, 64) as u32))]
 
     #[test]
     fn the_kept_sums_are_those_of_all_heads_walked_again(

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
 use crate::html::{attribute, texts};
+use crate::soak::times;
 
 /// Three rules that ask for a count, a text and a score.
 const RULES: &str = "rule=max_steps%3D2&rule=keyword%3Ddone&rule=critic_below%3Dtests%3A0.5";
@@ -218,7 +219,7 @@ fn the_api_tells_the_same() {
     assert_eq!(board.get("/runs/a%20b%2Fq060_sigkill/whatif").status, 200);
 }
 
-/// Every run below a root answers three rules, and says a word for each.
+/// Runs below a root answer three rules, and say a word for each: some, with large numbers every one. How many there are.
 pub(crate) fn every_run_answers(root: &Path) -> usize {
     let board = Board::serve(root);
     board.until_read();
@@ -226,7 +227,7 @@ pub(crate) fn every_run_answers(root: &Path) -> usize {
         .as_array()
         .unwrap()
         .clone();
-    for run in &runs {
+    for run in runs.iter().step_by(times(4, 1)) {
         let key = crate::client::segment(run["key"].as_str().unwrap());
         for query in [RULES, ""] {
             let page = board.get(&format!("/runs/{key}/whatif?{query}"));
@@ -271,7 +272,7 @@ pub(crate) fn every_run_answers(root: &Path) -> usize {
 }
 
 #[test]
-fn every_run_we_have_answers() {
+fn runs_that_we_have_answer() {
     assert!(every_run_answers(&corpus()) >= 40);
     assert!(every_run_answers(&ours("")) >= 35);
 }

@@ -4,6 +4,7 @@ use crate::analysis::life::Outside;
 use crate::analysis::summary::summary;
 use crate::model::RunKey;
 use crate::model::json::Json;
+use crate::soak::times;
 
 const CALL: &str =
     r#""decision": {"mode": "act", "actions": [{"name": "read", "args": {"path": "a"}}]}"#;
@@ -477,16 +478,17 @@ fn what_is_not_recorded_does_not_differ() {
 
 #[test]
 fn manifests_of_many_members_are_compared_and_the_rest_is_counted() {
+    let many = times(10_000, 100_000) as u32;
     let manifest = |side: u32, from: u32| {
-        let members: Vec<String> = (from..from + 100_000)
+        let members: Vec<String> = (from..from + many)
             .map(|n| format!(r#""k{n}": "{side} {n}""#))
             .collect();
         format!(r#"{{"seed": {side}, "z": 1, {}}}"#, members.join(", "))
     };
-    let config = settings(&manifest(1, 0), &manifest(2, 50_000));
+    let config = settings(&manifest(1, 0), &manifest(2, many / 2));
     assert_eq!(
         (config.differs.len(), config.count()),
-        (MAX_DIFFERS, 150_001)
+        (MAX_DIFFERS, many as usize / 2 * 3 + 1)
     );
     assert_eq!(
         config.differs[0].path, "seed",

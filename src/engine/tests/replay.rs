@@ -9,6 +9,7 @@ use crate::analysis::summary::summary;
 use crate::analysis::whatif::{Question, StopTiming};
 use crate::analysis::why::{Standing, why};
 use crate::model::RunKey;
+use crate::soak::times;
 use crate::stop::{
     Budget, Code, ConsecutiveErrors, CriticBelow, EntryRule, FinalResult, Keyword, MaxRounds,
     MaxRuntime, MaxSteps, Origin, Source, Stagnation, Stats, StepFacts, StopOnTool, StopRules,
@@ -151,7 +152,7 @@ fn facts_of(step: u64, line: &[u8]) -> StepFacts {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(times(40, 300) as u32))]
 
     #[test]
     fn case_24_recorded_rules_over_recorded_facts_give_the_recorded_verdict(

@@ -8,6 +8,7 @@ use crate::format::{
     Draft, EventDraft, HEAD_BYTES, Open, RecordPlace, Shape, Source, step_head, tool,
 };
 use crate::model::{Delta, Fate, Names, Record, Span, StepHead};
+use crate::soak::times;
 
 /// The samples whose records are lines, smallest first.
 fn samples() -> Vec<PathBuf> {
@@ -162,7 +163,7 @@ fn a_cut_loses_only_what_stands_behind_it() {
     for path in samples() {
         let (name, bytes) = (path.to_str().unwrap(), fs::read(&path).unwrap());
         let mut seen = 0;
-        for cut in (0..=bytes.len()).step_by(bytes.len() / 300 + 1) {
+        for cut in (0..=bytes.len()).step_by(bytes.len() / times(30, 300) + 1) {
             let found = steps(name, &bytes[..cut], usize::MAX).len();
             assert!(
                 found >= seen || found == 0,
@@ -178,7 +179,7 @@ fn spoilt_bytes_break_nothing() {
     for path in samples() {
         let (name, bytes) = (path.to_str().unwrap(), fs::read(&path).unwrap());
         for (at, byte) in (0..bytes.len())
-            .step_by(bytes.len() / 100 + 1)
+            .step_by(bytes.len() / times(25, 100) + 1)
             .zip(b"\"{}[],:0n\\\0\n\xff".iter().cycle())
         {
             let mut spoilt = bytes.clone();

@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::model::json::Json;
 use crate::model::repair::{Retreat, retreat};
+use crate::soak::times;
 use crate::trace::{RootScanner, read_index};
 
 /// All that is heard of a search.
@@ -178,8 +179,8 @@ fn a_search_finds_what_reading_everything_finds() {
     roots.extend(std::env::var_os("BOARD_TRACES").map(PathBuf::from));
     let dirs: Vec<RunDir> = roots.iter().flat_map(|root| runs(root)).collect();
     assert!(dirs.len() > 50, "{} runs", dirs.len());
-    for dir in dirs {
-        agrees(&dir, 2);
+    for dir in dirs.iter().step_by(times(4, 1)) {
+        agrees(dir, 2);
     }
 }
 

@@ -207,6 +207,7 @@ mod tests {
     use super::*;
     use crate::model::index::FileState;
     use crate::model::{Delta, EventKind, Names};
+    use crate::soak::times;
 
     /// So many bytes apart: of a small file, and of one that is large enough for all its heads.
     const SMALL: u64 = 10;
@@ -273,16 +274,20 @@ mod tests {
         index
     }
 
-    const STEPS: usize = 120_000;
+    /// So many steps that the heads of a small file exceed their room.
+    fn many() -> usize {
+        times(60_000, 120_000)
+    }
 
     #[test]
     fn what_is_dropped_is_counted_and_the_first_and_newest_records_stay() {
-        let whole = run(STEPS, usize::MAX, LARGE, 10_000);
+        let steps = many();
+        let whole = run(steps, usize::MAX, LARGE, 10_000);
         assert!(!whole.is_cut() && whole.step_skips().list().is_empty());
-        let cut = run(STEPS, usize::MAX, SMALL, 10_000);
+        let cut = run(steps, usize::MAX, SMALL, 10_000);
         assert!(cut.step_skips().is_cut() && cut.event_skips().is_cut());
-        assert_eq!((cut.step_count(), cut.event_count()), (STEPS, 3 * STEPS));
-        assert_eq!((cut.newest_len(), cut.steps_read()), (STEPS, STEPS));
+        assert_eq!((cut.step_count(), cut.event_count()), (steps, 3 * steps));
+        assert_eq!((cut.newest_len(), cut.steps_read()), (steps, steps));
         let sums = |index: &Index| {
             let run = &index.tally().run;
             (
@@ -297,7 +302,7 @@ mod tests {
         assert_eq!(sums(&cut), sums(&whole));
         let weight: u64 = cut.steps().iter().map(StepHead::weight).sum();
         assert!(
-            weight <= room(TraceFile::Steps, STEPS as u64 * SMALL, false),
+            weight <= room(TraceFile::Steps, steps as u64 * SMALL, false),
             "{weight}"
         );
         let [skip] = cut.step_skips().list() else {
@@ -308,7 +313,7 @@ mod tests {
             (ids(&cut, 0), ids(&cut, skip.at - 1)),
             (Some(0), Some(skip.at as i64 - 1))
         );
-        assert_eq!(ids(&cut, cut.steps().len() - 1), Some(STEPS as i64 - 1));
+        assert_eq!(ids(&cut, cut.steps().len() - 1), Some(steps as i64 - 1));
         assert_eq!(
             (skip.lines.0, skip.lines.1 - skip.lines.0 + 1),
             (skip.at as u64 + 1, skip.count as u64)
@@ -324,15 +329,17 @@ mod tests {
                 group.step_id
             );
         }
-        assert!(cut.label(cut.steps().len() - 1) == (STEPS - 1).to_string());
+        assert!(cut.label(cut.steps().len() - 1) == (steps - 1).to_string());
     }
 
     #[test]
     fn how_files_were_cut_into_looks_makes_no_difference() {
+        let steps = many();
         let (one, other) = (
-            run(STEPS, 90_000, SMALL, STEPS),
-            run(STEPS, 90_000, SMALL, 6_667),
+            run(steps, steps / 4 * 3, SMALL, steps),
+            run(steps, steps / 4 * 3, SMALL, 6_667),
         );
+        assert!(one.step_skips().is_cut());
         assert_eq!(
             (one.steps(), one.events(), one.groups()),
             (other.steps(), other.events(), other.groups())
@@ -347,24 +354,30 @@ mod tests {
         );
         assert_eq!(
             (one.newest_len(), one.tally().run.tokens),
-            (30_000, other.tally().run.tokens)
+            (steps / 4, other.tally().run.tokens)
         );
     }
 
     #[test]
     fn a_run_that_begins_among_the_dropped_ones_keeps_its_sums() {
-        let whole = run(STEPS, 45_000, LARGE, 4_000);
-        let cut = run(STEPS, 45_000, SMALL, 4_000);
-        assert_eq!((cut.newest_len(), whole.newest_len()), (30_000, 30_000));
+        let steps = many();
+        let whole = run(steps, steps / 8 * 3, LARGE, 4_000);
+        let cut = run(steps, steps / 8 * 3, SMALL, 4_000);
+        assert!(cut.step_skips().is_cut());
+        assert_eq!(
+            (cut.newest_len(), whole.newest_len()),
+            (steps / 4, steps / 4)
+        );
         assert_eq!(cut.failed_steps(), whole.failed_steps());
         assert_eq!(cut.tally().run.spent, whole.tally().run.spent);
     }
 
     #[test]
     fn runs_that_begin_all_the_time_are_bounded_too() {
-        let cut = run(STEPS, 2, SMALL, 10_000);
-        assert!(cut.segments().len() < STEPS / 4, "{}", cut.segments().len());
-        assert_eq!((cut.step_count(), cut.newest_len()), (STEPS, 2));
+        let steps = many();
+        let cut = run(steps, 2, SMALL, 10_000);
+        assert!(cut.segments().len() < steps / 4, "{}", cut.segments().len());
+        assert_eq!((cut.step_count(), cut.newest_len()), (steps, 2));
         let last = cut.segments().last().unwrap();
         assert!(last.first_event < cut.events().len() && last.first_group < cut.groups().len());
     }

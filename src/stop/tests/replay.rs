@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::soak::times;
 
 fn rule() -> impl Strategy<Value = StopSpec> {
     let n = 0_u64..6;
@@ -136,7 +137,7 @@ fn in_order(mut steps: Vec<StepFacts>) -> Vec<StepFacts> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: times(60, 400) as u32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn case_24_recorded_rules_over_recorded_facts_give_the_recorded_verdict(

@@ -10,6 +10,7 @@ use trace_board::trace::{RootScanner, RunDir, RunReader, read_index};
 
 use super::{foreign, read, sample};
 use crate::disk::walk;
+use crate::soak::times;
 
 fn conversation(n: usize) -> PathBuf {
     sample(&format!(
@@ -419,7 +420,7 @@ fn damage_in_a_file_costs_that_file() {
         let whole = fs::read(file).expect("read");
         // Only the last one may still be under way.
         let events = if Some(file) == files.last() { 8 } else { 9 };
-        for cut in (0..whole.len()).step_by(7) {
+        for cut in (0..whole.len()).step_by(times(71, 7)) {
             put(&temp, file, &whole[..cut]);
             assert!(steps(events) >= 2);
             for byte in [0, b'"', b'{', 0xff] {
@@ -432,7 +433,7 @@ fn damage_in_a_file_costs_that_file() {
         put(&temp, file, &whole);
     }
     let state = fs::read(from.join("base_state.json")).expect("read");
-    for cut in (state.len() / 2..state.len()).step_by(3) {
+    for cut in (state.len() / 2..state.len()).step_by(times(17, 3)) {
         fs::write(temp.path().join("base_state.json"), &state[..cut]).expect("written");
         assert_eq!(steps(9), 3);
     }

@@ -10,6 +10,7 @@ use trace_board::model::{Index, TraceFile};
 use trace_board::trace::{RootScanner, RunDir, RunReader, read_index};
 
 use super::{Read, foreign, read, sample};
+use crate::soak::times;
 
 fn traces() -> PathBuf {
     sample("tools/otlp/traces.jsonl")
@@ -390,7 +391,7 @@ fn damage_costs_the_spans_that_it_hits() {
     let all = look(&whole);
     assert_eq!(all, 6);
     let mut seen = 0;
-    for cut in (0..whole.len()).step_by(29) {
+    for cut in (0..whole.len()).step_by(times(211, 29)) {
         let found = look(&whole[..cut]);
         assert!(
             found >= seen,
@@ -399,7 +400,7 @@ fn damage_costs_the_spans_that_it_hits() {
         seen = found;
     }
     for (at, byte) in (700..whole.len())
-        .step_by(41)
+        .step_by(times(293, 41))
         .zip(b"\"{}[],:0n\\\0\n\xff".iter().cycle())
     {
         let mut spoilt = whole.clone();

@@ -8,6 +8,7 @@ use std::path::Path;
 use super::{keys, members, read_all, read_run, reasons};
 use crate::archives::{Packed, archive};
 use crate::formats::sample;
+use crate::soak::times;
 use trace_board::analysis::life::Outside;
 use trace_board::analysis::summary::summary;
 use trace_board::model::{RunKey, TraceFile};
@@ -79,17 +80,17 @@ fn cut_and_spoilt(log: &str, every: usize) {
 
 #[test]
 fn a_running_log_cut_at_any_byte() {
-    cut_and_spoilt("running.eval", 1);
+    cut_and_spoilt("running.eval", times(13, 1));
 }
 
 #[test]
 fn an_archive_cut_at_many_bytes() {
-    cut_and_spoilt("ledger.eval", 37);
+    cut_and_spoilt("ledger.eval", times(331, 37));
 }
 
 #[test]
 fn a_document_cut_at_many_bytes() {
-    cut_and_spoilt("ledger.json", 211);
+    cut_and_spoilt("ledger.json", times(1_301, 211));
 }
 
 #[test]
