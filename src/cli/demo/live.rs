@@ -326,7 +326,7 @@ mod tests {
             let time = |value: &Value| parse_ts(value.as_str().unwrap()).unwrap().micros;
             let moved = time(&manifest["started_at"]) - began(recording).unwrap();
             assert!(moved > 0, "{}", recording.name);
-            let events = |text: &str, moved| -> Vec<Value> {
+            let events = |text: &str, moved: i64| -> Vec<Value> {
                 let line = |line| {
                     let mut line: Value = serde_json::from_str(line).unwrap();
                     line["ts"] = (time(&line["ts"]) + moved).into();
