@@ -11,7 +11,6 @@
 //! | [`stop`] | when to stop? |
 //! | [`engine`] | how is a trace made? |
 //! | `tools` | what can an agent touch? |
-//! | `demo` | what does a run look like? |
 //! | `llm` | how is a real model asked, and by whom? |
 //! | `analysis` | what does it mean? |
 //! | `mirror` | what is in the bucket? |
@@ -109,9 +108,6 @@
 
 #[cfg(feature = "board")]
 pub mod analysis;
-#[cfg(feature = "board")]
-#[doc(hidden)]
-pub mod demo;
 pub mod engine;
 pub mod error;
 pub mod format;

@@ -372,7 +372,7 @@ impl fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
-/// A model that answers from a list, for tests, demos and documentation.
+/// A model that answers from a list, for tests and documentation.
 #[derive(Debug)]
 pub struct Scripted {
     replies: Mutex<VecDeque<Result<Reply, ModelError>>>,

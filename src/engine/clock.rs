@@ -124,7 +124,7 @@ pub(super) fn step_seed(seed: u64, step: u64) -> u64 {
 }
 
 /// What SplitMix64 adds to its state for each number.
-pub(crate) const SPLITMIX_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+const SPLITMIX_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The number that SplitMix64 (Steele, Lea and Flood, 2014) gives for the state `seed`.
 pub(crate) fn splitmix64(seed: u64) -> u64 {

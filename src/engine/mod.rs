@@ -71,9 +71,9 @@ pub use chat::{
     ChatModel, Message, ModelError, ModelErrorKind, Reply, Request, Role, Scripted, ToolCall,
     ToolSpec,
 };
-pub use clock::{Clock, Stepping, SystemClock};
 #[cfg(feature = "board")]
-pub(crate) use clock::{SPLITMIX_STEP, splitmix64};
+pub(crate) use clock::splitmix64;
+pub use clock::{Clock, Stepping, SystemClock};
 pub use critic::{Critic, CriticCx, CriticError, Opinion};
 pub use decision::{Action, Candidate, Choice, Decision, First, HighestScore, Mode, Selector};
 pub use earlier::{Earlier, Unfinished};

@@ -19,8 +19,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("stop", &["model"]),
     ("engine", &["error", "model", "stop", "trace"]),
     ("tools", &["error", "engine"]),
-    // Scenarios are small programs that use the library as a user would.
-    ("demo", &["error", "stop", "trace", "engine", "tools"]),
     // What a recorded code means is known where codes are made; a what-if asks the rules themselves.
     // What a record says is read at one door, whoever wrote it.
     ("analysis", &["error", "model", "format", "stop"]),
@@ -52,16 +50,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "error", "model", "format", "trace", "stop", "engine", "demo", "llm", "analysis",
-            "mirror", "live", "page", "serve", "wire",
+            "error", "model", "format", "trace", "stop", "engine", "llm", "analysis", "mirror",
+            "live", "page", "serve", "wire",
         ],
     ),
     ("main", &["error", "cli"]),
     (
         "lib",
         &[
-            "error", "model", "format", "trace", "stop", "engine", "tools", "demo", "llm",
-            "analysis", "mirror", "live", "page", "rpc", "serve", "wire", "own", "cli",
+            "error", "model", "format", "trace", "stop", "engine", "tools", "llm", "analysis",
+            "mirror", "live", "page", "rpc", "serve", "wire", "own", "cli",
         ],
     ),
 ];
@@ -81,9 +79,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("rustix", &["trace", "tools", "llm", "serve", "own"]),
     (
         "std::fs",
-        &[
-            "trace", "engine", "demo", "llm", "mirror", "live", "cli", "own",
-        ],
+        &["trace", "engine", "llm", "mirror", "live", "cli", "own"],
     ),
     ("toml", &["llm", "cli"]),
     (

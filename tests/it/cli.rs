@@ -164,7 +164,7 @@ fn help_of_every_command() {
       check        Say what is wrong with the files of runs; exit code 1 where anything is
       export       Write a run as one HTML page that needs nothing else, as an ATIF trajectory, or as a trace of OpenTelemetry
       table        Print all runs or all steps as rows for DuckDB, ClickHouse, Spark and others, or keep them in a directory
-      demo         Write demo runs: agents that play, with real tools and without a model
+      demo         Write demo runs: recordings of agents, one for every way a run can end
       mcp          Answer a coding agent's questions about runs, as a Model Context Protocol server on stdin and stdout
       run          Run an agent that a file describes, and record it; exit code 1 where it did not complete
       completions  Print a script that completes commands and options in a shell
@@ -360,12 +360,9 @@ fn help_of_every_command() {
     let (usage, scenarios) = demo
         .split_once("Scenarios:\n")
         .expect("the help lists the scenarios");
-    assert_eq!(
-        scenarios.lines().count(),
-        trace_board::demo::SCENARIOS.len()
-    );
+    assert_eq!(scenarios.lines().count(), crate::programs::SCENARIOS.len());
     insta::assert_snapshot!(usage, @r#"
-    Write demo runs: agents that play, with real tools and without a model
+    Write demo runs: recordings of agents, one for every way a run can end
 
     Usage: board demo [OPTIONS] [ROOT]
 
@@ -374,8 +371,7 @@ fn help_of_every_command() {
 
     Options:
           --scenario <NAME>  Only this scenario; may be given several times
-          --seed <N>         What the data of the runs is drawn from [default: 7]
-          --live             Play one scenario in real time, to be watched on the board; Ctrl-C ends it
+          --live             Replay one scenario in real time, to be watched on the board; Ctrl-C writes the rest at once
           --json             Print one JSON document
       -h, --help             Print help
     "#);

@@ -1,4 +1,4 @@
-//! Does `board demo` write what it says, the same each time? The sample runs are what it wrote.
+//! Are the sample runs what their programs record, and does `board demo` write them?
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use trace_board::demo::SCENARIOS;
 
 use crate::board::BINARY;
 use crate::disk::walk;
+use crate::programs::SCENARIOS;
 use crate::wait::until;
 
 /// How each scenario ends: status, stop reason, outcome, code, steps; `-` for what a killed run does not say.
@@ -260,25 +260,63 @@ fn first_difference(left: &Path, right: &Path) -> Option<String> {
     ))
 }
 
+/// Fails where the runs below `root` are not those of `sample_runs`, byte for byte.
+fn are_the_samples(root: &Path, hint: &str) {
+    assert_eq!(files(&samples()), files(root), "{hint}");
+    for file in files(root) {
+        if let Some(difference) = first_difference(&samples().join(&file), &root.join(&file)) {
+            panic!("{} differs, {difference}\n{hint}", file.display());
+        }
+    }
+}
+
 #[test]
-fn the_sample_runs_are_what_the_command_writes() {
+fn the_sample_runs_are_what_the_programs_record() {
+    let root = tempfile::tempdir().unwrap();
+    for scenario in SCENARIOS {
+        scenario.record(root.path());
+    }
+    if std::env::var_os("BOARD_RECORD").is_some() {
+        for file in files(&samples()) {
+            fs::remove_file(samples().join(file)).unwrap();
+        }
+        for file in files(root.path()) {
+            let to = samples().join(&file);
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            fs::copy(root.path().join(&file), to).unwrap();
+        }
+    }
+    are_the_samples(
+        root.path(),
+        "if this is meant, record them anew: BOARD_RECORD=1 cargo test --test it demo::",
+    );
+}
+
+#[test]
+fn the_command_writes_the_sample_runs() {
     let root = tempfile::tempdir().unwrap();
     let (code, out, err) = demo(root.path(), &[]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
-    let again = "if this is meant, write them anew: remove the directories in sample_runs but qitos and tools, then `board demo sample_runs`";
-    assert_eq!(files(&samples()), files(root.path()), "{again}");
-    for file in files(root.path()) {
-        if let Some(difference) = first_difference(&samples().join(&file), &root.path().join(&file))
-        {
-            panic!("{} differs, {difference}\n{again}", file.display());
-        }
-    }
+    are_the_samples(root.path(), "the program holds other recordings");
     let lines: Vec<_> = SCENARIOS
         .iter()
         .zip(out.lines())
         .filter(|(scenario, line)| !line.starts_with(scenario.name))
+        .map(|(_, line)| line)
         .collect();
     assert!(lines.is_empty(), "{lines:?}");
+    assert_eq!(out.lines().count(), SCENARIOS.len() + 1, "{out}");
+    // Nothing else is left, hidden or not.
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), SCENARIOS.len());
+    // They say the same as those that lie there since they were recorded, the killed one too.
+    let why = |root: &Path, name: &str| {
+        let run = root.join(name);
+        let output = Command::new(BINARY).arg("why").arg(run).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for name in ["crash", "final"] {
+        assert_eq!(why(root.path(), name), why(&samples(), name));
+    }
 }
 
 #[test]
@@ -346,37 +384,17 @@ fn the_samples_are_small_and_listed() {
     let size = |root: &Path| files(root).map(|meta| meta.len()).sum::<u64>();
     assert!(size(&samples()) < 1_500_000, "{} bytes", size(&samples()));
     let readme = fs::read_to_string(samples().join("README.md")).unwrap();
-    for scenario in SCENARIOS {
-        let row = format!("| `{}` | {} |\n", scenario.name, scenario.about);
+    let help = Command::new(BINARY)
+        .args(["demo", "--help"])
+        .output()
+        .unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let (_, listed) = help.split_once("Scenarios:\n").unwrap();
+    for (scenario, line) in SCENARIOS.iter().zip(listed.lines()) {
+        let (name, about) = line.trim().split_once("  ").unwrap();
+        assert_eq!(name, scenario.name);
+        let row = format!("| `{name}` | {} |\n", about.trim());
         assert!(readme.contains(&row), "sample_runs/README.md lacks {row}");
-    }
-}
-
-#[test]
-fn another_seed_is_another_story() {
-    let root = tempfile::tempdir().unwrap();
-    let (code, _, err) = demo(
-        root.path(),
-        &[
-            "--seed",
-            "8",
-            "--scenario",
-            "fix_bug",
-            "--scenario",
-            "research",
-            "--json",
-        ],
-    );
-    assert_eq!((code, err.as_str()), (0, ""));
-    for name in ["fix_bug", "research"] {
-        let steps = |root: &Path| fs::read_to_string(root.join(name).join("steps.jsonl")).unwrap();
-        let results = |root: &Path| -> Vec<Value> {
-            steps(root)
-                .lines()
-                .map(|line| serde_json::from_str::<Value>(line).unwrap()["action_results"].clone())
-                .collect()
-        };
-        assert_ne!(results(root.path()), results(&samples()), "{name}");
     }
 }
 
@@ -411,7 +429,22 @@ impl Drop for Killed {
 }
 
 #[test]
-fn a_live_run_ends_with_a_verdict_when_it_is_interrupted() {
+fn a_flag_that_is_gone_says_so() {
+    let root = tempfile::tempdir().unwrap();
+    for args in [&["--seed", "8"][..], &["--seed=8", "--live"], &["--seed"]] {
+        let (code, out, err) = demo(root.path(), args);
+        assert_eq!((code, out.as_str()), (2, ""));
+        assert!(
+            err.contains("recordings, the same each time")
+                && err.contains("hint: leave --seed out"),
+            "{err}"
+        );
+    }
+    assert!(walk(root.path()).is_empty());
+}
+
+#[test]
+fn a_live_run_grows_and_is_whole_when_it_is_interrupted() {
     let root = tempfile::tempdir().unwrap();
     let mut command = Command::new(BINARY);
     command
@@ -421,12 +454,17 @@ fn a_live_run_ends_with_a_verdict_when_it_is_interrupted() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = Killed(command.spawn().unwrap());
-    let steps = root.path().join("long_live/steps.jsonl");
-    until("the first step is written", || {
-        fs::read_to_string(&steps)
-            .ok()
-            .filter(|text| text.contains('\n'))
+    let run = root.path().join("long_live");
+    let steps = run.join("steps.jsonl");
+    let listed = || {
+        let mut board = Command::new(BINARY);
+        let output = board.arg("list").arg(root.path()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    until("the board shows it", || {
+        listed().contains("running").then_some(())
     });
+    assert!(fs::read_to_string(&steps).unwrap().lines().count() < 300);
     let pid = child.0.id().to_string();
     assert!(
         Command::new("kill")
@@ -436,8 +474,42 @@ fn a_live_run_ends_with_a_verdict_when_it_is_interrupted() {
             .success()
     );
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
-    let manifest = fs::read(root.path().join("long_live/manifest.json")).unwrap();
-    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
-    assert_eq!(manifest["stop"]["code"], "cancelled_after_step");
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(run.join("manifest.json")).unwrap()).unwrap();
+    assert_eq!(manifest["stop"]["code"], "budget_steps");
     assert_eq!(manifest["pid"].to_string(), pid);
+    assert_eq!(
+        first_difference(&steps, &samples().join("long/steps.jsonl")),
+        None
+    );
+    let check = Command::new(BINARY)
+        .arg("check")
+        .arg(&run)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(check.stdout).unwrap();
+    assert!(text.ends_with(": no issues\n"), "{text}");
+}
+
+#[test]
+fn a_live_run_ends_by_itself_and_a_crashed_one_is_left_open() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["final", "crash"] {
+        let (code, out, err) = demo(root.path(), &["--live", "--scenario", name]);
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
+        assert!(
+            out.lines()
+                .last()
+                .unwrap()
+                .starts_with(&format!("{name}_live ")),
+            "{out}"
+        );
+    }
+    // The process that wrote them is gone.
+    for (name, mark) in [("final", "answered"), ("crash", "died")] {
+        let run = root.path().join(format!("{name}_live"));
+        let output = Command::new(BINARY).arg("why").arg(run).output().unwrap();
+        let why = String::from_utf8(output.stdout).unwrap().to_lowercase();
+        assert!(why.contains(mark), "{why}");
+    }
 }

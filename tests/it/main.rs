@@ -32,6 +32,8 @@ mod http;
 #[cfg(target_os = "linux")]
 #[path = "../support/memory.rs"]
 mod memory;
+#[path = "../support/demo/mod.rs"]
+mod programs;
 #[expect(unreachable_pub, reason = "the fuzz targets call them from outside")]
 #[path = "../../fuzz/src/lib.rs"]
 mod properties;

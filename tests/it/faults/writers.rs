@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::board::BINARY;
 use crate::chance::Chance;
+use crate::programs::{player, with_player};
 use crate::wait::until;
 
-/// A demo run is written below `dir` and its writer is killed once it wrote some bytes.
+/// A run is written below `dir` and its writer is killed once it wrote some bytes.
 pub(super) fn killed(dir: &Path, chance: &mut Chance) {
     let bytes = chance.below(13_000);
-    let mut child = demo(&mut Command::new(BINARY), "plan", dir);
+    let mut child = play(&mut Command::new(player()), "plan", dir);
     until("the writer wrote so much", || {
         let size = std::fs::metadata(dir.join("plan/steps.jsonl")).map_or(0, |file| file.len());
         (size >= bytes || child.try_wait().unwrap().is_some()).then_some(())
@@ -26,18 +26,13 @@ pub(super) fn out_of_space(dir: &Path, chance: &mut Chance) {
         "trap '' XFSZ; ulimit -f {}; exec \"$@\"",
         66 + chance.below(70)
     );
-    demo(
-        Command::new("bash").args(["-c", &script, "bash", BINARY]),
-        "long",
-        dir,
-    )
-    .wait()
-    .unwrap();
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &script, "bash"]).arg(player());
+    play(&mut shell, "long", dir).wait().unwrap();
 }
 
-fn demo(command: &mut Command, scenario: &str, dir: &Path) -> Child {
-    let command = command.args(["demo", "--scenario", scenario]).arg(dir);
-    command
+fn play(command: &mut Command, scenario: &str, dir: &Path) -> Child {
+    with_player(command, scenario, dir)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 
 use super::cast::{Actor, Decided, Device, Endless, Nothing, act, answer, engine, field};
 use super::stage::{Run, Stage};
-use crate::engine::{
+use trace_board::engine::{
     Action, AgentError, Cancel, Done, Resource, ResourceKind, State, StepCx, Task, ToolError,
 };
-use crate::error::Result;
-use crate::tools::{ReadFile, WriteFile};
+use trace_board::error::Result;
+use trace_board::tools::{ReadFile, WriteFile};
 
 /// What is first needed is not there.
 pub(super) fn task_validation_failed(stage: &Stage) -> Result<Run> {
-    stage.file("data/prices.csv", "apple;3\n")?;
+    stage.file("data/prices.csv", "apple;3\n");
     let engine = engine(Actor::new(stage, "clerk", (), |_, _| Ok(None)))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10));
     let task = Task::new("Compare orders and prices.")
@@ -30,7 +30,7 @@ pub(super) fn final_answer(stage: &Stage) -> Result<Run> {
     stage.file(
         "visitors.txt",
         &"a visitor\n".repeat(usize::try_from(lines).unwrap_or(20)),
-    )?;
+    );
     let engine = engine(Actor::new(stage, "counter", (), count))
         .tool(stage.shell()?)
         .max_steps(4);
@@ -137,7 +137,7 @@ pub(super) fn unrecoverable_error(stage: &Stage) -> Result<Run> {
     stage.file(
         "ticket.txt",
         &format!("ticket {ticket}: the printer is on fire\n"),
-    )?;
+    );
     let engine = engine(Actor::new(stage, "operator", (), lose_the_thread))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
         .max_steps(12);
@@ -236,14 +236,13 @@ struct Copying {
 /// The process is killed inside a tool: nothing closes this run.
 pub(super) fn crash(stage: &Stage) -> Result<Run> {
     let of = stage.dice.between(500, 900);
-    let brink = std::sync::Arc::clone(&stage.before_crash);
     let engine =
         engine(Actor::new(stage, "archivist", Copying { copied: 0, of }, copy).reduce(copied))
             .tool(WriteFile::new(stage.workspace()?))
             .tool(Endless::new(
                 "copy_all",
                 "Copies what is left in one go.",
-                move || brink(),
+                super::tell_parent,
             ))
             .max_steps(20);
     stage.play(
@@ -267,7 +266,11 @@ fn copy(state: &State<Copying>, cx: &StepCx<'_>) -> Decided {
 }
 
 fn copied(state: &mut State<Copying>, step: &Done<'_>) {
-    if step.results.iter().all(crate::engine::ToolResult::is_ok) {
+    if step
+        .results
+        .iter()
+        .all(trace_board::engine::ToolResult::is_ok)
+    {
         state.data.copied += 20;
     }
 }

@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::cast::{Actor, Decided, Device, Nothing, act, engine, field};
 use super::stage::{Dice, Run, Stage};
-use crate::engine::{
+use trace_board::engine::{
     Action, Decision, Done, Env, EnvError, EnvStep, State, StepCx, Task, ToolResult,
 };
-use crate::error::Result;
+use trace_board::error::Result;
 
 const WIDE: i64 = 7;
 const HIGH: i64 = 5;

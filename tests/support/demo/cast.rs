@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::stage::{Dice, Stage};
-use crate::engine::{
+use trace_board::engine::{
     Action, Agent, AgentError, Builder, Clock, Critic, CriticCx, CriticError, Decision, Done,
     Engine, Opinion, Prompt, Reply, State, StepCx, Task, Tool, ToolCall, ToolCx, ToolError,
     ToolLimits,
@@ -202,22 +202,17 @@ pub(super) fn calls(
     usage: (u64, u64),
 ) -> Reply {
     let call = ToolCall::new(id, name, arguments.to_string());
-    let finish_reason = Some("tool_calls".to_owned());
-    Reply {
-        text: text.to_owned(),
-        finish_reason,
-        ..Reply::calls([call])
-    }
-    .usage(usage.0, usage.1)
+    let mut reply = Reply::calls([call]).usage(usage.0, usage.1);
+    reply.text = text.to_owned();
+    reply.finish_reason = Some("tool_calls".to_owned());
+    reply
 }
 
 /// What a model says without a call, and what it cost.
 pub(super) fn says(text: &str, usage: (u64, u64)) -> Reply {
-    Reply {
-        finish_reason: Some("stop".to_owned()),
-        ..Reply::text(text)
-    }
-    .usage(usage.0, usage.1)
+    let mut reply = Reply::text(text).usage(usage.0, usage.1);
+    reply.finish_reason = Some("stop".to_owned());
+    reply
 }
 
 /// An agent that leaves every decision to its model.

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::cast::{Actor, Decided, act, answer, engine, field};
 use super::stage::{Run, Stage};
-use crate::engine::{Action, Done, State, StepCx, Task};
-use crate::error::Result;
-use crate::stop::{Keyword, StructuredOutput};
-use crate::tools::{ListDir, ReadFile, Search};
+use trace_board::engine::{Action, Done, State, StepCx, Task};
+use trace_board::error::Result;
+use trace_board::stop::{Keyword, StructuredOutput};
+use trace_board::tools::{ListDir, ReadFile, Search};
 
 /// What is known of the question.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -56,14 +56,14 @@ pub(super) fn research(stage: &Stage) -> Result<Run> {
         stage.file(
             &format!("archive/{}.txt", bridge.to_lowercase().replace(' ', "_")),
             &text,
-        )?;
+        );
     }
     let doubted = stage.dice.pick(&bridges, "North Bridge");
     let year = stage.dice.between(1931, 1939);
     stage.file(
         "archive/gazette.txt",
         &format!("From the Gazette\n\nThe mayor recalls that {doubted} was finished in {year}.\n"),
-    )?;
+    );
     let workspace = stage.workspace()?;
     let engine = engine(Actor::new(stage, "researcher", Inquiry::default(), inquire).reduce(note))
         .tool(ListDir::new(workspace.clone()))
@@ -212,7 +212,7 @@ fn text(value: &Value, key: &str) -> String {
 /// An agent whose first answer is prose where JSON is wanted.
 pub(super) fn refused_answer(stage: &Stage) -> Result<Run> {
     let (coins, notes) = (stage.dice.between(11, 60), stage.dice.between(2, 9));
-    stage.file("till.txt", &format!("coins {coins}\nnotes {notes}\n"))?;
+    stage.file("till.txt", &format!("coins {coins}\nnotes {notes}\n"));
     let engine = engine(Actor::new(stage, "cashier", Till::default(), count_till).reduce(counted))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
         .stop(StructuredOutput {
@@ -274,7 +274,7 @@ pub(super) fn success(stage: &Stage) -> Result<Run> {
     stage.file(
         "disk.img",
         &"0123456789abcde\n".repeat(usize::try_from(blocks).unwrap_or(64)),
-    )?;
+    );
     let engine = engine(Actor::new(stage, "checker", (), check_disk))
         .tool(stage.shell()?)
         .stop(Keyword {

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::cast::{Actor, Decided, Device, Nothing, act, engine, reviewer};
 use super::stage::{Dice, Run, Stage};
-use crate::engine::{Action, CriticCx, Decision, Done, Opinion, State, StepCx, Task};
-use crate::error::Result;
+use trace_board::engine::{Action, CriticCx, Decision, Done, Opinion, State, StepCx, Task};
+use trace_board::error::Result;
 
 const STEPS: u64 = 300;
 /// So often the observer looks; in between it waits, which also keeps the trace small.

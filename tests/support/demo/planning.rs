@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::cast::{Actor, Decided, Device, Nothing, act, answer, engine, field};
 use super::stage::{Run, Stage};
-use crate::engine::{Action, Decision, Done, HighestScore, State, StepCx, Task};
-use crate::error::Result;
-use crate::tools::{ListDir, WriteFile};
+use trace_board::engine::{Action, Decision, Done, HighestScore, State, StepCx, Task};
+use trace_board::error::Result;
+use trace_board::tools::{ListDir, WriteFile};
 
 /// A plan whose parts have parts.
 #[derive(Debug, Serialize, Deserialize)]
@@ -248,7 +248,7 @@ fn sorted(state: &mut State<Letters>, step: &Done<'_>) {
 /// An agent that waits for a job.
 pub(super) fn wait(stage: &Stage) -> Result<Run> {
     let place = stage.dice.between(2, 4);
-    let queue = move |_: Nothing, cx: crate::engine::ToolCx<'_>| {
+    let queue = move |_: Nothing, cx: trace_board::engine::ToolCx<'_>| {
         let ahead = place.saturating_sub(cx.step / 2);
         let status = if ahead == 0 { "done" } else { "queued" };
         Ok(json!({"status": status, "jobs_ahead": ahead}))

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::cast::{Actor, Decided, act, answer, engine, input, reviewer};
 use super::stage::{Run, Stage};
-use crate::engine::{Action, CriticCx, Decision, Opinion, State, StepCx, Task};
-use crate::error::Result;
-use crate::stop::{Budget, Origin, Usage};
-use crate::tools::{ReadFile, WriteFile};
+use trace_board::engine::{Action, CriticCx, Decision, Opinion, State, StepCx, Task};
+use trace_board::error::Result;
+use trace_board::stop::{Budget, Origin, Usage};
+use trace_board::tools::{ReadFile, WriteFile};
 
 /// What a text has to be like; critics set it through the state.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ pub(super) fn critic_retry(stage: &Stage) -> Result<Run> {
     stage.file(
         "changes.txt",
         &format!("version {version}\nfaults repaired: {faults}\nnew: search by date\n"),
-    )?;
+    );
     let data = Wishes {
         audience: "developers".to_owned(),
         ..Wishes::default()

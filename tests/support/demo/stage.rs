@@ -3,19 +3,19 @@
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
+use trace_board::engine::{Agent, Builder, Cancel, Clock, Stepping, Task};
+use trace_board::error::Result;
+use trace_board::tools::{RunCommand, Workspace};
+use trace_board::trace::RunWriter;
 
-use super::Options;
-use crate::engine::{
-    Agent, Builder, Cancel, Clock, Process, SPLITMIX_STEP, Stepping, SystemClock, Task, splitmix64,
-};
-use crate::error::{Error, Kind, Result};
-use crate::tools::{RunCommand, Workspace};
-use crate::trace::RunWriter;
+/// What the data of the scenarios is drawn from.
+const SEED: u64 = 7;
 
 /// 2026-01-05T09:00:00Z, in microseconds since the epoch.
 const START_US: i64 = 1_767_603_600_000_000;
@@ -30,9 +30,8 @@ pub(super) struct Stage {
     /// The seed of this scenario.
     pub(super) seed: u64,
     pub(super) cancel: Cancel,
-    /// Called where the process is to be killed.
-    pub(super) before_crash: Arc<dyn Fn() + Send + Sync>,
-    options: Options,
+    /// The directory that gets a directory for each run.
+    root: PathBuf,
     name: &'static str,
     /// The files of the task; gone with the stage.
     desk: TempDir,
@@ -43,51 +42,28 @@ pub(super) type Run = Pin<Box<dyn Future<Output = Option<String>>>>;
 
 impl Stage {
     /// Sets the scenario up that has this place in the list.
-    pub(super) fn new(name: &'static str, place: i64, options: &Options) -> Result<Self> {
-        let desk = tempfile::tempdir().map_err(|error| {
-            Error::new(
-                Kind::Unreadable,
-                "cannot make a temporary directory for the files of a scenario",
-            )
-            .because(error)
-        })?;
-        let clock: Arc<dyn Clock> = if options.live {
-            Arc::new(SystemClock::start())
-        } else {
-            Arc::new(Stepping::new(
-                START_US.saturating_add(place.saturating_mul(HOUR_US)),
-                TICK,
-            ))
-        };
+    pub(super) fn new(name: &'static str, place: usize, root: &Path) -> Self {
+        let start = START_US + i64::try_from(place).unwrap() * HOUR_US;
         // Scenarios shall not all draw the same numbers.
-        let seed = name.bytes().fold(options.seed, |seed, byte| {
-            seed.rotate_left(7) ^ u64::from(byte)
-        });
-        Ok(Self {
-            clock,
+        let seed = name
+            .bytes()
+            .fold(SEED, |seed, byte| seed.rotate_left(7) ^ u64::from(byte));
+        Self {
+            clock: Arc::new(Stepping::new(start, TICK)),
             dice: Dice::new(seed),
             seed,
-            cancel: options.cancel.clone(),
-            before_crash: Arc::clone(&options.before_crash),
-            options: options.clone(),
+            cancel: Cancel::new(),
+            root: root.to_owned(),
             name,
-            desk,
-        })
+            desk: tempfile::tempdir().unwrap(),
+        }
     }
 
     /// Puts a file among the task's.
-    pub(super) fn file(&self, path: &str, text: &str) -> Result<()> {
+    pub(super) fn file(&self, path: &str, text: &str) {
         let whole = self.desk.path().join(path);
-        let written = whole.parent().map_or(Ok(()), std::fs::create_dir_all);
-        written
-            .and_then(|()| std::fs::write(&whole, text))
-            .map_err(|error| {
-                Error::new(
-                    Kind::Unreadable,
-                    format!("cannot write {}", whole.display()),
-                )
-                .because(error)
-            })
+        std::fs::create_dir_all(whole.parent().unwrap()).unwrap();
+        std::fs::write(&whole, text).unwrap();
     }
 
     /// The directory of the task's files, for tools.
@@ -98,26 +74,17 @@ impl Stage {
     /// A shell in that directory. Its language is fixed, since messages are part of the trace.
     pub(super) fn shell(&self) -> Result<RunCommand> {
         let mut environment = vec![(OsString::from("LC_ALL"), OsString::from("C"))];
-        environment.extend(
-            self.options
-                .path
-                .clone()
-                .map(|path| (OsString::from("PATH"), path)),
-        );
+        environment.extend(std::env::var_os("PATH").map(|path| (OsString::from("PATH"), path)));
         Ok(RunCommand::new(self.workspace()?).environment(environment))
     }
 
     /// Sets an engine to work on a task.
     pub(super) fn play<A: Agent + 'static>(&self, engine: Builder<A>, task: Task) -> Result<Run> {
-        let process = self.options.live.then(Process::this);
-        let writer = RunWriter::create(
-            &self.options.root,
-            self.options.run_id.as_deref().unwrap_or(self.name),
-        )?;
+        let writer = RunWriter::create(&self.root, self.name)?;
         let engine = engine
             .workspace(self.desk.path())
-            .seed(self.options.seed)
-            .process(process)
+            .seed(SEED)
+            .process(None)
             .record(writer);
         let engine = engine
             .clock(Arc::clone(&self.clock))
@@ -137,9 +104,11 @@ impl Dice {
     }
 
     fn roll(&self) -> u64 {
-        let seed = self.0.get();
-        self.0.set(seed.wrapping_add(SPLITMIX_STEP));
-        splitmix64(seed)
+        let seed = self.0.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.0.set(seed);
+        let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
     }
 
     /// A number from `low` to `high`, both included.

@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 use super::cast::{Actor, Device, Nothing, ask, calls, engine, says};
 use super::stage::{Run, Stage};
-use crate::engine::{
+use trace_board::engine::{
     ChatModel, Done, Keep, ModelError, Prompt, ReAct, Reply, Request, Scripted, State, StepCx,
     Task, ToolCall,
 };
-use crate::error::Result;
-use crate::tools::{ReadFile, ReplaceLines, Search};
+use trace_board::error::Result;
+use trace_board::tools::{ReadFile, ReplaceLines, Search};
 
 /// A model with native calls, once two at a time.
 pub(super) fn model_native(stage: &Stage) -> Result<Run> {
@@ -21,22 +21,21 @@ pub(super) fn model_native(stage: &Stage) -> Result<Run> {
     stage.file(
         "recipes/bread.txt",
         &format!("Bread\n\n{dough} g flour\nbake at {oven} degrees for 40 minutes\n"),
-    )?;
+    );
     stage.file(
         "recipes/cake.txt",
         "Cake\n\n300 g flour\nbake at 180 degrees for 50 minutes\n",
-    )?;
-    let both = Reply {
-        text: "Both recipes, side by side.".to_owned(),
-        finish_reason: Some("tool_calls".to_owned()),
-        ..Reply::calls(["bread", "cake"].map(|name| {
-            ToolCall::new(
-                format!("call_{name}"),
-                "read_file",
-                json!({"path": format!("recipes/{name}.txt")}).to_string(),
-            )
-        }))
-    };
+    );
+    let mut both = Reply::calls(["bread", "cake"].map(|name| {
+        ToolCall::new(
+            format!("call_{name}"),
+            "read_file",
+            json!({"path": format!("recipes/{name}.txt")}).to_string(),
+        )
+    }))
+    .usage(655, 48);
+    both.text = "Both recipes, side by side.".to_owned();
+    both.finish_reason = Some("tool_calls".to_owned());
     let replies = [
         calls(
             "Where is flour needed?",
@@ -45,7 +44,7 @@ pub(super) fn model_native(stage: &Stage) -> Result<Run> {
             &json!({"pattern": "flour", "path": "recipes"}),
             (512, 31),
         ),
-        both.usage(655, 48),
+        both,
         says(
             &format!("You need {} g of flour in all.", dough + 300),
             (842, 19),
@@ -77,7 +76,7 @@ pub(super) fn model_react(stage: &Stage) -> Result<Run> {
     stage.file(
         "timetable.txt",
         &format!("Line 4\nfirst bus {hour}:15\nlast bus 23:40\n"),
-    )?;
+    );
     let replies = [
         says(
             "Thought: The timetable should say when the first bus leaves.\nAction: search(pattern=\"first bus\", path=\".\")",
@@ -113,7 +112,7 @@ pub(super) fn recovered_error(stage: &Stage) -> Result<Run> {
     stage.file(
         "letter.txt",
         &format!("Dear {name},\nthank you for you letter.\n"),
-    )?;
+    );
     let replies = [
         says(
             "Thought: First the text.\nAction: read_file(path=\"letter.txt\")",

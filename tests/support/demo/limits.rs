@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use super::cast::{Actor, Decided, Device, act, ask, calls, engine, field, says};
 use super::stage::{Run, Stage};
-use crate::engine::{Action, Decision, Done, Scripted, State, StepCx, Task};
-use crate::error::Result;
-use crate::stop::{
+use trace_board::engine::{Action, Decision, Done, Scripted, State, StepCx, Task};
+use trace_board::error::Result;
+use trace_board::stop::{
     Budget, Gate, Keyword, LoopDetection, MaxRounds, Origin, Stagnation, StopOnTool,
 };
-use crate::tools::{ListDir, ReadFile, Search};
+use trace_board::tools::{ListDir, ReadFile, Search};
 
 /// Where a reader is.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub(super) fn budget_steps(stage: &Stage) -> Result<Run> {
         );
         log.push_str(&format!("10:{minute:02} {level} disk {disk} %\n"));
     }
-    stage.file("server.log", &log)?;
+    stage.file("server.log", &log);
     let engine = engine(
         Actor::new(
             stage,
@@ -133,7 +133,7 @@ pub(super) fn budget_tokens(stage: &Stage) -> Result<Run> {
                 "Chapter {chapter}\n\nIt was night number {}.\n",
                 stage.dice.between(100, 999)
             ),
-        )?;
+        );
         let usage = (
             350 * chapter + stage.dice.between(10, 90),
             stage.dice.between(30, 60),
@@ -168,7 +168,7 @@ pub(super) fn max_rounds(stage: &Stage) -> Result<Run> {
             stage.dice.between(3, 30),
             stage.dice.between(3, 30)
         ),
-    )?;
+    );
     let replies = [
         calls(
             "See what is in stock.",
@@ -210,7 +210,7 @@ struct Named {
 
 /// An agent that asks for a tool it must not use.
 pub(super) fn stop_on_tool(stage: &Stage) -> Result<Run> {
-    stage.file("branches.txt", "main\nold-menu\nold-login\n")?;
+    stage.file("branches.txt", "main\nold-menu\nold-login\n");
     let delete = Device::new(
         stage,
         "delete_branch",
@@ -247,7 +247,7 @@ pub(super) fn stagnation(stage: &Stage) -> Result<Run> {
     stage.file(
         "riddle.txt",
         &format!("Behind door {door} stands a liar.\n"),
-    )?;
+    );
     let engine = engine(Actor::new(stage, "riddler", Reading::default(), stare))
         .tool(ReadFile::new(stage.workspace()?, 1 << 10))
         .stop(Stagnation { steps: 4 })
@@ -283,7 +283,7 @@ pub(super) fn tool_loop(stage: &Stage) -> Result<Run> {
     stage.file(
         "settings.toml",
         &format!("{key} = {}\n", stage.dice.between(3, 90)),
-    )?;
+    );
     let engine = engine(Actor::new(stage, "seeker", Asked::default(), seek).reduce(remember))
         .tool(Search::new(stage.workspace()?))
         .rules(|rules| {
@@ -332,7 +332,7 @@ pub(super) fn model_loop(stage: &Stage) -> Result<Run> {
     stage.file(
         "todo.txt",
         &format!("call number {}\n", stage.dice.between(1_000, 9_999)),
-    )?;
+    );
     let same = |n: u64| {
         let usage = (300 + 90 * n, 25);
         calls(

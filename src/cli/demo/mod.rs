@@ -1,0 +1,241 @@
+//! `board demo`: runs of every kind, copied from recordings that are part of the program.
+
+mod live;
+mod recordings;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use self::recordings::{RECORDINGS, Recording};
+use super::look::{Ink, Look, ink_of};
+use super::open::Opened;
+use super::{Done, write_json};
+use crate::analysis::format::{counted, visible_line};
+use crate::error::{Error, Kind, Result};
+use crate::model::TraceFile;
+use crate::page::runs::json;
+
+/// The recording of `--live`, unless another is named: long enough to watch.
+const LIVE: &str = "long";
+
+/// Write demo runs: recordings of agents, one for every way a run can end
+#[derive(Debug, clap::Args)]
+#[command(after_help = scenarios())]
+pub(super) struct Args {
+    /// The directory that gets a directory for each run
+    #[arg(default_value = "./runs")]
+    root: PathBuf,
+    /// Only this scenario; may be given several times
+    #[arg(long, value_name = "NAME")]
+    scenario: Vec<String>,
+    /// Replay one scenario in real time, to be watched on the board; Ctrl-C writes the rest at once
+    #[arg(long)]
+    live: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Refused: it was taken when the runs were not yet recordings
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
+    seed: Option<String>,
+}
+
+/// The list of scenarios for the help.
+fn scenarios() -> String {
+    let width = name_width();
+    let mut text = "Scenarios:".to_owned();
+    for recording in RECORDINGS {
+        // Writing to a string does not fail.
+        let _ = write!(text, "\n  {:width$}  {}", recording.name, recording.about);
+    }
+    text
+}
+
+/// The width of the longest name.
+fn name_width() -> usize {
+    let widths = RECORDINGS.iter().map(|recording| recording.name.len());
+    widths.max().unwrap_or_default()
+}
+
+#[derive(Debug, Serialize)]
+struct Written<'a> {
+    root: String,
+    runs: Vec<json::RunRow<'a>>,
+}
+
+pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
+    if args.seed.is_some() {
+        let message =
+            "--seed is not taken any more: the demo runs are recordings, the same each time";
+        let error = Error::new(Kind::Usage, message);
+        return Err(error.hint("leave --seed out").into());
+    }
+    let mut chosen = args
+        .scenario
+        .iter()
+        .map(|name| named(name))
+        .collect::<Result<Vec<_>>>()?;
+    if args.live {
+        if chosen.len() > 1 {
+            return Err(Error::new(Kind::Usage, "--live replays one scenario")
+                .hint("name it by one --scenario")
+                .into());
+        }
+        let recording = chosen.pop().map_or_else(|| named(LIVE), Ok)?;
+        let dir = replay(recording, &args.root, args.json, out)?;
+        return finish(args, &[dir], look, out);
+    }
+    if chosen.is_empty() {
+        chosen = RECORDINGS.iter().collect();
+    }
+    let dirs = free(&args.root, &chosen)?;
+    copy(&args.root, &chosen, &dirs)?;
+    finish(args, &dirs, look, out)?;
+    if !args.json {
+        let hint = format!(
+            "{}; look at them with: board serve {}",
+            counted(dirs.len(), "run"),
+            args.root.display()
+        );
+        writeln!(out, "{}", look.paint(Ink::Dim, &hint))?;
+    }
+    Ok(0)
+}
+
+/// The recording of that name.
+fn named(name: &str) -> Result<&'static Recording> {
+    let found = RECORDINGS.iter().find(|recording| recording.name == name);
+    found.ok_or_else(|| {
+        let names: Vec<_> = RECORDINGS.iter().map(|recording| recording.name).collect();
+        Error::new(Kind::Usage, format!("there is no scenario {name:?}"))
+            .hint(format!("there are {}", names.join(", ")))
+    })
+}
+
+/// The directory of each scenario's run. All are looked at before the first is made.
+fn free(root: &Path, chosen: &[&Recording]) -> Result<Vec<PathBuf>> {
+    let mut dirs: Vec<PathBuf> = Vec::with_capacity(chosen.len());
+    for recording in chosen {
+        let dir = root.join(recording.name);
+        if dirs.contains(&dir) {
+            let twice = format!("the scenario {} is named twice", recording.name);
+            return Err(Error::new(Kind::Usage, twice));
+        }
+        dirs.push(dir);
+    }
+    let taken: Vec<_> = dirs
+        .iter()
+        .filter(|dir| dir.symlink_metadata().is_ok())
+        .collect();
+    let Some(first) = taken.first() else {
+        return Ok(dirs);
+    };
+    let more = if taken.len() > 1 {
+        format!(", and {} more", taken.len() - 1)
+    } else {
+        String::new()
+    };
+    let error = Error::new(
+        Kind::Usage,
+        format!(
+            "{} is there already{more}; nothing is written",
+            first.display()
+        ),
+    );
+    Err(error
+        .hint("name another ROOT, or remove what is there; --scenario NAME writes only that one"))
+}
+
+/// Copies recordings into these directories below `root`. Each is written whole, and then gets its name.
+fn copy(root: &Path, chosen: &[&Recording], dirs: &[PathBuf]) -> Result<()> {
+    let cannot = |path: &Path, error| {
+        let message = format!("cannot write {}", path.display());
+        Error::new(Kind::Unreadable, message).because(error)
+    };
+    let desk = fs::create_dir_all(root).and_then(|()| {
+        // A board that watches `root` passes over what is hidden.
+        tempfile::Builder::new().prefix(".demo-").tempdir_in(root)
+    });
+    let desk = desk.map_err(|error| cannot(root, error))?;
+    for (recording, dir) in chosen.iter().zip(dirs) {
+        let half = desk.path().join(recording.name);
+        let write = || {
+            fs::create_dir(&half)?;
+            let files = [TraceFile::Manifest, TraceFile::Steps, TraceFile::Events];
+            files
+                .into_iter()
+                .try_for_each(|file| fs::write(half.join(file.name()), recording.file(file)))
+        };
+        write().map_err(|error| cannot(dir, error))?;
+    }
+    for (recording, dir) in chosen.iter().zip(dirs) {
+        fs::rename(desk.path().join(recording.name), dir).map_err(|error| cannot(dir, error))?;
+    }
+    Ok(())
+}
+
+/// Replays a recording below `root`; gives the run's directory.
+fn replay(recording: &Recording, root: &Path, quiet: bool, out: &mut dyn Write) -> Result<PathBuf> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(Kind::Unreadable, "cannot start").because(error))?;
+    let dir = live::own_dir(recording, root)?;
+    if !quiet {
+        let (dir, root) = (dir.display(), root.display());
+        let told = writeln!(
+            out,
+            "writing {dir}\nwatch it with: board serve {root}\nCtrl-C writes the rest at once"
+        );
+        told.and_then(|()| out.flush()).map_err(|error| {
+            Error::new(Kind::Unreadable, "the output could not be written").because(error)
+        })?;
+    }
+    let ctrl_c = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    runtime.block_on(live::replay(recording, &dir, ctrl_c))?;
+    Ok(dir)
+}
+
+fn finish(args: &Args, dirs: &[PathBuf], look: &Look, out: &mut dyn Write) -> Done {
+    let runs = dirs
+        .iter()
+        .map(|dir| Opened::open(dir, look.now))
+        .collect::<Result<Vec<_>>>()?;
+    if args.json {
+        let runs = runs.iter().map(|run| json::RunRow(&run.summary)).collect();
+        write_json(
+            out,
+            &Written {
+                root: args.root.to_string_lossy().into_owned(),
+                runs,
+            },
+        )?;
+    } else {
+        runs.iter().try_for_each(|run| write_line(out, run, look))?;
+    }
+    Ok(0)
+}
+
+fn write_line(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> {
+    let width = name_width();
+    let summary = &run.summary;
+    let mark = summary.verdict.mark;
+    let word = look.paint(ink_of(&summary.verdict), &format!("{:9}", mark.word()));
+    let (name, steps) = (
+        visible_line(summary.key.as_str()),
+        counted(summary.steps, "step"),
+    );
+    writeln!(
+        out,
+        "{name:width$}  {word}  {steps:>9}  {}",
+        visible_line(&summary.verdict.sentence)
+    )?;
+    out.flush()
+}
