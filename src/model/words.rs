@@ -86,7 +86,10 @@ macro_rules! open_words {
 pub(crate) use {open_words, words};
 
 /// Writes a whole number with a comma between the thousands: `12,500`.
-#[cfg(feature = "board")]
+#[cfg_attr(
+    not(feature = "board"),
+    expect(unreachable_pub, reason = "`analysis` shows it to other crates")
+)]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
