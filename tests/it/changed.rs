@@ -105,7 +105,10 @@ fn lines_that_a_call_names_by_number_are_counted() {
     );
     let page = board.get("/runs/fix_bug?tab=files&file=cart.sh");
     assert!(
-        page.text().contains("line 14") && page.text().contains("/ <b>100</b>))"),
+        page.text().contains("line 14")
+            && page
+                .text()
+                .contains("/ <b><span class=\"c-n\">100</span></b>))"),
         "{}",
         page.text()
     );
