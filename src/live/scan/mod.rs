@@ -279,7 +279,8 @@ impl Scanner {
                 Instant::now()
             };
             let due = if wanted { due.min(rest_until) } else { due };
-            let due = self.compared.due().map_or(due, |compare| due.min(compare));
+            let compare = self.compared.due().filter(|_| self.unread() == 0);
+            let due = compare.map_or(due, |compare| due.min(compare));
             let due = if self.waiting.is_empty() {
                 due
             } else {
@@ -305,7 +306,8 @@ impl Scanner {
                 Some(Listed::Again) => wanted = true,
                 None => {}
             }
-            if !self.read_piece() {
+            // What waits may be a copy of what is read.
+            if !self.read_piece() && self.unread() == 0 {
                 self.compare_copies();
             }
             wanted |= std::mem::take(&mut self.restarted);
@@ -738,8 +740,11 @@ impl Scanner {
         self.backlog.len() + self.waiting.len() + self.lister.pending()
     }
 
-    /// Says how many runs are not wholly read.
-    fn tell_of_backlog(&self) {
+    /// Says how many runs are not wholly read; where all are, only once they are compared.
+    fn tell_of_backlog(&mut self) {
+        if self.unread() == 0 {
+            self.compare_copies();
+        }
         let left = self.unread();
         self.shared.set_status(|status| status.indexing = left);
         if left == 0 {
