@@ -61,6 +61,7 @@ impl Address {
     }
 
     /// Its last part, for the name of a directory.
+    #[cfg(feature = "cloud")]
     pub(super) fn name(&self) -> &str {
         self.prefix
             .trim_end_matches('/')
