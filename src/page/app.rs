@@ -30,6 +30,8 @@ pub struct AppState {
     pub(crate) downloads: Turns,
     /// One for each run that may be read again now because somebody asks for it.
     pub(crate) wakes: Arc<Semaphore>,
+    /// Taken before one of `wakes` for a large run, so that large runs don't hold all of those while they wait for each other.
+    pub(crate) large_wakes: Arc<Semaphore>,
     /// One for each answer that may read all lines of a run now.
     pub(crate) walks: Turns,
     /// One for each stream of news that may be open.
@@ -52,6 +54,7 @@ impl AppState {
         let searches = Arc::new(jobs::Jobs::new(stopping.clone()));
         let downloads = Turns::new(download::MAX_DOWNLOADS);
         let wakes = Arc::new(Semaphore::new(extract::MAX_WAKES));
+        let large_wakes = Arc::new(Semaphore::new(1));
         let walks = Turns::new(run::changed::MAX_WALKS);
         let streams = Arc::new(Semaphore::new(MAX_STREAMS));
         let (boot, host, zone) = (boot.into(), host.into(), TimeZone::system());
@@ -65,6 +68,7 @@ impl AppState {
             searches,
             downloads,
             wakes,
+            large_wakes,
             walks,
             streams,
             lists,

@@ -169,12 +169,17 @@ async fn read_again(state: &AppState, run: Arc<Run>) {
     if !run.is_parked() {
         return;
     }
-    // It is never closed.
+    // Neither is ever closed.
+    let large = if run.is_large() {
+        Arc::clone(&state.large_wakes).acquire_owned().await.ok()
+    } else {
+        None
+    };
     let Ok(place) = Arc::clone(&state.wakes).acquire_owned().await else {
         return;
     };
     // Whoever leaves meanwhile leaves it being read.
-    let read = move || drop((run.index(), turn, place));
+    let read = move || drop((run.index(), turn, place, large));
     let _ = blocking(read).await;
 }
 

@@ -97,7 +97,7 @@ impl Lines for Run {
 /// The index of every run that was not read yet.
 static NOTHING_READ: LazyLock<Arc<Index>> = LazyLock::new(Arc::default);
 
-/// A run of more bytes is read alone.
+/// One run of more bytes is read at a time.
 const LARGE_BYTES: u64 = 16 << 20;
 /// A larger manifest is not shown on a page; its raw text can be had.
 const MAX_MANIFEST_SHOWN: u64 = MAX_LINE_BYTES;
@@ -234,7 +234,7 @@ impl Run {
         {
             return Arc::clone(known);
         }
-        let fresh = marks(&self.index_once());
+        let fresh = marks(&self.index_now());
         self.copies().get_or_insert_default().marks = Some((print, Arc::clone(&fresh)));
         fresh
     }
@@ -253,7 +253,7 @@ impl Run {
         let summary = if is_alone {
             alone
         } else {
-            let shown = Summary::clone(&alone).related(relation.clone(), || self.index_once());
+            let shown = Summary::clone(&alone).related(relation.clone(), || self.index_now());
             let mut copies = self.copies();
             let copies = copies.get_or_insert_default();
             (copies.alone, copies.relation) = (Some(alone), relation);
@@ -312,20 +312,27 @@ impl Run {
         if let Some(index) = self.open_index() {
             return index;
         }
-        let Ok(_files) = self.hold() else {
-            return Self::nothing_here();
-        };
         let _turn = self.turn();
-        // Somebody else may have had it read meanwhile.
-        let read = || Arc::new(RunReader::settling(self.dir.clone(), self.settle).read_whole());
-        self.open_index().unwrap_or_else(read)
+        self.index_now()
     }
 
-    /// Of large runs, one is read at a time for those who ask: each takes much memory, and a client that asks for many pages
-    /// and leaves would have many read at once.
+    /// The same without waiting for other large runs. For the scan thread, which must not wait for a page.
+    fn index_now(&self) -> Arc<Index> {
+        self.open_index().unwrap_or_else(|| match self.hold() {
+            Ok(_files) => Arc::new(RunReader::settling(self.dir.clone(), self.settle).read_whole()),
+            Err(evicted::Evicted) => Self::nothing_here(),
+        })
+    }
+
+    /// Whether reading it takes much memory and time.
+    pub fn is_large(&self) -> bool {
+        self.dir.bytes() > LARGE_BYTES
+    }
+
+    /// Reads one large run at a time: a client that requests many pages and leaves would otherwise have many read at once.
     fn turn(&self) -> Option<MutexGuard<'static, ()>> {
         static TURN: Mutex<()> = Mutex::new(());
-        (self.dir.bytes() > LARGE_BYTES)
+        self.is_large()
             .then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
