@@ -25,6 +25,8 @@ pub(crate) struct Health {
     watch_reason: Option<String>,
     scan_age_ms: u128,
     indexing: usize,
+    /// Whether runs were read that were not compared with their copies yet: some may count twice.
+    uncompared: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stalled: Option<String>,
     /// How often the thread that looks for news failed and was started again.
@@ -131,6 +133,7 @@ pub(crate) async fn healthz(State(state): State<AppState>) -> Answer {
         } else {
             status.indexing.max(1)
         },
+        uncompared: status.uncompared,
         stalled: status.stalled,
         restarts: status.restarts,
         stores: status

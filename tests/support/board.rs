@@ -118,7 +118,8 @@ impl Board {
     /// Waits until it has read all there is.
     pub(crate) fn until_read(&self) {
         until("everything is read", || {
-            (self.json("/healthz")["indexing"] == 0).then_some(())
+            let health = self.json("/healthz");
+            (health["indexing"] == 0 && health["uncompared"] == false).then_some(())
         });
     }
 

@@ -12,12 +12,15 @@ use crate::live::run::Run;
 /// Runs are compared again at the earliest after this many times as long as that took: of many runs, in a hundredth of the
 /// time.
 const REST: u32 = 100;
+/// Runs that can't be read yet may be copies too. They delay the comparison by this much at most: a file that changes all the
+/// time is never read to its end.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What was known when runs were compared last.
 #[derive(Debug, Default)]
 pub(super) struct Compared {
-    /// Something came since that may make a difference.
-    due: bool,
+    /// Since when there is something that may make a difference.
+    due_since: Option<Instant>,
     /// The status says that nothing is due.
     told: bool,
     not_before: Option<Instant>,
@@ -33,7 +36,8 @@ fn address(run: &Arc<Run>) -> usize {
 impl Compared {
     /// Runs came or went, or one of them is another than it was.
     pub(super) fn outdate(&mut self) {
-        (self.due, self.told) = (true, false);
+        self.due_since.get_or_insert_with(Instant::now);
+        self.told = false;
     }
 
     /// The same, where the run was `before`.
@@ -48,13 +52,19 @@ impl Compared {
             };
             row(&now) == row(before) || !self.grouped.contains_key(&address(run))
         };
-        self.due |= !(is_same && is_like());
+        if !(is_same && is_like()) {
+            self.due_since.get_or_insert_with(Instant::now);
+        }
     }
 
-    /// When runs are to be compared, if they are.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.due
-            .then(|| self.not_before.unwrap_or_else(Instant::now))
+    /// When runs are to be compared, if they are, while `unread` runs can't be compared yet.
+    pub(super) fn due(&self, unread: usize) -> Option<Instant> {
+        let patience = if unread > 0 { PATIENCE } else { Duration::ZERO };
+        let due = self.due_since? + patience;
+        Some(
+            self.not_before
+                .map_or(due, |not_before| due.max(not_before)),
+        )
     }
 }
 
@@ -63,19 +73,23 @@ impl Scanner {
     #[cfg(test)]
     pub(in crate::live) fn compare_now(&mut self) {
         self.compared.not_before = None;
+        self.compared.due_since = self
+            .compared
+            .due_since
+            .and_then(|since| since.checked_sub(PATIENCE));
         self.compare_copies();
     }
 
     /// Compares runs that may hold the same records, if anything came that makes a difference.
     pub(super) fn compare_copies(&mut self) {
         let start = Instant::now();
-        if !self.compared.due || self.compared.not_before.is_some_and(|due| due > start) {
-            if !self.compared.due && !std::mem::replace(&mut self.compared.told, true) {
-                self.shared.set_status(|status| status.uncompared = false);
-            }
-            return;
+        let unread = self.unread();
+        match self.compared.due(unread) {
+            Some(due) if due <= start => {}
+            Some(_) => return,
+            None => return self.tell_compared(unread),
         }
-        self.compared.due = false;
+        self.compared.due_since = None;
         // Of a run that is being read nobody knows what it is the same as.
         let runs: Vec<&Arc<Run>> = self.by_dir.values().collect();
         let (runs, summaries): (Vec<&Arc<Run>>, Vec<Arc<Summary>>) = runs
@@ -123,7 +137,13 @@ impl Scanner {
         let took = start.elapsed();
         self.compared.not_before =
             Some(Instant::now() + (took * REST).min(Duration::from_secs(60)));
-        self.shared.set_status(|status| status.uncompared = false);
-        self.compared.told = true;
+        self.tell_compared(unread);
+    }
+
+    /// Says that all runs are compared, unless some can't be yet.
+    fn tell_compared(&mut self, unread: usize) {
+        if unread == 0 && !std::mem::replace(&mut self.compared.told, true) {
+            self.shared.set_status(|status| status.uncompared = false);
+        }
     }
 }

@@ -279,7 +279,7 @@ impl Scanner {
                 Instant::now()
             };
             let due = if wanted { due.min(rest_until) } else { due };
-            let compare = self.compared.due().filter(|_| self.unread() == 0);
+            let compare = self.compared.due(self.unread());
             let due = compare.map_or(due, |compare| due.min(compare));
             let due = if self.waiting.is_empty() {
                 due
@@ -306,8 +306,7 @@ impl Scanner {
                 Some(Listed::Again) => wanted = true,
                 None => {}
             }
-            // What waits may be a copy of what is read.
-            if !self.read_piece() && self.unread() == 0 {
+            if !self.read_piece() {
                 self.compare_copies();
             }
             wanted |= std::mem::take(&mut self.restarted);
@@ -740,11 +739,8 @@ impl Scanner {
         self.backlog.len() + self.waiting.len() + self.lister.pending()
     }
 
-    /// Says how many runs are not wholly read; where all are, only once they are compared.
-    fn tell_of_backlog(&mut self) {
-        if self.unread() == 0 {
-            self.compare_copies();
-        }
+    /// Says how many runs are not wholly read.
+    fn tell_of_backlog(&self) {
         let left = self.unread();
         self.shared.set_status(|status| status.indexing = left);
         if left == 0 {
