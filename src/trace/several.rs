@@ -182,6 +182,17 @@ impl Holder {
         }
     }
 
+    /// Whether the lister is looking the file through again, or is about to.
+    #[cfg(feature = "board")]
+    fn is_being_listed(self: &Arc<Self>) -> bool {
+        let look = Dir::open(&self.root, &self.below).and_then(|dir| dir.look(&self.name));
+        let changed = look.ok().map(|(_, stamp)| stamp);
+        let changed = changed.filter(|stamp| self.known(*stamp).is_none());
+        let changed = changed.filter(|stamp| self.check_failed(*stamp).is_ok());
+        let lister = changed.and_then(|stamp| self.lister_for(stamp));
+        lister.inspect(|lister| lister.ask(self)).is_some()
+    }
+
     /// Who looks a file through that looks like `stamp`, where that takes too long for the one who asks.
     fn lister_for(&self, stamp: Stamp) -> Option<&Arc<Lister>> {
         self.aside
@@ -346,6 +357,12 @@ impl Member {
             path.push(&**name);
         }
         PathBuf::from(path)
+    }
+
+    /// Whether `file` holds it and is being looked through again.
+    #[cfg(feature = "board")]
+    pub(super) fn is_being_listed(&self, file: &Path) -> bool {
+        self.file() == file && self.holder.is_being_listed()
     }
 
     /// The path of the file that holds it.

@@ -48,8 +48,6 @@ const POLL_EVERY: Duration = Duration::from_secs(2);
 const LIVELY_BUDGET: Duration = Duration::from_millis(200);
 /// Beyond so many bytes of heads, runs are parked that ended and that nobody looks at.
 const MAX_OPEN_BYTES: u64 = 96 << 20;
-/// While documents are read, that is looked at this often at most.
-const SAVE_MEMORY_EVERY: Duration = Duration::from_millis(200);
 /// After looking at the roots, at least this many times as long passes before a hint makes the board look again.
 const ROOT_REST: u32 = 5;
 /// The same where a look takes long, and before the next look that nothing asks for: it shall cost half a percent of a
@@ -140,8 +138,8 @@ pub(super) struct Scanner {
     rounds: Rounds,
     compared: copies::Compared,
     settle: Duration,
-    /// When memory was last looked at.
-    saved_memory: Instant,
+    /// Bytes of the heads of documents that were read since memory was last looked at.
+    read_bytes: u64,
     /// When the cache is written next, if anything changed since it was.
     save_due: Instant,
     /// The same while runs are read.
@@ -183,7 +181,7 @@ impl Scanner {
             rounds: Rounds::default(),
             compared: copies::Compared::default(),
             settle: SETTLE,
-            saved_memory: Instant::now(),
+            read_bytes: 0,
             save_due: Instant::now(),
             add_due: Instant::now() + SAVE_EVERY,
             unsaved: false,
@@ -340,6 +338,11 @@ impl Scanner {
             self.rounds.owe_all();
         }
         for path in &inbox.paths {
+            // Its runs are looked at once all of them are known; there may be a hundred thousand.
+            let is_being_listed = |run: &Arc<Run>| run.dir().is_being_listed(path);
+            if self.below(path).next().is_some_and(is_being_listed) {
+                continue;
+            }
             let parent = path.parent().unwrap_or(path);
             let own = self.by_dir.get(path.as_os_str());
             // A run that has a file for each record has them in a directory of its own.
@@ -659,7 +662,7 @@ impl Scanner {
 
     /// Parks runs while the indexes that are held take too much memory, those first that nobody asked for the longest.
     fn save_memory(&mut self) {
-        self.saved_memory = Instant::now();
+        self.read_bytes = 0;
         let open = self
             .by_dir
             .values()
@@ -703,8 +706,11 @@ impl Scanner {
             self.begun.retain(|begun| !Arc::ptr_eq(begun, run));
             self.begun.extend(news.more.then(|| Arc::clone(run)));
             // Many may come to their end between two looks at all runs.
-            if news.changed && !news.more && self.saved_memory.elapsed() > SAVE_MEMORY_EVERY {
-                self.save_memory();
+            if news.changed && !news.more {
+                self.read_bytes += run.open_bytes();
+                if self.read_bytes > MAX_OPEN_BYTES / 4 {
+                    self.save_memory();
+                }
             }
         }
         if news.more {

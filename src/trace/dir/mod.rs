@@ -403,6 +403,13 @@ impl RunDir {
         self.member.as_ref().is_some_and(Member::is_file)
     }
 
+    /// Whether it is in the large file `file`, which changed and whose runs are being looked up again.
+    #[cfg(feature = "board")]
+    pub fn is_being_listed(&self, file: &Path) -> bool {
+        let member = self.member.as_ref();
+        member.is_some_and(|member| member.is_being_listed(file))
+    }
+
     /// Where the records are of a run that shares its file with others: a member of an archive as if that were a directory.
     pub fn shared_place(&self) -> Option<PathBuf> {
         Some(self.member.as_ref()?.place(TraceFile::Events))
