@@ -396,6 +396,13 @@ impl UnderWay {
             || ((0, 0), Box::new(io::empty()) as Box<dyn io::Read + Send>),
             |document| (document.start, document.input),
         );
+        // A file that grows faster than it is read would never be read to its end. Only the texts of archives may be longer than
+        // their archive says, which is a fault of its own.
+        let input = if is_closed {
+            input
+        } else {
+            Box::new(io::Read::take(input, expected.saturating_sub(start.0)))
+        };
         Self {
             input,
             stamps: [now, beside_stamp],
@@ -755,6 +762,25 @@ mod tests {
         write();
         let again = reader.refresh(u64::MAX);
         assert!(!again.restarted && again.events.is_empty());
+    }
+
+    #[test]
+    fn a_document_that_grows_faster_than_it_is_read_has_an_end() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(temp.path()).unwrap();
+        let path = root.join("a.traj");
+        fs::write(&path, WHOLE).unwrap();
+        let mut reader = RunReader::new(run(&root));
+        let mut index = Index::default();
+        let mut looks = 0;
+        while looks == 0 || index.is_partial() || reader.waits() {
+            index.apply(reader.refresh(50));
+            let mut file = fs::File::options().append(true).open(&path).unwrap();
+            std::io::Write::write_all(&mut file, &[b' '; 200]).unwrap();
+            looks += 1;
+            assert!(looks <= 10 + WHOLE.len() / 50, "it is read for ever");
+        }
+        assert_eq!(index.steps().len(), 2);
     }
 
     #[test]

@@ -23,6 +23,17 @@ pub(super) enum Held {
     Failed(Option<Stamps>),
 }
 
+impl Held {
+    /// Whether a document has been read in part, which counts among those that are read at a time.
+    pub(super) fn is_under_way(&self) -> bool {
+        match self {
+            Held::Open(reader) => reader.is_under_way(),
+            Held::Behind(behind) => behind.reader.is_under_way(),
+            Held::Unread | Held::Parked(_) | Held::Failed(_) => false,
+        }
+    }
+}
+
 impl Default for Held {
     fn default() -> Self {
         Held::Failed(None)

@@ -743,6 +743,12 @@ impl Run {
 
     pub(super) fn leave(&self, revision: u64) {
         self.gone.store(true, Ordering::Relaxed);
+        // A page may hold the run for long, and nobody reads it to its end.
+        if let Ok(mut held) = self.held.try_lock()
+            && held.is_under_way()
+        {
+            *held = Held::default();
+        }
         self.tell(revision);
     }
 
