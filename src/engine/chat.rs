@@ -1,6 +1,6 @@
-//! How is a model asked? A request goes out, a reply or a named failure comes back.
+//! The interface to a model: takes a request, returns a reply or a classified failure.
 //!
-//! Knows no provider and no HTTP; whoever has a client implements [`ChatModel`]. [`Scripted`] answers from a list.
+//! Must not know any provider or HTTP. A client for a model implements [`ChatModel`]. [`Scripted`] replies from a list.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,27 +14,27 @@ use serde_json::{Map, Value};
 use super::erased::Boxed;
 use crate::stop::Usage;
 
-/// Something that answers requests.
+/// A model that replies to requests.
 pub trait ChatModel: Send + Sync {
-    /// The model's name, for the manifest.
+    /// Returns the model's name, for the manifest.
     fn name(&self) -> &str;
 
-    /// Asks once. Retries over the network are the implementer's, who says [`ModelErrorKind::GivenUp`] where there are no
-    /// more, so that the recovery policy does not begin them anew. `on_text` is called with pieces of text as they come,
-    /// by those who stream.
+    /// Sends one request. The implementation handles network retries. It returns [`ModelErrorKind::GivenUp`] when they
+    /// are exhausted, so that the recovery policy does not start over. If the implementation streams, it calls
+    /// `on_text` with each piece of text as it arrives.
     fn complete(
         &self,
         request: &Request,
         on_text: &(dyn Fn(&str) + Send + Sync),
     ) -> impl Future<Output = Result<Reply, ModelError>> + Send;
 
-    /// How many tokens fit into a request and its reply, where that is known.
+    /// Returns how many tokens fit into a request and its reply, if known.
     fn context_window(&self) -> Option<u64> {
         None
     }
 }
 
-/// [`ChatModel`] behind a pointer.
+/// [`ChatModel`] in a form that can be boxed.
 pub(super) trait DynModel: Send + Sync {
     fn name(&self) -> &str;
     fn complete<'a>(
@@ -63,20 +63,20 @@ impl<M: ChatModel> DynModel for M {
     }
 }
 
-/// What a model is asked.
+/// A request to a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Request {
     /// The conversation, system message first.
     pub messages: Vec<Message>,
-    /// The tools it may call; empty where calls are written as text.
+    /// The tools that it may call. Empty if calls are written as text.
     pub tools: Vec<ToolSpec>,
-    /// How long the run may still take, where that is limited: nobody waits longer before asking again.
+    /// How long the run may still take, if that is limited. A client doesn't wait longer than this before a retry.
     pub time_left: Option<Duration>,
 }
 
 impl Request {
-    /// A request without tools.
+    /// Creates a request without tools.
     pub fn new(messages: Vec<Message>) -> Self {
         Self {
             messages,
@@ -90,23 +90,23 @@ impl Request {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Message {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// The text; empty where an assistant only calls tools.
+    /// The text; empty if an assistant only calls tools.
     pub content: String,
     /// The calls of an assistant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// The call that a tool message answers.
+    /// For a tool message: the id of the call that it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// What an assistant's message had besides, such as `reasoning_content`; see [`Reply::fields`].
+    /// Additional fields of an assistant's message, such as `reasoning_content`; see [`Reply::fields`].
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub fields: Map<String, Value>,
 }
 
 impl Message {
-    /// A message without calls.
+    /// Creates a message without calls.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self {
             role,
@@ -117,22 +117,22 @@ impl Message {
         }
     }
 
-    /// The instructions.
+    /// Creates a system message: the instructions.
     pub fn system(content: impl Into<String>) -> Self {
         Self::new(Role::System, content)
     }
 
-    /// What the agent is told.
+    /// Creates a user message: input for the agent.
     pub fn user(content: impl Into<String>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// What the model said.
+    /// Creates a message of the model.
     pub fn assistant(content: impl Into<String>) -> Self {
         Self::new(Role::Assistant, content)
     }
 
-    /// The result of a call.
+    /// Creates a message with the result of a call.
     pub fn tool(id: impl Into<String>, content: impl Into<String>) -> Self {
         Self {
             tool_call_id: Some(id.into()),
@@ -140,7 +140,7 @@ impl Message {
         }
     }
 
-    /// Its tokens, estimated as a quarter of its bytes: the usual rule of thumb for English text.
+    /// Estimates the tokens of the message as a quarter of its bytes, the usual rule of thumb for English text.
     pub fn estimated_tokens(&self) -> u64 {
         let calls = self.tool_calls.iter();
         let calls: usize = calls
@@ -150,7 +150,7 @@ impl Message {
     }
 }
 
-/// The bytes of the texts in values, which is what is long in them.
+/// Counts the bytes of all strings in the values. The rest is small.
 fn bytes_of<'a>(values: impl Iterator<Item = &'a Value>) -> usize {
     let bytes = |value: &Value| match value {
         Value::String(text) => text.len(),
@@ -161,13 +161,13 @@ fn bytes_of<'a>(values: impl Iterator<Item = &'a Value>) -> usize {
     values.map(bytes).sum()
 }
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Instructions.
     System,
-    /// The agent's side.
+    /// The agent or its user.
     User,
     /// The model.
     Assistant,
@@ -175,7 +175,7 @@ pub enum Role {
     Tool,
 }
 
-/// A tool as a model is told of it.
+/// A tool as described to a model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ToolSpec {
@@ -198,23 +198,23 @@ impl ToolSpec {
     }
 }
 
-/// A call that a model asks for.
+/// A tool call in a reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The id under which it expects the result; may be empty.
+    /// The id under which the model expects the result. May be empty.
     pub id: String,
     /// The tool's name.
     pub name: String,
-    /// The arguments as the model wrote them: JSON, it is hoped.
+    /// The arguments as the model wrote them; normally JSON.
     pub arguments: String,
-    /// What the call had besides, such as a signature of the thought behind it; sent back as it came. What stood beside
-    /// name and arguments is in an object under `function`.
+    /// Additional fields of the call, such as the signature of the reasoning that led to it. They are sent back
+    /// unchanged. Fields next to the name and the arguments are in an object under `function`.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub fields: Map<String, Value>,
 }
 
 impl ToolCall {
-    /// A call with nothing besides.
+    /// Creates a call without additional fields.
     pub fn new(
         id: impl Into<String>,
         name: impl Into<String>,
@@ -229,33 +229,34 @@ impl ToolCall {
     }
 }
 
-/// What a model said.
+/// A reply of a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Reply {
-    /// Its text; empty where it only calls tools.
+    /// The text; empty if the model only calls tools.
     pub text: String,
-    /// Its calls.
+    /// The tool calls.
     pub tool_calls: Vec<ToolCall>,
-    /// What its message had besides, under the service's names: `reasoning_content`, `reasoning`, `thinking_blocks`.
-    /// It is recorded and goes with the message into later requests, which some services refuse without it.
+    /// Additional fields of the message, under the service's names: `reasoning_content`, `reasoning`,
+    /// `thinking_blocks`. They are recorded and sent with the message in later requests. Some services refuse a request
+    /// without them.
     pub fields: Map<String, Value>,
-    /// The tokens it reports; `None` where it does not, and the engine then estimates.
+    /// The tokens that the model reports. If it reports none, the engine estimates them.
     pub usage: Option<Usage>,
-    /// What it cost in US dollars, where it says so.
+    /// The cost in US dollars, if reported.
     pub cost_usd: Option<f64>,
-    /// Why it ended, in the provider's word: `stop`, `length`, `tool_calls`.
+    /// Why the reply ended, in the provider's term: `stop`, `length`, `tool_calls`.
     pub finish_reason: Option<String>,
-    /// The model that answered, where it differs from the one that was asked.
+    /// The model that replied, if it is not the requested one.
     pub model: Option<String>,
-    /// How many times it was asked until it answered.
+    /// How many attempts the reply took.
     pub attempts: u32,
-    /// The tokens of attempts before that gave no reply, as of [`ModelError::usage`]; not a part of `usage`.
+    /// The tokens of earlier attempts that returned no reply; see [`ModelError::usage`]. Not included in `usage`.
     pub wasted: Usage,
 }
 
 impl Reply {
-    /// A reply of text alone.
+    /// Creates a reply that is only text.
     pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -264,7 +265,7 @@ impl Reply {
         }
     }
 
-    /// A reply that calls tools.
+    /// Creates a reply that calls tools.
     pub fn calls(calls: impl IntoIterator<Item = ToolCall>) -> Self {
         Self {
             tool_calls: calls.into_iter().collect(),
@@ -273,7 +274,7 @@ impl Reply {
         }
     }
 
-    /// The reply as a message of the conversation.
+    /// Returns the reply as a message of the conversation.
     pub(crate) fn message(&self) -> Message {
         let (tool_calls, fields) = (self.tool_calls.clone(), self.fields.clone());
         Message {
@@ -283,35 +284,35 @@ impl Reply {
         }
     }
 
-    /// Adds text beside calls.
+    /// Adds text to a reply that calls tools.
     #[must_use]
     pub fn saying(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
         self
     }
 
-    /// Adds a field that its message has besides.
+    /// Adds a field to the message.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.fields.insert(name.into(), value.into());
         self
     }
 
-    /// Says why it ended, in the provider's word.
+    /// Sets why the reply ended, in the provider's term.
     #[must_use]
     pub fn finished(mut self, reason: impl Into<String>) -> Self {
         self.finish_reason = Some(reason.into());
         self
     }
 
-    /// Says what it cost in US dollars.
+    /// Sets the cost in US dollars.
     #[must_use]
     pub fn cost(mut self, usd: f64) -> Self {
         self.cost_usd = Some(usd);
         self
     }
 
-    /// Says how many tokens it took.
+    /// Sets the tokens that the reply used.
     #[must_use]
     pub fn usage(mut self, input: u64, output: u64) -> Self {
         self.usage = Some(Usage::reported(input, output));
@@ -319,40 +320,40 @@ impl Reply {
     }
 }
 
-/// Why a model did not answer.
+/// Why a model returned no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelError {
-    /// What kind of failure.
+    /// The kind of failure.
     pub kind: ModelErrorKind,
-    /// What happened, without any secret.
+    /// What happened. Contains no secrets.
     pub message: String,
-    /// How many times it was asked.
+    /// The number of attempts.
     pub attempts: u32,
-    /// How long the provider asks to wait, where it says so.
+    /// How long the provider asks the client to wait, if it does.
     pub retry_after: Option<Duration>,
-    /// The tokens that were taken all the same: as the provider says, or estimated from what was sent and what came; none
-    /// where the requests were refused or reached nobody.
+    /// The tokens used despite the failure, as reported by the provider or estimated from what was sent and received.
+    /// Zero if the requests were refused or never reached the provider.
     pub usage: Usage,
 }
 
-/// Kinds of failure of a model.
+/// The kinds of failure of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelErrorKind {
-    /// It may go better next time: overload, a lost connection, a cut answer.
+    /// A retry may succeed: overload, a lost connection, a truncated reply.
     Transient,
     /// The request does not fit into the context window.
     Overflow,
-    /// The answer holds neither text nor calls.
+    /// The reply has neither text nor calls.
     Empty,
-    /// It was asked as often, or for as long, as it may be; nobody asks it again.
+    /// The limit on attempts or time is reached. There are no more retries.
     GivenUp,
-    /// It will not go better: no access, no such model, a refused request.
+    /// A retry can't succeed: no access, no such model, a refused request.
     Fatal,
 }
 
 impl ModelError {
-    /// A failure of one call.
+    /// Creates a failure after one attempt.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -372,19 +373,19 @@ impl fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
-/// A model that answers from a list, for tests and documentation.
+/// A model that replies from a list, for tests and documentation.
 #[derive(Debug)]
 pub struct Scripted {
     replies: Mutex<VecDeque<Result<Reply, ModelError>>>,
 }
 
 impl Scripted {
-    /// Gives these replies in order, then fails.
+    /// Returns these replies in order, then fails.
     pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
         Self::with_failures(replies.into_iter().map(Ok))
     }
 
-    /// Gives these replies and failures in order, then fails.
+    /// Returns these replies and failures in order, then fails.
     pub fn with_failures(replies: impl IntoIterator<Item = Result<Reply, ModelError>>) -> Self {
         Self {
             replies: Mutex::new(replies.into_iter().collect()),

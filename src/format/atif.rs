@@ -1,8 +1,8 @@
-//! What does a trajectory in the Agent Trajectory Interchange Format say? One JSON document in which the steps of the user,
-//! the system and the agent stand in a row. Versions 1.0 to 1.8, by the RFC and by what its writers do.
+//! Reads trajectories in the Agent Trajectory Interchange Format (ATIF): one JSON document that lists the steps of the
+//! user, the system and the agent. Covers versions 1.0 to 1.8, as the RFC defines them and as programs write them.
 //!
-//! Only what the agent did is a step; what was copied from another trajectory for context counts there. Nothing in it says
-//! how the run ended.
+//! Only what the agent did is a step here. Steps copied from another trajectory for context count in that one. The
+//! format doesn't record how a run ended.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -21,13 +21,13 @@ use crate::model::{
     Can, Capabilities, Certainty, Ended, EventKind, EventNote, Format, IssueKind, Outcome, RunScore,
 };
 
-/// A trajectory that stands alone.
+/// A trajectory that is not part of a trial.
 pub(super) static TRAJECTORY: Tool = Tool {
     format: Format {
         name: "ATIF trajectory",
         file: "trajectory",
         untold: UNTOLD,
-        // Those that this program exports.
+        // Only trajectories that this program exported have scores.
         can: Capabilities {
             scores: Can::Partly,
             ..FORMAT.can
@@ -46,7 +46,7 @@ pub(super) static TRAJECTORY: Tool = Tool {
 
 const UNTOLD: &str = "no ATIF trajectory says how its run ended";
 
-/// What any trajectory can hold.
+/// What any trajectory can record.
 pub(super) const FORMAT: Format = Format {
     can: Capabilities {
         times: Can::Partly,
@@ -72,9 +72,9 @@ pub(super) const PATHS: &[&[&str]] = &[
     &["subagent_trajectories", "*", "final_metrics"],
 ];
 
-/// The newest version that is known.
+/// The newest minor version that this reader knows.
 const NEWEST: u32 = 8;
-/// At most so many scores of a run are kept.
+/// Scores kept per run, at most.
 const MAX_SCORES: usize = 64;
 
 fields! {
@@ -108,66 +108,68 @@ pub(super) fn is_trajectory(head: &[u8]) -> bool {
         .any(|(key, value)| *key == "\"schema_version\"" && value.starts_with("\"ATIF-v1."))
 }
 
-/// A trajectory under way.
+/// A trajectory while it is being read.
 #[derive(Debug, Default)]
 pub(super) struct Trajectory {
     last: Option<usize>,
-    /// A record was read.
+    /// At least one record was read.
     pub(super) is_read: bool,
-    /// The number of the step before.
+    /// The `step_id` of the previous step.
     id: Option<i64>,
-    /// What the agent's steps add up to, where any of them says so.
+    /// Sums over the agent's steps, as far as they record them.
     pub(super) read: Option<u64>,
     pub(super) wrote: Option<u64>,
     cost: Option<f64>,
-    /// Some step of the agent does not say how many tokens it took, or what it cost: the sums are a part.
+    /// Some step of the agent lacks its tokens or its cost, so that the sum is partial.
     pub(super) lacks_tokens: bool,
     pub(super) lacks_cost: bool,
-    /// How often the agent's steps asked a model, one of them once where it does not say; and whether any says.
+    /// How often the agent's steps called a model, and whether any of them records that. A step that doesn't
+    /// record it counts as one call.
     asked: u64,
     tells_asked: bool,
     totals: Spent,
-    /// What the steps say that were copied from another trajectory; totals may count them.
+    /// The usage of steps copied from another trajectory. Totals may include it.
     of_copies: Spent,
-    /// What the trajectories took that this one holds, and how many of them say so of each.
+    /// The usage of the trajectories embedded in this one, and how many of them record each value.
     of_held: Spent,
     held_that_say: [usize; 3],
     cached: Option<u64>,
-    /// What caches held by the agent's steps, where each of those that have tokens says so.
+    /// Cached tokens of the agent's steps. Known only if each step with tokens records them.
     of_cache: Option<u64>,
     lacks_cached: bool,
-    /// Steps of all sources: those that the totals count, and those in the file.
+    /// Steps of all sources: as the totals count them, and as the file has them.
     counted: Option<u64>,
     steps: u64,
-    /// All tokens, which this program's own export says where they are not known apart.
+    /// All tokens together. This program's own export records only that if input and output are unknown.
     tokens: Option<u64>,
-    /// Which continuation of its session this is, and the session that started it.
+    /// The number of this continuation within its session, and the session that started it.
     index: u64,
     parent: Option<String>,
     session: Option<String>,
-    /// The name that is of this trajectory alone.
+    /// The id of this trajectory alone; continuations share a session id.
     own_id: Option<String>,
-    /// Trajectories of others that this one names or holds, and how many of those it holds have no name.
+    /// Ids of other trajectories that this one names or embeds, how many it embeds, and how many of those have a name.
     children: BTreeSet<String>,
     held: usize,
     held_by_name: usize,
     copied: bool,
     goes_on: Option<String>,
-    /// This program exported it: how the run ended, and how it was scored.
+    /// Whether this program exported the trajectory, and if so, how the run ended and how it was scored.
     is_exported: bool,
     end: Option<Ended>,
     scores: Vec<RunScore>,
-    /// It is not part of a trial. Such a file is written when its run is over, so that a new one doesn't show that the run
+    /// It is not part of a trial. Such a file is written when its run is over, so a new file doesn't mean that the run
     /// continues.
     is_alone: bool,
     steps_untold: bool,
     began: Option<i64>,
     took: Option<f64>,
-    /// The last step asked for something, and when that came back is not told: the format has the time of its reply alone.
+    /// The last step made tool calls, and the time of their results is not recorded: the format only has the time of
+    /// the reply.
     end_untold: bool,
 }
 
-/// What was taken: tokens read, tokens written, US dollars.
+/// Usage: input tokens, output tokens, US dollars.
 type Spent = (Option<u64>, Option<u64>, Option<f64>);
 
 fn plus(sum: Spent, more: Spent) -> Spent {
@@ -271,10 +273,10 @@ impl Reader for Trajectory {
     }
 
     fn look(&mut self, draft: &mut Draft<'_>) {
-        // What it goes on with is a run of its own, and was not started by it.
+        // A continuation is a separate run, but not a child run.
         let children = self.children.len() + self.held.saturating_sub(self.held_by_name);
         self.compare("final_metrics say", self.totals, draft);
-        // Totals may count steps that are in other files.
+        // Totals may count steps in other files.
         let is_whole = self.goes_on.is_none() && self.index == 0 && !self.copied && children == 0;
         if let Some(counted) = self
             .counted
@@ -298,7 +300,7 @@ impl Reader for Trajectory {
             .zip(completion)
             .map(|(prompt, completion)| prompt.saturating_add(completion));
         let unsaid = self.read.is_none() && self.wrote.is_none();
-        // By the format, totals count others that take part, who are runs of their own here.
+        // Per the format, totals include other agents. Those are separate runs here.
         let is_alone = children == 0 && !self.copied && self.goes_on.is_none();
         let told = sum.or(self.tokens.filter(|_| self.is_exported));
         let of_steps = self.cost.filter(|_| !self.lacks_cost);
@@ -315,7 +317,7 @@ impl Reader for Trajectory {
         let (id, before) = self.names();
         let run = draft.run();
         run.run_id = id.map(|id| cut(&id));
-        // A step of a trial belongs to that.
+        // A step of a trial keeps the trial as its parent.
         run.parent = run
             .parent
             .take()
@@ -326,9 +328,9 @@ impl Reader for Trajectory {
             (run.usage.input, run.usage.cached, run.usage.output) =
                 (prompt, self.cached, completion);
         }
-        // Writers put 0 where they do not know.
+        // Programs write 0 when they don't know.
         if run.tokens.is_none() {
-            // Of the same that the steps read.
+            // Only if they refer to the same input tokens as the steps.
             run.usage.cached = self
                 .cached
                 .filter(|cached| *cached > 0 && prompt.is_some() && prompt == self.read);
@@ -349,7 +351,7 @@ impl Reader for Trajectory {
     }
 }
 
-/// The format has no word for an end; `board export` puts its verdict beside it.
+/// The format can't record an end. `board export` adds its verdict in `extra`.
 fn end(board: &Board<'_>) -> Option<Ended> {
     let word = |raw| text(raw).unwrap_or_default();
     exported_end(
@@ -361,8 +363,8 @@ fn end(board: &Board<'_>) -> Option<Ended> {
 }
 
 impl Trajectory {
-    /// What the run is called, and the run that it belongs to. Those that go on from one another share the id of their
-    /// session, or have their number at its end.
+    /// Returns the id of the run, and the run that it belongs to. Continuations of one session share its id or add
+    /// their number to it.
     fn names(&self) -> (Option<String>, Option<String>) {
         let Some(session) = self.session.as_deref().filter(|_| self.index > 0) else {
             return (
@@ -402,7 +404,7 @@ impl Trajectory {
             ts,
             ..EventDraft::default()
         };
-        // The id is of this step alone.
+        // Each step has a unique id.
         if int(step.id).is_some() && draft.is_again(record) {
             return draft.again(&mark);
         }
@@ -450,7 +452,7 @@ impl Trajectory {
                 }
                 self.add(&part, count(step.asked));
                 draft.part(n, part);
-                // What came back from its calls, whose time the format has no place for.
+                // The format has no field for the time of the tool results, so this program's own export adds one.
                 if let Some(ended) = ended.filter(|ended| Some(*ended) != ts) {
                     let (kind, note) = (EventKind::Inside, Some(EventNote::Until(ended)));
                     draft.event(EventDraft {
@@ -511,13 +513,13 @@ impl Trajectory {
             .or(self.cost);
     }
 
-    /// Whether these totals, of which somebody says that they are of the whole run, are what its steps add up to. By the
-    /// format they count others that take part, and its writers count copied steps or not: they are never less than what
-    /// the steps say, and not more where all of that is known.
+    /// Compares totals for the whole run with the sums over its steps. `who` states the totals. Per the format they
+    /// include other agents, and programs may or may not include copied steps. So totals are never less than the sums
+    /// over the steps. They are never more either, if everything they may include is known.
     pub(super) fn compare(&self, who: &str, totals: Spent, draft: &mut Draft<'_>) {
         let children = self.children.len() + self.held.saturating_sub(self.held_by_name);
-        // What continues another file may count what was in that one, too.
-        // This program exports totals with what no step shows.
+        // A continuation may also count what the previous file had.
+        // This program exports totals that include usage outside any step.
         let is_alone =
             self.goes_on.is_none() && self.index == 0 && !self.is_exported && children <= self.held;
         let [says_read, says_wrote, says_cost] =
@@ -573,7 +575,7 @@ impl Trajectory {
     }
 }
 
-/// The trial that the file has the trajectory of a step of: `TRIAL/steps/STEP/agent/trajectory.json`.
+/// Returns the trial, if the file holds the trajectory of one of its steps: `TRIAL/steps/STEP/agent/trajectory.json`.
 fn trial_of(file: &Path) -> Option<&str> {
     let mut names = file
         .ancestors()
@@ -611,7 +613,7 @@ fn version(word: &str, draft: &mut Draft<'_>) {
     }
 }
 
-/// What a step of the agent says.
+/// Returns the part that a step of the agent holds.
 fn part_of(record: &str) -> Part {
     let step = Step::of(record);
     let metrics = step.metrics.map(Metrics::of).unwrap_or_default();
@@ -658,7 +660,7 @@ fn part_of(record: &str) -> Part {
     }
 }
 
-/// How the step was scored; the format has no place for that, and this program's own export has one.
+/// Returns the scores of a step. The format has no field for them, so only this program's own export has any.
 fn scores(step: &Step<'_>) -> Vec<(String, Option<f64>, Option<String>)> {
     let own = step
         .extra
@@ -675,7 +677,7 @@ fn scores(step: &Step<'_>) -> Vec<(String, Option<f64>, Option<String>)> {
         .collect()
 }
 
-/// Whether a call failed stands in no field of the format; some writers say it in `extra`.
+/// Reads a tool result. The format has no field for failure, but some programs record it in `extra`.
 fn answer(result: &str) -> Answer {
     let result = Outcomes::of(result);
     let extra = result.extra.map(Extra::of).unwrap_or_default();

@@ -1,24 +1,24 @@
-//! How does each tool write a trace? Bytes in, the shapes of `model` out.
+//! Reads the traces of each tool: bytes in, the types of `model` out.
 //!
-//! A format is one file here and one row of `TOOLS`. Behind this room nobody asks who wrote a run: what a record says
-//! is in [`Step`], [`Event`] and [`Manifest`], and what no record of that sort can say is in
+//! Each format has one file here and one row in `TOOLS`. No code outside this room depends on which tool wrote a run.
+//! The content of a record is in [`Step`], [`Event`] and [`Manifest`]. What a format cannot record at all is in
 //! [`Capabilities`](crate::model::Capabilities). Must not know the disk, pages or rules.
 //!
-//! QitOS and this crate's own engine write a directory of three files, in dialects that one reader takes. Every other tool
-//! has a row in `TOOLS` and a file of its own, which says by what its files are known, and how to read one of their
-//! records (a line, an element of a document): it tells a [`Draft`] what the record is to the run, and which part of
-//! which step it holds ([`Part`]). Each record is an event of the run. A step is put together from the parts in its
-//! records, as a line in this crate's own layout: at index time to make its head, and again for a page from the same
-//! records by the same function, so that the two cannot disagree.
+//! QitOS and this crate's own engine write a directory of three files, in dialects that one reader handles. Every other
+//! tool has a row in `TOOLS` and a separate file, which defines how to recognise the tool's files and how to read one
+//! of their records (a line, or an element of a document). It reports to a [`Draft`] what the record means for the run,
+//! which step it belongs to, and the [`Part`] of that step that it holds. Each record is an event of the run. A step is
+//! assembled from the parts in its records, as a line in this crate's own layout. This happens at index time, to make
+//! the step's head, and again for a page. Both use the same records and the same function, so they cannot disagree.
 
-/// Defines structs of the members of an object that are read, each as JSON text; of a repeated one the last counts. A
-/// member whose key is no name of a field is given as `field = "key"`.
+/// Defines structs that hold the members of an object, each as JSON text. If a key is repeated, the last member counts.
+/// A member whose key isn't a valid field name is written `field = "key"`.
 macro_rules! fields {
     ($(struct $name:ident { $($field:ident $(= $key:literal)?),* $(,)? })*) => { $(
         #[derive(Debug, Clone, Copy, Default)]
         struct $name<'a> {
             $($field: Option<&'a str>,)*
-            /// How many members there are, with those that are not read.
+            /// The number of members, including those that are not read.
             #[allow(dead_code, reason = "few ask for it")]
             members: usize,
         }
@@ -36,7 +36,7 @@ macro_rules! fields {
                 out
             }
 
-            /// Takes a member in; whether it replaces one.
+            /// Takes in a member. Returns whether it replaces one.
             fn take(&mut self, key: &str, value: &'a str) -> bool {
                 $(if key == fields!(@key $field $($key)?) {
                     return self.$field.replace(value).is_some();
@@ -90,65 +90,67 @@ use crate::model::event::Event;
 use crate::model::repair::{Remark, has_half_pair};
 use crate::model::{EventHead, EventNote, Format, Manifest, Names, Record, Step, StepHead};
 
-/// One row of the table.
+/// A row of `FORMATS`.
 struct Row {
     format: Format,
-    /// Whether the text of a manifest is of this format; asked in the order of the table.
+    /// Whether the text of a manifest is of this format. The rows are tried in order.
     recognise: fn(&str) -> bool,
 }
 
-/// The formats of a directory with a manifest.
+/// The formats of directories with a manifest.
 static FORMATS: [&Row; 4] = [&board::BOARD, &qitos::V06, &qitos::V03, &qitos::V01];
 
 /// A tool whose traces are read.
 #[derive(Debug)]
 pub struct Tool {
-    /// What its traces are called and can hold.
+    /// The name of its traces, and what they can record.
     pub format: Format,
-    /// How a file of it is cut into records.
+    /// How its files are split into records.
     pub shape: Shape,
     /// Whether a file with this name and beginning (at most [`HEAD_BYTES`]) is one of its traces.
     is: fn(name: &str, head: &[u8]) -> bool,
-    /// A reader for one of them.
+    /// Creates a reader for one trace.
     reader: fn() -> Box<dyn Reader>,
 }
 
-/// How a file is cut into records.
+/// How a file is split into records.
 #[derive(Debug, Clone, Copy)]
 pub enum Shape {
-    /// A record a line, appended.
+    /// One record per line; the file grows by appending.
     Lines,
-    /// One JSON document, replaced as a whole. Its records are the values at these paths, `*` for any item of a list:
-    /// `&["trajectory", "*"]`.
+    /// One JSON document, replaced as a whole. Its records are the values at these paths; `*` matches any item of a
+    /// list: `&["trajectory", "*"]`.
     Document(Paths),
-    /// A directory: the records stand in a document below it, and what else is known of the run in one beside.
+    /// A directory. The records are in a document in a subdirectory. A second document, in the directory itself, has
+    /// the other facts about the run.
     Directory {
-        /// As for a document.
+        /// The paths of the records, as for a document.
         paths: Paths,
-        /// The directory of the document with the records.
+        /// The subdirectory with the records.
         below: &'static str,
-        /// Its name.
+        /// The name of the document with the records.
         records: &'static str,
-        /// The name of the other document, which need not be there.
+        /// The name of the second document, which may be missing.
         beside: &'static str,
     },
     /// Several runs in one file, which is replaced as a whole.
     Several(&'static Several),
-    /// A directory: the records are the lines of a file below it, and further facts of the run in another document.
+    /// A directory. The records are the lines of a file in a subdirectory. A document in the directory itself has
+    /// further facts about the run.
     LinesBelow {
-        /// The directory of the file.
+        /// The subdirectory with the records.
         below: &'static str,
-        /// Its name.
+        /// The name of the file with the records.
         records: &'static str,
-        /// The name of the document, which need not be there.
+        /// The name of the document, which may be missing.
         beside: &'static str,
     },
-    /// A directory: the records stand in files of their own in one below it, and what else is known of the run in a
-    /// document beside, which is replaced.
+    /// A directory. Each record is a separate file in a subdirectory. A document in the directory itself, replaced as a
+    /// whole, has the other facts about the run.
     Files {
-        /// The directory of the files.
+        /// The subdirectory with the records.
         below: &'static str,
-        /// How their names begin.
+        /// How the names of the records' files begin.
         numbering: Numbering,
         /// The name of the document.
         beside: &'static str,
@@ -156,7 +158,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Whether a directory is the run, and not a file.
+    /// Returns whether a run is a directory rather than a file.
     pub fn is_directory(self) -> bool {
         matches!(
             self,
@@ -164,24 +166,24 @@ impl Shape {
         )
     }
 
-    /// Whether a directory is the run in which a file of this shape was found, where it has the directories that
-    /// `is_dir` says.
+    /// Returns whether the directory that contains a file of this shape is a run. `is_dir` checks whether a
+    /// subdirectory exists.
     pub fn is_whole(self, is_dir: impl Fn(&str) -> bool) -> bool {
         match self {
             Self::Lines | Self::Document(_) | Self::Several(_) => false,
             Self::Directory { .. } | Self::LinesBelow { .. } => true,
-            // Before its first record, and where it was copied alone, the document is no run.
+            // Before the first record is written, and in a copy without the records, the document alone is not a run.
             Self::Files { below, .. } => is_dir(below),
         }
     }
 }
 
-/// How the file of a record is named: by these words, its number, and anything.
+/// How the file of a record is named: this prefix, the number of the record, and any further text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Numbering(pub &'static str);
 
 impl Numbering {
-    /// The number of the record that a file of this name holds.
+    /// Returns the number of the record in a file with this name.
     pub fn of(self, name: &str) -> Option<u64> {
         let rest = name.strip_prefix(self.0)?.strip_suffix(".json")?;
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -189,84 +191,84 @@ impl Numbering {
     }
 }
 
-/// How several runs stand in one file: as values of one JSON document, or as members of a zip archive. Either way a run is
-/// a document of its own, and what is said of all of them stands beside.
+/// How one file holds several runs: as values of one JSON document, or as members of a zip archive. Each run is then
+/// treated as a separate document. A shared document holds the facts about all of them.
 #[derive(Debug)]
 pub struct Several {
-    /// The records of a run, by their paths in its document.
+    /// The paths of the records in a run's document.
     pub paths: Paths,
-    /// Where in a JSON document the runs are. What stands before the first of them is said of all.
+    /// The paths of the runs in a JSON document. Everything before the first run applies to all of them.
     pub runs: Paths,
-    /// What names a run, by its paths in that JSON document.
+    /// The paths, in that JSON document, of the values that name a run.
     pub named_by: Paths,
-    /// The name of a run, of the values that name it, as JSON.
+    /// Builds the name of a run from the values that name it, as JSON.
     pub name: fn(&[Option<String>]) -> Option<String>,
-    /// The name of the run that is this member of an archive.
+    /// Returns the name of the run in this member of an archive.
     pub member: fn(&str) -> Option<&str>,
-    /// The members of an archive that tell of all runs; the first one that is there is read.
+    /// The members of an archive that describe all runs. The first one that exists is read.
     pub beside: &'static [&'static str],
-    /// Whether a JSON document that holds no run yet tells of something all the same.
+    /// Whether a JSON document that holds no run yet is listed anyway.
     pub is_run_alone: bool,
-    /// Each line of the file is a run's document, and its runs are named by their paths in that.
+    /// Set if each line of the file is a run's document. The paths of the names then apply to a line.
     pub lines: Option<&'static Lines>,
-    /// How the records of the runs are told apart, where they stand among each other. A run's document is a list of its
-    /// own then.
+    /// Set if the records of the runs are interleaved. A run's document is then a list of its records.
     pub apart: Option<&'static Apart>,
 }
 
-/// Runs that are a line of a file each.
+/// Runs that are one line of a file each.
 #[derive(Debug)]
 pub struct Lines {
     /// The noun for a line: "instance".
     pub what: &'static str,
 }
 
-/// Records of several runs that stand among each other, in one JSON document or one a line.
+/// Interleaved records of several runs, in one JSON document or one document per line.
 #[derive(Debug)]
 pub struct Apart {
-    /// The records, by their paths in each document.
+    /// The paths of the records in each document.
     pub paths: Paths,
-    /// How a line begins that is a document of its own.
+    /// How a line begins if it is a separate document.
     pub begins: &'static str,
-    /// What a record says of its run, as JSON text.
+    /// Returns the run that a record belongs to. Takes the record as JSON text.
     pub of: fn(&str) -> Option<Belongs>,
 }
 
-/// Where a record belongs.
+/// The run that a record belongs to.
 #[derive(Debug)]
 pub struct Belongs {
     /// The name of its run.
     pub run: String,
-    /// Its place in that run, by when it began.
+    /// Position within the run, by start time.
     pub order: u64,
-    /// A run with such a record is one to be shown.
+    /// A run is listed if any of its records has this set.
     pub shown: bool,
 }
 
-/// Paths to values of a document: `*` for any item of a list, `{}` for any member of an object.
+/// Paths to values of a document: `*` matches any item of a list, `{}` any member of an object.
 pub type Paths = &'static [&'static [&'static str]];
 
 /// Reads the records of one trace in order.
 pub trait Reader: std::fmt::Debug + Send {
-    /// Takes in a record: an object as JSON text, in a document any value. Every record that is an object has to become an
-    /// event, once.
+    /// Takes in a record: an object as JSON text, or any value in a document. Every record that is an object must
+    /// become exactly one event.
     fn record(&mut self, record: Source<'_>, draft: &mut Draft<'_>);
 
-    /// Takes in the document beside the records, where there is one: JSON text.
+    /// Takes in the second document of the run, if it has one, as JSON text.
     fn beside(&mut self, _text: &str) {}
 
-    /// All records that there are were taken in: says what can only be said of all of them, such as how the run ended.
+    /// Called after the last available record was taken in. Records facts that depend on all records, such as how the
+    /// run ended.
     fn look(&mut self, draft: &mut Draft<'_>);
 }
 
-/// A record, and where it came from.
+/// A record and its origin.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
     /// Its JSON text.
     pub text: &'a str,
-    /// Which of the paths of [`Shape::Document`] it stands at.
+    /// The index of its path among the paths of [`Shape::Document`].
     pub path: usize,
-    /// Its key, where that path takes any member of an object.
+    /// Its key, if that path matches any member of an object.
     pub key: &'a str,
     /// The path of the file.
     pub file: &'a Path,
@@ -291,26 +293,27 @@ impl<'a> Source<'a> {
     }
 }
 
-/// So much of a file's beginning is looked at to know whose it is.
+/// Bytes at the beginning of a file that are used to detect its format.
 pub const HEAD_BYTES: usize = 64 << 10;
 
-/// Where the files of a session's child runs lie.
+/// Where to find the files of a session's child runs.
 #[derive(Debug, Clone, Copy)]
 pub struct ChildFiles {
-    /// The directory, relative to that of the session's file or the one above it; `{}` stands for the session's name.
+    /// The directory, relative to the directory of the session's file or to the parent of that. `{}` is replaced by the
+    /// name of the session.
     pub below: &'static str,
-    /// Whether it is relative to the directory above.
+    /// Whether it is relative to the parent of the session's directory.
     pub is_beside_directory: bool,
-    /// Whether the session's name is its id, and not the name of its file.
+    /// Whether the name of the session is its id rather than the name of its file.
     pub by_id: bool,
     /// How the names of the files begin.
     pub begins: &'static str,
 }
 
-/// What a stream has of a second session counts beside the first one.
+/// The issue for a second session in one stream. Its usage is added to that of the first.
 const OTHER_SESSION: &str = "another session begins here: what both took is added up";
 
-/// The tools whose traces are read; asked in this order.
+/// The tools whose traces are read. They are tried in this order.
 static TOOLS: &[&Tool] = &[
     &qwen::SESSION,
     &claude::SESSION,
@@ -338,43 +341,43 @@ static TOOLS: &[&Tool] = &[
     &tau2::SIMULATION,
 ];
 
-/// Whether a file of this name may be a trace of a tool, so that it is worth a look.
+/// Returns whether a file of this name may be a trace, so that it is worth opening.
 pub fn may_be_trace(name: &str) -> bool {
     [".jsonl", ".jsonl.zst", ".json", ".traj", ".eval"]
         .iter()
         .any(|end| name.ends_with(end))
 }
 
-/// The tool that wrote a file with this name and beginning.
+/// Returns the tool that wrote a file with this name and beginning.
 pub fn tool(name: &str, head: &[u8]) -> Option<&'static Tool> {
     tool_of(name, &lines::mended(head, origin::is_lines(name)))
 }
 
-/// The tool that wrote a file with this name and a beginning in which no line is torn.
+/// Returns the tool that wrote a file with this name and beginning. The beginning must not end in a torn line.
 fn tool_of(name: &str, head: &[u8]) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| (tool.is)(name, head)).copied()
 }
 
-/// The place of a tool among all, in this build.
+/// Returns the number of a tool in this build.
 #[cfg(feature = "board")]
 pub fn number_of(tool: &'static Tool) -> Option<usize> {
     TOOLS.iter().position(|known| std::ptr::eq(*known, tool))
 }
 
-/// The tool at that place.
+/// Returns the tool with this number.
 #[cfg(feature = "board")]
 pub fn numbered(number: usize) -> Option<&'static Tool> {
     TOOLS.get(number).copied()
 }
 
 impl Tool {
-    /// Where in the directory of one of its runs there are further runs: the directories on the way, `*` for any.
+    /// Returns where in a run's directory to find further runs: the directories on the way; `*` matches any.
     pub fn runs_inside(&self) -> Option<&'static [&'static str]> {
         (self.format == harbor::TRIAL.format).then_some(harbor::RUNS_INSIDE)
     }
 
-    /// The tool that reads a directory of this one, which has the files that `has` says: what the agent printed holds its
-    /// steps where the document with them isn't there.
+    /// Returns the tool that reads a directory of this one. `has` checks whether a file exists. If the document with
+    /// the steps is missing, the steps are read from the agent's output.
     pub fn for_directory(&'static self, has: impl Fn(&str) -> bool) -> &'static Self {
         let is_trial = std::ptr::eq(self, &raw const harbor::TRIAL);
         if is_trial {
@@ -384,7 +387,7 @@ impl Tool {
         }
     }
 
-    /// Where the files of child runs lie, for tools that give them files of their own in a directory named after the session.
+    /// Returns where to find the files of child runs, for tools that store them in a directory named after the session.
     pub fn child_files(&self) -> Option<ChildFiles> {
         let files = |below, is_beside_directory, by_id, begins| ChildFiles {
             below,
@@ -404,16 +407,16 @@ impl Tool {
         }
     }
 
-    /// A reader for one of its traces.
+    /// Creates a reader for one trace.
     pub fn reader(&self) -> Box<dyn Reader> {
         (self.reader)()
     }
 }
 
-/// Reads a manifest. `Err` says why nothing of it can be used.
+/// Reads a manifest.
 ///
 /// # Errors
-/// A remark for the list of issues: torn, not JSON, or not an object.
+/// Returns an issue if no part of the manifest can be used: it is torn, not JSON, or not an object.
 pub fn manifest(text: &[u8]) -> Result<(Manifest, Vec<Remark>), Remark> {
     let format = |text: &str| {
         let row = FORMATS.iter().find(|row| (row.recognise)(text));
@@ -422,13 +425,13 @@ pub fn manifest(text: &[u8]) -> Result<(Manifest, Vec<Remark>), Remark> {
     qitos::manifest(text, format)
 }
 
-/// Reads a line of steps as the index keeps it; never fails. Its place is left for the caller to fill.
+/// Reads a line of steps into the form that the index keeps. Never fails. The caller fills in the offset.
 pub fn step_head(line: &[u8], names: &mut Names) -> (StepHead, Vec<Remark>) {
     let mut head = StepHead::default();
     let text = std::str::from_utf8(line)
         .ok()
         .filter(|text| !has_half_pair(text));
-    // Nearly all lines are read at once; what is wrong with the others is found out apart.
+    // Nearly all lines parse directly. Only the others take the slower path that finds out what is wrong.
     if let Some(step) = text.and_then(qitos::step) {
         head.absorb(&step, names);
         return (head, step.remarks);
@@ -444,12 +447,12 @@ pub fn step_head(line: &[u8], names: &mut Names) -> (StepHead, Vec<Remark>) {
     (head, remarks)
 }
 
-/// Reads a line of events as the index keeps it; never fails. Its place is left for the caller to fill.
+/// Reads a line of events into the form that the index keeps. Never fails. The caller fills in the offset.
 pub fn event_head(line: &[u8], names: &mut Names) -> (EventHead, Option<EventNote>, Vec<Remark>) {
     qitos::event_head(line, names)
 }
 
-/// The step that a record holds; `None` where it holds none.
+/// Returns the step in a record, if there is one.
 pub fn step<'a>(record: &'a Record<'_>) -> Option<Step<'a>> {
     qitos::step(&record.text).filter(|_| record.fate.is_readable())
 }
@@ -457,7 +460,7 @@ pub fn step<'a>(record: &'a Record<'_>) -> Option<Step<'a>> {
 #[cfg(all(test, feature = "board"))]
 pub(crate) use qitos::{event as event_in, step as step_in};
 
-/// What the text of a line of events says, beyond its head.
+/// Returns the fields of an event that its head doesn't have.
 pub fn event<'a>(record: &'a Record<'_>) -> Event<'a> {
     if record.fate.is_readable() {
         qitos::event(&record.text)

@@ -1,16 +1,16 @@
-//! Runs that wait for their turn, each once.
+//! A queue of runs that contains each run at most once.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::run::Run;
 
-/// Runs in the order in which they came. One that is in it already keeps its place.
+/// Runs in order of arrival. A run that is added again keeps its position.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// Some of these may have been taken out since.
+    /// May still contain runs that were removed.
     order: VecDeque<Arc<Run>>,
-    /// The addresses of those that are in it.
+    /// The addresses of the queued runs.
     members: HashSet<usize>,
 }
 
@@ -34,7 +34,7 @@ impl Queue {
         None
     }
 
-    /// The first `most` of them, which stay in it.
+    /// Returns the first `most` runs without removing them.
     pub(super) fn first(&self, most: usize) -> Vec<Arc<Run>> {
         self.order
             .iter()
@@ -44,7 +44,7 @@ impl Queue {
             .collect()
     }
 
-    /// Takes a run out, wherever it stands.
+    /// Removes a run from any position.
     pub(super) fn remove(&mut self, run: &Arc<Run>) {
         if !self.members.remove(&address(run)) {
             return;

@@ -1,40 +1,40 @@
-//! What does a manifest say? The few fields lists and verdicts need; the file itself shows the rest.
+//! The parts of a manifest that lists and verdicts need. For the rest, pages show the file itself.
 
 use super::Format;
 use super::end::{Bound, Budget, Ended, Op, Reading, StopVerdict};
 use super::stated::Statement;
 use super::step::Usage;
 
-/// The manifest of a run, or why there is none.
+/// The manifest of a run, or why it is not available.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum ManifestState {
-    /// There is no such file.
+    /// The file doesn't exist.
     #[default]
     Missing,
-    /// There is one, and it says nothing that can be used.
+    /// The file exists, but no part of it is usable.
     Unreadable,
-    /// It was read.
+    /// The file was read.
     Read(Box<Manifest>),
 }
 
-/// What the index keeps of a manifest. Words are the file's own; `None` is "not said".
+/// The fields of a manifest that the index keeps. Strings are copied verbatim; `None` means not recorded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Manifest {
     /// The recorded run id; not trusted as an identity.
     pub run_id: Option<Box<str>>,
-    /// `running`, `completed`, `failed`, `stopped`, or any other word.
+    /// `running`, `completed`, `failed`, `stopped`, or any other status.
     pub status: Option<Box<str>>,
     /// Microseconds since the epoch: creation or the last refresh while running, the end afterwards.
     pub updated_at: Option<i64>,
-    /// When the run began, where the writer records it; microseconds since the epoch.
+    /// When the run began, if recorded; microseconds since the epoch.
     pub started_at: Option<i64>,
-    /// The writer's process, where it is recorded.
+    /// The process id of the writer, if recorded.
     pub pid: Option<i64>,
-    /// The machine the writer runs on, where it is recorded.
+    /// The machine that the writer runs on, if recorded.
     pub host: Option<Box<str>>,
     /// Steps the writer counted.
     pub step_count: Option<i64>,
-    /// Steps that the run itself counted, by its summary: a writer that was handed over to another one may have counted none.
+    /// Steps according to the run's own summary. A writer that was handed over to another one may have counted none.
     pub steps_summed: Option<i64>,
     /// Events the writer counted.
     pub event_count: Option<i64>,
@@ -42,49 +42,49 @@ pub struct Manifest {
     pub stop_reason: Option<Box<str>>,
     /// The answer.
     pub final_result: Option<Box<str>>,
-    /// Whether the task counts as done, in the writer's view.
+    /// Whether the writer considers the task done.
     pub success: Option<bool>,
-    /// Tokens of the whole run; `None` also where a scripted run says 0.
+    /// Tokens of the whole run. Also `None` if a scripted run records 0.
     pub tokens: Option<u64>,
     /// Run time in seconds on the writer's monotonic clock.
     pub latency_s: Option<f64>,
-    /// What the run cost in US dollars; `None` also where it says 0.
+    /// The cost of the run in US dollars. Also `None` if recorded as 0.
     pub cost_usd: Option<f64>,
-    /// Whether the writer estimated any of that from tokens and prices.
+    /// Whether the writer estimated any of the cost from tokens and prices.
     pub cost_estimated: bool,
-    /// The titles of the session, the one that counts first: by its user, by its program, and of summaries.
+    /// The titles of the session, in order of precedence: the user's, the program's, and those of summaries.
     pub titles: Vec<Box<str>>,
-    /// The model's name; `None` where it says "unknown".
+    /// The name of the model; `None` if recorded as "unknown".
     pub model: Option<Box<str>>,
-    /// Whether that is the last of several, and steps do not name theirs.
+    /// Whether `model` is the last of several, and steps don't name theirs.
     pub model_changed: bool,
     /// The starting agent.
     pub agent: Option<Box<str>>,
     /// The run that started this one.
     pub parent: Option<Box<str>>,
-    /// What it states besides, field by field, of facts that other records may state too. A field above that is stated
-    /// elsewhere in the same file is here once for each place.
+    /// Further statements of the file, field by field, about facts that other records may state too. If the file also
+    /// states one of the fields above in other places, each of those has an entry here.
     pub statements: Vec<Statement>,
-    /// The budget that held, where it is recorded.
+    /// The budget in effect, if recorded.
     pub budget: Option<Budget>,
     /// The stop rules of the run and the counters it resumed with, as JSON: an object with `stop_rules` and
     /// `resumed_from`. `None` if no rules are recorded, or if the text is longer than an index keeps.
     pub rules: Option<Box<str>>,
-    /// The verdict that ended the run, where it is recorded.
+    /// The verdict that ended the run, if recorded.
     pub stop: Option<Box<StopVerdict>>,
-    /// After how many steps of an earlier run this one went on.
+    /// The number of steps of the earlier run that this one resumed.
     pub resumed_after: Option<i64>,
-    /// How many steps at its beginning are those of its parent, where somebody branched from that.
+    /// The number of steps at the start that were copied from the parent, if this run is a branch.
     pub branched_after: Option<u64>,
-    /// The criteria that could stop the run, by their classes, where they are recorded.
+    /// The classes of the criteria that could stop the run, if recorded.
     pub criteria: Option<Vec<Box<str>>>,
     /// Failures that reached the recovery policy.
     pub failures: Vec<Failure>,
-    /// How many of those the file lists.
+    /// How many of these failures the file lists.
     pub failures_listed: usize,
-    /// How many of them the writer counted.
+    /// How many of these failures the writer counted.
     pub failure_count: Option<i64>,
-    /// In what the writer found, at the end, that the files are not those that it wrote.
+    /// Changes to the files by others, as the writer found them at the end.
     pub altered: Vec<Box<str>>,
     /// The configured seed.
     pub seed: Option<i64>,
@@ -92,110 +92,111 @@ pub struct Manifest {
     pub prompt_hash: Option<Box<str>>,
     /// Hash of the configuration.
     pub config_hash: Option<Box<str>>,
-    /// How the run is written.
+    /// The format of the run.
     pub format: &'static Format,
-    /// How the run ended, where another tool's format tells.
+    /// How the run ended, if another tool's format records that.
     pub ended: Option<Box<Ended>>,
-    /// The end if nothing more comes: the last record is an error, and the record of the end is missing.
+    /// The end to assume if no more records follow: the last record is an error, and there is no end record.
     pub presumed_end: Option<Box<Ended>>,
-    /// Its last turn is over, or asks its user something, and its user may go on with it: nothing tells that the program which wrote it is gone.
+    /// The last turn is over or asks the user something, and the user may continue. No record shows that the program
+    /// has exited.
     pub awaits_user: bool,
-    /// The tool whose call asks the user something, or asks for leave, and has no answer; nothing follows it.
+    /// The tool whose call asks the user a question or for permission. It has no answer, and no records follow it.
     pub asks_user: Option<Box<str>>,
-    /// The limits that the run was under, where another tool's trace names them.
+    /// The limits of the run, if another tool's trace names them.
     pub limits: Vec<ToolLimit>,
-    /// The program that wrote the trace and its version, where the trace names them.
+    /// The program that wrote the trace and its version, if the trace names them.
     pub tool: Option<Box<str>>,
     /// The directory that the agent worked in.
     pub project: Option<Box<str>>,
-    /// What a person asked for, from one prompt to the next.
+    /// The number of turns, each from one user prompt to the next.
     pub turns: Option<u64>,
     /// Runs that this one started.
     pub children: Option<u64>,
-    /// The ids of those, as far as this run's own records name them.
+    /// The ids of those child runs, as far as this run's own records name them.
     pub child_ids: Vec<Box<str>>,
-    /// What the run records that it took as a whole is with all that its child runs took.
+    /// Whether the recorded totals of the run include its child runs.
     pub totals_with_children: bool,
-    /// The tokens apart, where that is said of the run as a whole.
+    /// The tokens by kind, if recorded for the run as a whole.
     pub usage: Usage,
-    /// Replies of the model, by the run's own count.
+    /// Replies of the model, as counted by the run itself.
     pub model_calls: Option<u64>,
-    /// Answers to calls that are in no record.
+    /// Tool results whose calls are not in the records.
     pub answers_without_calls: usize,
-    /// The total that a record of another tool states for the whole run, to be compared with its steps.
+    /// The total that a record of another tool states for the whole run, for comparison with the steps.
     pub total: Option<Total>,
-    /// The tokens are those of a whole thread: what runs took that it went on from is among them, where there are any.
+    /// The tokens are those of a whole thread. They include those of earlier runs that this one continues, if any.
     pub tokens_of_thread: bool,
-    /// The sum of the steps, where each of them records its tokens.
+    /// The sum over the steps, if each step records its tokens.
     pub tokens_summed: Option<u64>,
-    /// The sum of what caches held, where each step records it.
+    /// The sum of cached tokens, if each step records them.
     pub cached_summed: Option<u64>,
-    /// The run of whose thread this one is a later segment, in a file of its own.
+    /// The run that this one continues: both are segments of one thread, in separate files.
     pub continues: Option<Box<str>>,
-    /// Where the conversation was compacted.
+    /// The points at which the conversation was compacted.
     pub compactions: Vec<Compaction>,
-    /// Some replies of the model are in no record: how many there were is not known.
+    /// Some replies of the model are not in the records, so their number is unknown.
     pub replies_untold: bool,
-    /// The tokens are the sum of what the steps say that they took.
+    /// The tokens are the sum of what the steps record.
     pub tokens_of_steps: bool,
-    /// The records do not tell where each step of the run begins: how many there were is not known.
+    /// The records don't show where each step of the run begins, so the number of steps is unknown.
     pub steps_untold: bool,
-    /// The last step asked for something, and when that came back is not recorded.
+    /// The last step made a tool call, and the time of its result is not recorded.
     pub end_untold: bool,
     /// Records that were copied from another run into this one's file.
     pub copied: Option<Copied>,
     /// Scores of the run as a whole.
     pub scores: Vec<RunScore>,
-    /// Who took back what the run came to, and why, as the end of a sentence: "invalidated by me: grader was wrong".
+    /// Who withdrew the outcome of the run, and why, as the end of a sentence: "invalidated by me: grader was wrong".
     pub invalidation: Option<Box<str>>,
-    /// Further facts that the writer records: failed attempts before this one, failed checks behind a full reward. A
-    /// sentence each.
+    /// Further facts that the writer records, one sentence each: failed attempts before this one, failed checks despite
+    /// a full reward.
     pub notes: Vec<Box<str>>,
-    /// Where records of another tool contradict each other about the end or the totals, a sentence each without a full
+    /// Contradictions between records of another tool about the end or the totals. Each is a sentence without a full
     /// stop.
     pub conflicts: Vec<Box<str>>,
-    /// Which task it was, and what agent and model were given, where the trace says any of that.
+    /// The task, and the options of the agent and the model, if the trace records any of them.
     pub trial: Option<Box<Trial>>,
-    /// The one document of the run ends in the middle: what it says of its end may stand before steps that are missing.
+    /// The document that holds the run ends in the middle. An end that it states may precede missing steps.
     pub is_cut: bool,
-    /// Nothing can be added to the document of the run: it lies in an archive, or says that all is over.
+    /// The document of the run is final: it is in an archive, or states that the run is over.
     pub is_closed: bool,
-    /// Why what is missing of such a document can not be read.
+    /// Why the missing part of such a document cannot be read.
     pub damage: Option<Box<str>>,
 }
 
-/// A run as one of many: which task of which set it was, and what agent and model were given.
+/// The run as part of a set: its task, and the options of the agent and the model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trial {
-    /// The set that the task is of, such as a benchmark.
+    /// The set that contains the task, such as a benchmark.
     pub task_set: Option<Box<str>>,
-    /// The task within it.
+    /// The task within the set.
     pub task_id: Option<Box<str>>,
-    /// Which run of the same task it is.
+    /// The number of this run among those of the same task.
     pub repeat: Option<i64>,
-    /// What the agent was given, as JSON.
+    /// The options of the agent, as JSON.
     pub agent_args: Option<Box<str>>,
-    /// What the model was given beside its messages, as JSON.
+    /// The options of the model, as JSON. Messages are not included.
     pub model_options: Option<Box<str>>,
-    /// Messages of the conversation as the trace holds it.
+    /// The number of messages in the conversation, as recorded.
     pub messages: Option<u64>,
 }
 
 /// A score of the run as a whole.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunScore {
-    /// Who or what gave it.
+    /// The name of the score or of the grader.
     pub name: Box<str>,
-    /// The score, where it is a number.
+    /// The score, if it is a number.
     pub score: Option<f64>,
-    /// The grade as recorded, where it isn't a number: a string's own text, else JSON.
+    /// The grade as recorded, if it isn't a number: the content of a string, otherwise JSON.
     pub grade: Option<Box<str>>,
-    /// Why it was given.
+    /// The reason given for the score.
     pub reason: Option<Box<str>>,
 }
 
 impl RunScore {
-    /// A score that is a number, without a reason.
+    /// Creates a numeric score without a reason.
     pub fn number(name: impl Into<Box<str>>, score: f64) -> Self {
         Self {
             name: name.into(),
@@ -205,89 +206,89 @@ impl RunScore {
     }
 }
 
-/// A total of tokens that a record states.
+/// A token total stated by a record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Total {
     /// The tokens.
     pub tokens: u64,
-    /// The record: "result", "cost-state".
+    /// The name of the record: "result", "cost-state".
     pub record: &'static str,
-    /// What may explain a difference to the steps, such as "4 retries are recorded"; empty where nothing does.
+    /// A possible reason for a difference from the steps, such as "4 retries are recorded". May be empty.
     pub aside: Box<str>,
-    /// Whether child runs, whose replies stand elsewhere, are in it.
+    /// Whether the total includes child runs, whose replies are in other files.
     pub has_children: bool,
-    /// Whether it would be with child runs, if there are any.
+    /// Whether the total would include child runs if there were any.
     pub counts_children: bool,
-    /// What the child runs took, where that is recorded of all of them.
+    /// The tokens of the child runs, if recorded for all of them.
     pub children: Option<u64>,
-    /// Of the tokens, those from a cache.
+    /// The part of the tokens that came from a cache.
     pub cached: Option<u64>,
-    /// What was read by the record and by the replies, where replies don't say what they wrote.
+    /// Input tokens according to the record and to the replies, if the replies don't record their output.
     pub read: Option<(u64, u64)>,
 }
 
-/// A place where the conversation was compacted: the model no longer sees what stands before it.
+/// A compaction of the conversation: the model no longer sees the messages before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compaction {
-    /// The event that records it, by number.
+    /// The number of the event that records it.
     pub event: usize,
-    /// How many tokens the conversation had before; `None` where that is not recorded.
+    /// The tokens of the conversation before the compaction, if recorded.
     pub tokens: Option<u64>,
-    /// What caused it, in the tool's word; empty where that is not recorded.
+    /// What triggered it, in the tool's term; empty if not recorded.
     pub trigger: Box<str>,
 }
 
-/// What was copied from another run; its steps and tokens count there.
+/// Records copied from another run. Their steps and tokens count in that run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// How many records.
+    /// The number of records.
     pub records: u64,
-    /// The run that they come from, where they name it.
+    /// The run that they were copied from, if they name it.
     pub from: Option<Box<str>>,
 }
 
-/// A limit that another tool was given.
+/// A limit set for another tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolLimit {
-    /// What the tool calls it.
+    /// The tool's name for the limit.
     pub name: &'static str,
-    /// The limit.
+    /// The value of the limit.
     pub limit: f64,
     /// Its unit, in the plural: `steps`, `turns`, `messages`, `usd`, `tokens`, `ms`.
     pub unit: &'static str,
-    /// How much was used, where the trace says so; else what the board counts of it stands beside it.
+    /// The amount used, if the trace records it. Otherwise the board's own count is shown.
     pub used: Option<f64>,
-    /// Whether `used` is the figure or a bound of it.
+    /// Whether `used` is exact or only a bound.
     pub bound: Bound,
-    /// How the tool compares the two.
+    /// The operator that the tool compares the two with.
     pub op: Op,
 }
 
 impl ToolLimit {
-    /// The same, with another comparison.
+    /// Returns the limit with another operator.
     #[must_use]
     pub fn compared(self, op: Op) -> Self {
         Self { op, ..self }
     }
 
-    /// The same; `used` is only a bound of what was used.
+    /// Returns the limit with `used` as a bound only.
     #[must_use]
     pub fn bounded(self, bound: Bound) -> Self {
         Self { bound, ..self }
     }
 
-    /// Whether what was used reaches the limit; `None` if that is unknown.
+    /// Returns whether the recorded use reaches the limit; `None` if unknown.
     pub fn is_reached(&self) -> Option<bool> {
         self.is_reached_by(self.used?, self.bound)
     }
 
-    /// Whether this much reaches the limit.
+    /// Returns whether the given use reaches the limit; `None` if unknown.
     pub fn is_reached_by(&self, used: f64, bound: Bound) -> Option<bool> {
         let reading = Reading::compare(used, self.op, self.limit, self.unit);
         match (bound, self.op.holds(used, self.limit)) {
             (Bound::AtMost, true) | (Bound::AtLeast, false) => None,
             (_, true) => Some(true),
-            // Rounding may hide that it was reached.
+            // Rounding may hide that the limit was reached.
             (_, false) => reading.is_refuted().then_some(false),
         }
     }
@@ -300,26 +301,26 @@ pub struct Failure {
     pub step_id: Option<i64>,
     /// The phase that failed.
     pub phase: Box<str>,
-    /// The sort of error.
+    /// The category of the error.
     pub category: Box<str>,
-    /// The error in words.
+    /// The error message.
     pub message: Box<str>,
-    /// Whether the engine takes it for a sort of error that it may recover from.
+    /// Whether the engine considers this kind of error recoverable.
     pub recoverable: Option<bool>,
     /// What the engine did: `continue` or `stop`.
     pub decision: Box<str>,
 }
 
 impl Failure {
-    /// Whether the run ended with it although it is of a sort that is recovered from.
+    /// Returns whether the run ended with this failure although it was recoverable.
     pub fn is_given_up(&self) -> bool {
         self.recoverable == Some(true) && &*self.decision == "stop"
     }
 }
 
 impl Manifest {
-    /// How many steps ran: by the count of the lines that were written, or where there is none, by the summary, which of a run
-    /// that was gone on with counts those before it too.
+    /// Returns how many steps ran. This is the count of written lines or, without one, the count in the summary. The
+    /// summary of a resumed run includes the earlier steps.
     pub fn steps_counted(&self) -> usize {
         let counted = self
             .step_count
@@ -330,19 +331,19 @@ impl Manifest {
             .unwrap_or_default()
     }
 
-    /// The model of a step that does not name its own; `None` where it may have been another one.
+    /// Returns the model of a step that doesn't name one; `None` if it may have been a different one.
     pub fn model_of_steps(&self) -> Option<&str> {
         self.model.as_deref().filter(|_| !self.model_changed)
     }
 
-    /// The failure that ended the run: the newest one, unless the engine went on after it.
+    /// Returns the failure that ended the run: the last one, unless the engine continued after it.
     pub fn fatal(&self) -> Option<&Failure> {
         self.failures
             .last()
             .filter(|failure| &*failure.decision != "continue")
     }
 
-    /// Whether it says that the run is over.
+    /// Returns whether the manifest states that the run is over.
     pub fn is_final(&self) -> bool {
         self.ended.is_some()
             || self
@@ -353,7 +354,7 @@ impl Manifest {
 }
 
 impl ManifestState {
-    /// The manifest, if it could be read.
+    /// Returns the manifest, if it could be read.
     pub fn get(&self) -> Option<&Manifest> {
         match self {
             ManifestState::Read(manifest) => Some(manifest),

@@ -1,7 +1,7 @@
-//! Reads the one document of a run again whenever it changed, piece by piece, and hands it out as a whole.
+//! Reads the single document of a run again whenever it changes, in pieces, and publishes it as a whole.
 //!
-//! A document that is being written is not whole for a moment: what was handed out before stays then, and a passing issue
-//! says so. Of one that never was whole, what is there is handed out.
+//! While a document is being written it may be incomplete. The previous version then remains, with a passing issue about
+//! it. If no complete version was ever seen, the existing part is published.
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io;
@@ -23,28 +23,28 @@ use crate::model::{
     Delta, Fate, Index, Issue, IssueKind, MAX_LINE_BYTES, Names, Record, TraceFile,
 };
 
-/// Read at a time.
+/// Bytes per read.
 const PIECE_BYTES: usize = 64 << 10;
-/// A look ends after this long although it may read more bytes, because tiny records take long for their size and other
-/// runs wait. The next look continues there. A look without a limit reads all.
+/// A look ends after this long, even if its byte limit allows more: tiny records take long for their size, and other
+/// runs are waiting. The next look continues there. A look without a limit reads everything.
 const TURN: Duration = Duration::from_millis(100);
-/// After reading took longer than this, so many times as long passes before the document is read again for those who don't
-/// wait: one that changes all the time would keep its reader busy for good.
+/// If a read takes longer than `LONG`, readers that don't wait start the next one after `REST` times that duration at
+/// the earliest. Otherwise a document that changes all the time would keep its reader busy forever.
 const LONG: Duration = Duration::from_millis(250);
 const REST: u32 = 4;
 
-/// So many documents are read at the same time for those who don't wait: of more than 32 MiB, of more than 2 MiB, of less. What
-/// is held of one until its end is many times what is kept of it.
+/// How many documents are read at the same time for readers that don't wait: those over 32 MiB, over 2 MiB, and
+/// smaller. A document takes many times more memory while it is read than afterwards.
 const MAX_UNDER_WAY: [(u64, usize); 3] = [(32 << 20, 1), (2 << 20, 2), (0, 16)];
 
 static UNDER_WAY: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// Counts a document among those that are being read.
+/// Counts one document as being read.
 #[derive(Debug)]
 struct Place(&'static AtomicUsize);
 
 impl Place {
-    /// A place for a document of so many bytes, if one is free.
+    /// Reserves a slot for a document of this size in bytes, if one is free.
     fn take(bytes: u64) -> Option<Self> {
         let mut classes = UNDER_WAY.iter().zip(MAX_UNDER_WAY);
         let (taken, (_, most)) = classes.find(|(_, (above, _))| bytes > *above || *above == 0)?;
@@ -62,23 +62,23 @@ impl Drop for Place {
     }
 }
 
-/// Follows the document.
+/// Follows one document.
 #[derive(Debug, Default)]
 pub(super) struct Document {
-    /// What the last look saw.
+    /// The stamp at the last look.
     seen: Option<Stamp>,
-    /// The same of the document beside it.
+    /// The same for the second document.
     seen_beside: Option<Stamp>,
-    /// The hash of the bytes that were handed out, and whether they were a whole document.
+    /// The hash of the published bytes, and whether they were a complete document.
     handed_out: Option<(u64, bool)>,
-    /// What is there now is not what was handed out: why, and from which byte on it cannot be read.
+    /// Why the current document is not published, and the offset from which it cannot be read.
     waits: Option<(String, Option<u64>)>,
-    /// The file was quiet for long enough when it was read that any change since shows in its stamp.
+    /// The file had been quiet long enough when it was read that any later change shows in its stamp.
     settled: bool,
     state: FileState,
-    /// The pass that has not come to the end.
+    /// The unfinished pass.
     under_way: Option<Box<UnderWay>>,
-    /// Until when the document rests, and whether a look since would have read it.
+    /// When the next pass may start for readers that don't wait, and whether an earlier look would have started one.
     rests_until: Option<Instant>,
     owed: bool,
 }
@@ -86,7 +86,7 @@ pub(super) struct Document {
 /// A pass over the document, as far as it has come.
 struct UnderWay {
     input: Box<dyn io::Read + Send>,
-    /// What the document and the one beside it looked like at its beginning.
+    /// The stamps of both documents at its start.
     stamps: [Option<Stamp>; 2],
     beside: Option<Vec<u8>>,
     exists: bool,
@@ -100,10 +100,10 @@ struct UnderWay {
     reader: Box<dyn Reader>,
     names: Names,
     delta: Delta,
-    /// What had no room beside the rest, and is in an index already.
+    /// Earlier parts, which already moved to an index to limit memory.
     index: Option<Box<Index>>,
     took: Duration,
-    /// Given back when the pass is over.
+    /// Released when the pass is over.
     place: Option<Place>,
 }
 
@@ -115,38 +115,38 @@ impl std::fmt::Debug for UnderWay {
     }
 }
 
-/// What one pass over the file found.
+/// The result of one pass over the file.
 struct Pass {
     exists: bool,
     hash: u64,
     is_whole: bool,
-    /// Why it is not whole.
+    /// Why the document is incomplete.
     fault: String,
-    /// One past the last value that was read.
+    /// The end of the last value that was read.
     end: u64,
-    /// From where on it cannot be read, where that is in itself.
+    /// The offset from which the document cannot be read, if that is due to its own content.
     broken_at: Option<u64>,
     size: u64,
 }
 
 impl Document {
-    /// What the last look saw of the file.
+    /// Returns the stamp of the file at the last look.
     pub(super) fn seen(&self) -> Option<Stamp> {
         self.seen
     }
 
-    /// What the last look saw of the document beside it.
+    /// Returns the stamp of the second document at the last look.
     pub(super) fn seen_beside(&self) -> Option<Stamp> {
         self.seen_beside
     }
 
-    /// Whether anything of the document was handed out.
+    /// Returns whether any version of the document was published.
     pub(super) fn has_read(&self) -> bool {
         self.handed_out.is_some()
     }
 
-    /// Whether another look may find something although the file does not change, or a reader that starts now would say
-    /// something else.
+    /// Returns whether another look may find something although the file doesn't change, or whether a new reader would
+    /// report something else.
     pub(super) fn is_unsettled(&self) -> bool {
         (self.handed_out.is_some() && !self.settled)
             || self.waits.is_some()
@@ -154,12 +154,12 @@ impl Document {
             || self.is_under_way()
     }
 
-    /// Whether the document is being read.
+    /// Returns whether the document is being read.
     pub(super) fn is_under_way(&self) -> bool {
         self.under_way.is_some()
     }
 
-    /// Hands out all that the document says, where it is not what it was, and reads at most about `limit` bytes for that.
+    /// Publishes the content of the document if it has changed. Reads at most about `limit` bytes for that.
     ///
     /// # Errors
     /// The file cannot be read now.
@@ -235,7 +235,7 @@ impl Document {
         let Some(mut way) = self.under_way.take() else {
             return Ok(self.told(delta));
         };
-        // What changed meanwhile is read by the next pass.
+        // Changes during this pass are read by the next one.
         let begun = Instant::now();
         let is_over = way.read(limit, dir.path())?;
         way.took += begun.elapsed();
@@ -246,7 +246,7 @@ impl Document {
                 read: way.size,
             };
             self.under_way = Some(way);
-            // As long as it is read for the first time, what there is is less than all.
+            // During the first read, only part of the document is known.
             let is_first = self.handed_out.is_none();
             let look = self.told(delta);
             return Ok(if is_first {
@@ -269,8 +269,8 @@ impl Document {
         Ok(self.told(delta))
     }
 
-    /// What is said of a document of so many bytes that is read once it is unpacked, or once others are read. What was handed
-    /// out before stays meanwhile.
+    /// Reports that the document, of this size in bytes, will be read once it is unpacked or once others were read.
+    /// The previous version remains meanwhile.
     fn waiting(&mut self, size: u64, delta: &mut Delta) -> Look {
         self.seen = None;
         let look = Look {
@@ -293,7 +293,7 @@ impl Document {
         }
     }
 
-    /// Hands out what a pass found, if it is to be.
+    /// Publishes the result of a pass, unless it is unchanged or worse.
     fn take(
         &mut self,
         pass: &Pass,
@@ -336,7 +336,7 @@ impl Document {
         }
     }
 
-    /// The state of the file, and what passes.
+    /// Returns the state of the file, and reports passing issues.
     fn told(&self, delta: &mut Delta) -> Look {
         let issue = |(reason, offset)| {
             let (kind, file, line) = (IssueKind::Torn, TraceFile::Events, None);
@@ -356,7 +356,8 @@ impl Document {
     }
 }
 
-/// Why the places in `index` are not those of the document that is there now, whose bytes are so many.
+/// Explains why the offsets in `index` don't match the current document, if they don't. `size` returns the document's
+/// size in bytes.
 pub(super) fn unread(index: &Index, size: impl FnOnce() -> Option<u64>) -> Option<String> {
     let torn = || {
         index
@@ -364,7 +365,7 @@ pub(super) fn unread(index: &Index, size: impl FnOnce() -> Option<u64>) -> Optio
             .iter()
             .filter(|issue| issue.kind == IssueKind::Torn)
     };
-    // What is told of a file that holds several runs names no byte.
+    // Issues of a file that holds several runs have no offset.
     if let Some((reason, at)) = torn().find_map(|issue| Some((&issue.reason, issue.offset?))) {
         return Some(format!(
             "the file was written anew, and cannot be read from byte {at} on: {reason}"
@@ -382,7 +383,7 @@ pub(super) fn unread(index: &Index, size: impl FnOnce() -> Option<u64>) -> Optio
 }
 
 impl UnderWay {
-    /// A pass from the start of the document.
+    /// Starts a pass at the beginning of the document.
     fn new(
         document: Option<Opened>,
         beside: Option<Vec<u8>>,
@@ -424,7 +425,7 @@ impl UnderWay {
         }
     }
 
-    /// Reads at most about `limit` bytes, and says to the draft what they say; whether it came to the end.
+    /// Reads at most about `limit` bytes and adds their records to the draft. Returns whether it reached the end.
     ///
     /// # Errors
     /// The file cannot be read now.
@@ -456,7 +457,7 @@ impl UnderWay {
                 Ok(0) => return Ok(true),
                 Ok(read) => piece.get(..read).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // What came before the damage is there. Of what is packed in an unknown way, nothing is.
+                // Everything before the damage is usable. With an unknown compression method, no part is.
                 Err(error) if is_lasting(&error) => {
                     *damage = Some(error.to_string());
                     return Ok(true);
@@ -480,7 +481,7 @@ impl UnderWay {
         Ok(false)
     }
 
-    /// What it found.
+    /// Finishes the pass and returns its results.
     fn end(self) -> (Pass, Names, Delta) {
         let Self {
             beside,
@@ -528,7 +529,7 @@ impl UnderWay {
             });
             delta.whole = Some(index);
         }
-        // An archive tells how many bytes there would be.
+        // An archive records the full size.
         let size = if damage.is_some() { expected } else { size };
         let end = values.end();
         let (fault, broken_at, is_whole) = match (
@@ -559,7 +560,7 @@ impl UnderWay {
     }
 }
 
-/// Gives a value to the reader, as far as it can be read.
+/// Passes a value to the reader, as far as it can be parsed.
 pub(super) fn tell(
     draft: &mut Draft<'_>,
     found: WatchedValue<'_>,
@@ -590,7 +591,7 @@ pub(super) fn tell(
         return draft.issue(IssueKind::TooLong, reason);
     };
     let read = Record::of(bytes);
-    // What is no object is for the reader to judge: it knows what stands where.
+    // The reader decides what to do with a value that is not an object, because it knows the structure of the document.
     let fate = if read.fate == Fate::Foreign {
         Fate::Good
     } else {
@@ -786,7 +787,7 @@ mod tests {
     #[test]
     fn one_huge_document_is_read_at_a_time() {
         let huge = 40 << 20;
-        // Tests of other documents take places too, but none of so large a one.
+        // Other tests of documents take slots too, but none for so large a document.
         let first = Place::take(huge).unwrap();
         assert!(Place::take(huge).is_none());
         assert!(

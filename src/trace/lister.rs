@@ -1,4 +1,4 @@
-//! Looks up the runs of large files on threads of its own, for a board that must not wait.
+//! Lists the runs of large files on background threads, so that the board doesn't have to wait.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,29 +8,29 @@ use std::time::{Duration, Instant};
 
 use super::several::Holder;
 
-/// A file of at most this many bytes is looked through by whoever asks.
+/// Files up to this size are scanned in the calling thread; bytes.
 pub(super) const SMALL_BYTES: u64 = 1 << 20;
-/// So many files are looked through at a time.
+/// How many files are scanned at a time.
 const MAX_THREADS: usize = 2;
-/// A file that took longer than `LONG` is looked through again after `REST` times as long at the earliest. Otherwise a file
-/// that changes all the time would keep a core busy for good.
+/// If scanning a file took longer than `LONG`, its next scan starts after `REST` times that duration at the earliest.
+/// Otherwise a file that changes all the time would keep a core busy forever.
 const LONG: Duration = Duration::from_millis(100);
 const REST: u32 = 4;
 
-/// Files whose runs are being looked up.
+/// The files whose runs are being listed.
 pub struct Lister {
     state: Mutex<State>,
     changed: Condvar,
-    /// Called after a file was looked through.
+    /// Called after each scan.
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The files that wait, and when the turn of each comes at the earliest.
+    /// The files in the queue, and the earliest time to scan each.
     queue: VecDeque<(Arc<Holder>, Instant)>,
     under_way: Vec<Arc<Holder>>,
-    /// Files that were looked through since [`Lister::take_finished`].
+    /// Files scanned since the last [`Lister::take_finished`].
     finished: Vec<Arc<Holder>>,
     threads: usize,
 }
@@ -44,7 +44,7 @@ impl fmt::Debug for Lister {
 }
 
 impl Lister {
-    /// A lister that calls `wake` each time it has looked through a file.
+    /// Creates a lister that calls `wake` after each scan.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
@@ -53,19 +53,19 @@ impl Lister {
         })
     }
 
-    /// How many files wait, are being looked through, or were and have not been taken.
+    /// Returns how many files are queued, being scanned, or scanned but not yet taken.
     pub fn pending(&self) -> usize {
         let state = self.state();
         state.queue.len() + state.under_way.len() + state.finished.len()
     }
 
-    /// The files that were looked through since the last call.
+    /// Returns the files scanned since the last call.
     pub fn take_finished(&self) -> Vec<PathBuf> {
         let finished = std::mem::take(&mut self.state().finished);
         finished.iter().map(|holder| holder.path()).collect()
     }
 
-    /// Has the runs of a file looked up.
+    /// Queues a file, unless it is queued already or being scanned.
     pub(super) fn ask(self: &Arc<Self>, holder: &Arc<Holder>) {
         let mut state = self.state();
         let is_it = |known: &Arc<Holder>| Arc::ptr_eq(known, holder);
@@ -88,7 +88,7 @@ impl Lister {
     fn work(&self) {
         while let Some(holder) = self.next() {
             let begun = Instant::now();
-            // A fault of ours must not leave the file under way for good.
+            // A panic in the scan must not leave the file under way forever.
             let looked =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| holder.look_through()));
             let took = begun.elapsed();
@@ -103,7 +103,7 @@ impl Lister {
         }
     }
 
-    /// Waits for the next file; `None` where none waits.
+    /// Waits for the next file; returns `None` if the queue is empty.
     fn next(&self) -> Option<Arc<Holder>> {
         let mut state = self.state();
         loop {
@@ -141,7 +141,7 @@ mod tests {
     use super::super::RootScanner;
     use super::*;
 
-    /// A file of tau2 with so many runs, of more than [`SMALL_BYTES`].
+    /// Returns a tau2 file with this many runs, larger than [`SMALL_BYTES`].
     fn results(runs: usize) -> String {
         let run = |n: usize| format!(r#"{{"id":"s{n}","task_id":"t{n}","trial":0,"messages":[]}}"#);
         let runs: Vec<String> = (0..runs).map(run).collect();
@@ -192,7 +192,7 @@ mod tests {
             "/sample_runs/tools/inspect/ledger.eval"
         ))
         .unwrap();
-        // Without the list of members at its end nothing in an archive is found, which nothing but a change mends.
+        // An archive without the list of members at its end yields no members. Only a change of the file can fix that.
         bytes.truncate(bytes.len() / 2);
         bytes.resize(bytes.len() + SMALL_BYTES as usize, 0);
         fs::write(path, bytes).unwrap();

@@ -1,7 +1,7 @@
-//! Which runs does one file hold, and where in it? A JSON document or a zip archive; what it holds is looked up again
-//! whenever the file changed.
+//! Finds the runs that one file holds, and their offsets. The file is a JSON document or a zip archive. It is scanned
+//! again whenever it changes.
 //!
-//! Nothing here is kept of what a run says. A run is known by its name alone: where it lies may be another place each time.
+//! Must not keep any content of a run. A run is identified by its name alone: its offset may differ in each scan.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -23,17 +23,18 @@ use super::unpacked::{self, Unpacked};
 use crate::format::{Lines, Several, Values};
 use crate::model::{Span, TraceFile};
 
-/// A file that could not be looked through for a reason that may pass is tried again after this long.
+/// How long to wait before a retry, if scanning the file failed for a reason that may pass.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
-/// Read at a time.
+/// Bytes per read.
 const PIECE_BYTES: usize = 256 << 10;
-/// At most so many runs of a file are listed, and one more for each so many bytes of it: each takes some 2 KB on the board.
+/// Runs listed per file, at most, plus one for each `BYTES_A_RUN` bytes of the file. Each run takes about 2 KB of
+/// memory.
 const MAX_RUNS: usize = 120_000;
 const BYTES_A_RUN: u64 = 1_024;
-/// No longer value is taken for a part of a run's name.
+/// Longer values are not used in the name of a run; bytes.
 const MAX_NAME_BYTES: usize = 200;
 
-/// What an archive begins with: the header of its first member.
+/// The first bytes of an archive: the header of its first member.
 pub(super) const ARCHIVE_MAGIC: &[u8] = b"PK\x03\x04";
 
 /// A file that holds several runs.
@@ -44,11 +45,11 @@ pub(super) struct Holder {
     name: OsString,
     several: &'static Several,
     known: Mutex<Option<Arc<Listing>>>,
-    /// Held while the file is looked through: whoever waits for that finds the outcome.
+    /// Held during a scan, so that other threads wait for its outcome.
     looking: Mutex<()>,
-    /// Why the file could not be looked through, and what it looked like then.
+    /// Why the last scan failed, and the stamp of the file at that time.
     failed: Mutex<Option<Failed>>,
-    /// Who looks the file through where the one who asks must not wait.
+    /// Scans the file in the background, if it is large and the caller must not wait.
     aside: OnceLock<Arc<Lister>>,
     rests_until: Mutex<Option<Instant>>,
 }
@@ -61,55 +62,55 @@ struct Failed {
     reason: String,
 }
 
-/// What a file held when it was looked through.
+/// The contents of a file at its last scan.
 #[derive(Debug)]
 pub(super) struct Listing {
     stamp: Stamp,
-    /// The time of the file was old enough that a later change shows in its stamp.
+    /// The file had been unchanged long enough that any later change shows in its stamp.
     settled: bool,
     runs: BTreeMap<Arc<str>, At>,
-    /// What is said of all runs.
+    /// Facts that apply to all runs.
     beside: Option<At>,
-    /// The member is there that is added to an archive last.
+    /// The archive contains the member that is written last.
     is_closed: bool,
-    /// What is wrong with the file as a whole.
+    /// A problem of the file as a whole.
     pub(super) fault: Option<String>,
 }
 
-/// Where something lies.
+/// The position of something in the file.
 #[derive(Debug, Clone)]
 enum At {
-    /// Bytes of the file; the first is on this line.
+    /// Bytes of the file, and the number of their first line.
     Bytes(Span, u64),
-    /// What stands before the runs of a JSON document; so many bytes.
+    /// The part of a JSON document before the runs, and its length in bytes.
     Before(u64),
     /// A member of an archive, and its name there.
     Packed(Entry, Arc<str>),
-    /// A line of the file: its bytes, its number, and a print of what it says.
+    /// A line of the file: its bytes, its number, and a hash of its content.
     Line(Span, u64, u64),
-    /// Values of the file that lie apart.
+    /// Values in several places of the file.
     Apart(Pieces),
 }
 
-/// One run of a file, or the file itself where it holds none.
+/// One run of a file, or the file itself if it holds none.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     holder: Arc<Holder>,
     name: Option<Arc<str>>,
 }
 
-/// A document that is read from its start.
+/// A document opened at its start.
 pub(super) struct Opened {
     pub(super) input: Box<dyn Read + Send>,
     pub(super) stamp: Stamp,
-    /// Where in its file it begins, and how many line ends are before it.
+    /// Its offset in the file, and the number of line ends before it.
     pub(super) start: (u64, u64),
-    /// All that there will be of it is there, by the word of what holds it.
+    /// Its container marks the document as complete.
     pub(super) is_closed: bool,
 }
 
 impl Listing {
-    /// The runs by their names. `None` stands for the file itself: it holds no run, and tells of something all the same.
+    /// Returns the runs by name. `None` is the file itself: it holds no run, but is worth listing.
     pub(super) fn members(&self) -> Vec<Option<Arc<str>>> {
         if self.runs.is_empty() && self.beside.is_some() {
             return vec![None];
@@ -138,7 +139,7 @@ impl Holder {
         }
     }
 
-    /// Has a large file looked through by `lister` from now on.
+    /// Makes `lister` scan the file if it is large.
     pub(super) fn look_aside(&self, lister: &Arc<Lister>) {
         self.aside.get_or_init(|| Arc::clone(lister));
     }
@@ -147,7 +148,7 @@ impl Holder {
         self.root.join(&self.below).join(&self.name)
     }
 
-    /// When a file that takes long is looked through again at the earliest.
+    /// Returns the earliest time of the next scan, for a file that takes long.
     pub(super) fn rests_until(&self) -> Option<Instant> {
         *self
             .rests_until
@@ -162,10 +163,11 @@ impl Holder {
             .unwrap_or_else(PoisonError::into_inner) = until;
     }
 
-    /// What the file holds now; what it held before while a large file is being looked through again.
+    /// Returns the current contents of the file. While a large file is being scanned again, returns its previous
+    /// contents.
     ///
     /// # Errors
-    /// It is not there, or cannot be read. Would block while a large file is looked through for the first time.
+    /// The file doesn't exist or cannot be read. Would block during the first scan of a large file.
     pub(super) fn listing(self: &Arc<Self>) -> io::Result<Arc<Listing>> {
         let dir = Dir::open(&self.root, &self.below)?;
         let (_, stamp) = dir.look(&self.name)?;
@@ -182,7 +184,7 @@ impl Holder {
         }
     }
 
-    /// Whether the lister is looking the file through again, or is about to.
+    /// Returns whether the file changed and the lister scans it again.
     #[cfg(feature = "board")]
     fn is_being_listed(self: &Arc<Self>) -> bool {
         let look = Dir::open(&self.root, &self.below).and_then(|dir| dir.look(&self.name));
@@ -193,14 +195,14 @@ impl Holder {
         lister.inspect(|lister| lister.ask(self)).is_some()
     }
 
-    /// Who looks a file through that looks like `stamp`, where that takes too long for the one who asks.
+    /// Returns the lister that scans the file, if a file with this stamp takes too long for the caller.
     fn lister_for(&self, stamp: Stamp) -> Option<&Arc<Lister>> {
         self.aside
             .get()
             .filter(|_| stamp.size > lister::SMALL_BYTES)
     }
 
-    /// Returns what it held when it was read last.
+    /// Returns the contents at the last scan.
     pub(super) fn last_listing(&self) -> Option<Arc<Listing>> {
         self.known
             .lock()
@@ -208,19 +210,19 @@ impl Holder {
             .clone()
     }
 
-    /// What it held, where it still looks like that.
+    /// Returns the contents at the last scan, if the file hasn't changed since.
     fn known(&self, stamp: Stamp) -> Option<Arc<Listing>> {
         self.last_listing()
             .filter(|known| known.stamp == stamp && (known.settled || !stamp.is_settled()))
     }
 
-    /// Looks the file through where it is not what it was.
+    /// Scans the file if it has changed.
     pub(super) fn look_through(&self) {
-        // Whoever asks next is told of an error.
+        // The next caller gets the error.
         let _ = self.open_and_list();
     }
 
-    /// The error of the last look, where the file still looks like it did then.
+    /// Returns the error of the last scan, if the file hasn't changed since.
     fn check_failed(&self, stamp: Stamp) -> io::Result<()> {
         let failed = self
             .failed
@@ -245,10 +247,10 @@ impl Holder {
         }
     }
 
-    /// The file, with what it holds.
+    /// Opens the file and returns its contents.
     ///
     /// # Errors
-    /// As [`Self::listing`]. Would block while a large file is being looked through, unless the caller waits.
+    /// As [`Self::listing`]. Would block while a large file is being scanned, unless the caller waits.
     fn opened(self: &Arc<Self>, patience: Patience) -> io::Result<(File, Arc<Listing>)> {
         if patience == Patience::Now {
             let (file, stamp) = Dir::open(&self.root, &self.below)?.file(&self.name)?;
@@ -284,7 +286,7 @@ impl Holder {
     }
 }
 
-/// The error of who doesn't wait.
+/// The error for a caller that doesn't wait.
 fn is_being_looked_through() -> io::Error {
     pending("its runs are being looked up")
 }
@@ -294,7 +296,7 @@ impl Member {
         Self { holder, name }
     }
 
-    /// The run of that name; the only one where none is given.
+    /// Returns the run of that name. Without a name, returns the only run.
     pub(super) fn chosen(holder: Holder, name: Option<&str>) -> io::Result<Self> {
         let holder = Arc::new(holder);
         let listing = holder.listing()?;
@@ -318,7 +320,7 @@ impl Member {
             io::Error::new(io::ErrorKind::NotFound, format!("{what}{runs}{fault}"))
         };
         let found = match name {
-            // Its name as a member of the archive will do as well.
+            // The name of an archive member is accepted too.
             Some(name) => names.iter().find(|known| {
                 let member = (holder.several.member)(name).unwrap_or(name);
                 known
@@ -337,45 +339,46 @@ impl Member {
         }
     }
 
-    /// Whether it is the file itself, which holds no run yet.
+    /// Returns whether this is the file itself, which holds no run yet.
     pub(super) fn is_file(&self) -> bool {
         self.name.is_none()
     }
 
-    /// Its name in the file.
+    /// Returns the name of the run in the file.
     #[cfg(feature = "board")]
     pub(super) fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The path of the run: no file has it.
+    /// Returns the path of the run. No file has this path.
     pub(super) fn path(&self) -> PathBuf {
         let mut path = self.file().into_os_string();
         if let Some(name) = &self.name {
-            // A name is no path: it may begin with a slash, which joined to one would replace it.
+            // A name is not a path. It may begin with a slash, and joining it would then replace the path.
             path.push("/");
             path.push(&**name);
         }
         PathBuf::from(path)
     }
 
-    /// Whether `file` holds it and is being looked through again.
+    /// Returns whether the run is in `file` and the lister scans that file again.
     #[cfg(feature = "board")]
     pub(super) fn is_being_listed(&self, file: &Path) -> bool {
         self.file() == file && self.holder.is_being_listed()
     }
 
-    /// The path of the file that holds it.
+    /// Returns the path of the file that holds the run.
     pub(super) fn file(&self) -> PathBuf {
         self.holder.path()
     }
 
-    /// The file that one of its files is, or lies in: a member of an archive as if that were a directory.
+    /// Returns the path of one of the run's files, or of the file that contains it. An archive counts as a directory of
+    /// its members.
     pub(super) fn place(&self, file: TraceFile) -> PathBuf {
         self.member_of(file).unwrap_or_else(|| self.file())
     }
 
-    /// The place of its records, where that is a member of an archive.
+    /// Returns the path of the records if they are a member of an archive.
     pub(super) fn packed(&self) -> Option<PathBuf> {
         self.member_of(TraceFile::Events)
     }
@@ -391,23 +394,23 @@ impl Member {
         Some(PathBuf::from(path))
     }
 
-    /// What is wrong with the file that holds it.
+    /// Returns the problem of the file that holds the run, if any.
     pub(super) fn fault(&self) -> Option<String> {
         self.holder.listing().ok()?.fault.clone()
     }
 
-    /// When the file that holds it was written.
+    /// Returns the time of the last change to the file that holds the run.
     pub(super) fn modified(&self) -> Option<std::time::SystemTime> {
         self.holder.listing().ok()?.stamp.modified
     }
 
-    /// Where one of the files is that a run has elsewhere.
+    /// Finds the part of the file that corresponds to a separate file of other runs.
     fn at(&self, listing: &Listing, file: TraceFile) -> io::Result<At> {
         let at = match (file, &self.name) {
             (TraceFile::Manifest, _) => listing.beside.clone(),
             (TraceFile::Steps | TraceFile::Events, Some(name)) => listing.runs.get(name).cloned(),
             (TraceFile::Steps | TraceFile::Events, None) if listing.runs.is_empty() => None,
-            // The file holds runs by now, each with a name.
+            // The file has gained runs by now, and each has a name.
             (TraceFile::Steps | TraceFile::Events, None) => {
                 return Err(refused("the file holds several runs"));
             }
@@ -415,7 +418,7 @@ impl Member {
         at.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the file holds no such run"))
     }
 
-    /// Whether the file holds it.
+    /// Returns whether the file holds the run.
     pub(super) fn is_there(&self) -> bool {
         let there = |listing: Arc<Listing>| match &self.name {
             Some(name) => listing.runs.contains_key(name),
@@ -427,16 +430,18 @@ impl Member {
         }
     }
 
-    /// What one of its files looks like: equal where its bytes are, whatever is added to an archive.
+    /// Returns the stamp of one of the run's files. It is equal if the bytes are, even if members were added to the
+    /// archive.
     pub(super) fn stat(&self, file: TraceFile) -> io::Result<Stamp> {
         let listing = self.holder.listing()?;
         Ok(stamp_of(&listing, &self.at(&listing, file)?))
     }
 
-    /// Opens one of its files at its start.
+    /// Opens one of the run's files at its start.
     ///
     /// # Errors
-    /// Not there; what the system says; would block where it is being unpacked and `patience` is none.
+    /// The file doesn't exist, or the system reports an error. Would block while the file is being unpacked, unless
+    /// `patience` allows waiting.
     pub(super) fn open(&self, file: TraceFile, patience: Patience) -> io::Result<Opened> {
         let (opened, listing) = self.holder.opened(patience)?;
         let at = self.at(&listing, file)?;
@@ -471,21 +476,22 @@ impl Member {
         })
     }
 
-    /// Unpacks its records for whoever reads them and then parts of them, where they are packed.
+    /// Unpacks the records, if they are packed, for a caller that reads all of them and then parts again.
     #[cfg(feature = "board")]
     pub(super) fn unpack(&self) {
         if let Ok((opened, listing)) = self.holder.opened(Patience::Wait)
             && let Ok(At::Packed(entry, _)) = self.at(&listing, TraceFile::Events)
         {
-            // What is wrong with it is told by who reads it.
+            // The reader reports errors.
             let _ = Unpacked::of(opened, listing.stamp, entry, Patience::Wait);
         }
     }
 
-    /// Some bytes of one of its files, or all of them, and how many they are.
+    /// Opens a span of one of the run's files, or all of it. Also returns the length in bytes.
     ///
     /// # Errors
-    /// Not there; what the system says; more than `max` bytes. Would block while it is being unpacked, unless the caller waits.
+    /// The file doesn't exist, the system reports an error, or the length exceeds `max` bytes. Would block while the
+    /// file is being unpacked, unless the caller waits.
     pub(super) fn span(
         &self,
         file: TraceFile,
@@ -511,7 +517,7 @@ impl Member {
         };
         let span = span.unwrap_or(whole);
         if span.len > max {
-            // Nothing is unpacked to find that out.
+            // Checked without unpacking.
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
                 format!("{} bytes, more than {max}", span.len),
@@ -540,7 +546,7 @@ impl Member {
     }
 }
 
-/// What closes a document whose runs are left out.
+/// Closes a document whose runs are omitted.
 const CLOSING: &[u8] = b"]}";
 
 fn stamp_of(listing: &Listing, at: &At) -> Stamp {
@@ -551,16 +557,16 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
         At::Before(len) => listing.stamp.with_size(*len),
         At::Packed(entry, _) => {
             let stamp = Stamp::of_bytes(entry.crc, entry.packed, entry.size);
-            // The checksum is of the bytes that should be there. As long as members are added the others are not read again
-            // for it; once nobody adds any, a change of the file may be one of any of them.
+            // The checksum covers the bytes as they should be. While members are still being added, the others are not
+            // read again each time. Once the archive is closed, a change of the file may affect any member.
             if listing.is_closed {
                 stamp.within(listing.stamp)
             } else {
                 stamp
             }
         }
-        // Lines are added behind it. As for other parts of a file, the size is where it ends: places count from the start
-        // of the file.
+        // Further lines may follow. As for other parts of a file, the size is the end of the line: offsets count from
+        // the start of the file.
         At::Line(span, _, print) => Stamp::of_bytes(
             *print as u32,
             span.offset,
@@ -568,7 +574,7 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
         ),
         At::Apart(pieces) => pieces.stamp(),
     };
-    // What is wrong with the file is told of each run in it, whose own bytes may be the same before and after.
+    // A problem of the file is reported for each run in it, even if the run's own bytes haven't changed.
     listing
         .fault
         .as_ref()
@@ -580,7 +586,7 @@ fn bytes_of(mut file: File, span: Span) -> io::Result<io::Take<File>> {
     Ok(file.take(span.len))
 }
 
-/// What stands before the runs, as a document without any.
+/// Returns the part before the runs, as a document without runs.
 fn before(file: &File, len: u64) -> io::Result<Vec<u8>> {
     if len > MAX_MANIFEST_BYTES {
         let what = format!("{len} bytes before the first run, more than {MAX_MANIFEST_BYTES}");
@@ -592,7 +598,7 @@ fn before(file: &File, len: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Looks the file through.
+/// Scans the file.
 fn list(file: &File, stamp: Stamp, several: &Several) -> io::Result<Listing> {
     if let Some(apart) = several.apart {
         let (runs, fault) = pieces::list(file, apart, most(stamp.size))?;
@@ -656,7 +662,7 @@ fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<RunsInFil
                 beyond += 1;
                 continue;
             }
-            // Of two members of one name, the later one counts for every reader of archives.
+            // If two members share a name, every archive reader uses the later one.
             twice += usize::from(
                 runs.insert(shown(run), At::Packed(entry, name.as_str().into()))
                     .is_some(),
@@ -677,13 +683,13 @@ fn in_archive(file: &File, size: u64, several: &Several) -> io::Result<RunsInFil
     Ok((runs, beside.map(|(_, at)| at), fault))
 }
 
-/// Where each run is, by name.
+/// The position of each run, by name.
 type Runs = BTreeMap<Arc<str>, At>;
 
-/// Adds a run under a name that no other has.
+/// Adds runs under unique names.
 struct Named {
     runs: Runs,
-    /// Up to which number each name is taken: runs of one name would else take the square of their number.
+    /// The last number used for each name. Without this, runs that share a name would take quadratic time.
     copies: HashMap<String, usize>,
 }
 
@@ -710,7 +716,7 @@ impl Named {
     }
 }
 
-/// One pass over a file whose lines are runs. Holds no line, only where each is.
+/// Scans a file whose lines are runs, in one pass. Keeps only the position of each line.
 fn in_lines(
     file: &File,
     size: u64,
@@ -745,7 +751,7 @@ fn in_lines(
             }
         }
     }
-    // A writer may be in the middle of the last one.
+    // The last line may still be being written.
     let is_open = !line.is_blank;
     let last = line.run(several);
     let is_torn = is_open && last.is_none();
@@ -762,13 +768,13 @@ fn in_lines(
     Ok((named.runs, fault))
 }
 
-/// A line while it is read.
+/// A line while it is being read.
 struct LineUnderWay {
     start: u64,
     len: u64,
     number: u64,
     values: Values,
-    /// What names the run, by its paths.
+    /// The values that name the run, in the order of their paths.
     names: Vec<Option<String>>,
     hasher: DefaultHasher,
     is_blank: bool,
@@ -806,7 +812,7 @@ impl LineUnderWay {
         });
     }
 
-    /// The run that the line is, with its name; `None` where it isn't one, or isn't whole.
+    /// Returns the run in the line, with its name. Returns `None` if the line is not a run or is incomplete.
     fn run(self, several: &Several) -> Option<(String, At)> {
         let name = (several.name)(&self.names).filter(|_| self.values.is_whole())?;
         let span = Span {
@@ -817,7 +823,7 @@ impl LineUnderWay {
     }
 }
 
-/// One pass: where each run is, and what names it.
+/// Scans a document in one pass for the position and the name of each run.
 fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<RunsInFile> {
     let (mut places, mut names) = (
         Values::new(several.runs).places_only(),
@@ -836,7 +842,7 @@ fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<Runs
             false => beyond += 1,
         });
         names.push(bytes, |found| {
-            // A run has a few names.
+            // Each run has only a few values in its name.
             if said.len() >= most * several.named_by.len().max(1) {
                 return;
             }
@@ -863,7 +869,7 @@ fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<Runs
         )),
     };
     let fault = fault.or_else(|| (beyond > 0).then(|| too_many(spans.len(), beyond)));
-    // What there is of a run that is cut is there.
+    // A truncated run is listed too, up to the end of the file.
     spans.extend(places.under_way().map(|(offset, line)| {
         (
             Span {
@@ -893,7 +899,7 @@ fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<Runs
         let name = (several.name)(&values).unwrap_or_else(|| format!("run {}", nth + 1));
         named.add(&name, At::Bytes(span, line));
     }
-    // A document without a run is all about the runs that it might hold.
+    // Without runs, the whole document applies to the runs that it may get.
     let alone = several.is_run_alone.then_some(At::Bytes(
         Span {
             offset: 0,
@@ -904,12 +910,12 @@ fn in_document(file: &File, expected: u64, several: &Several) -> io::Result<Runs
     Ok((named.runs, first.map(At::Before).or(alone), fault))
 }
 
-/// How many runs of a file with so many bytes are listed.
+/// Returns how many runs are listed for a file of this size.
 fn most(size: u64) -> usize {
     MAX_RUNS.saturating_add(usize::try_from(size / BYTES_A_RUN).unwrap_or(usize::MAX))
 }
 
-/// What is wrong with a file that holds more runs than are listed.
+/// The issue for a file that holds more runs than are listed.
 pub(super) fn too_many(listed: usize, beyond: usize) -> String {
     format!(
         "it holds {} runs, and the first {listed} are listed",
@@ -917,7 +923,7 @@ pub(super) fn too_many(listed: usize, beyond: usize) -> String {
     )
 }
 
-/// A name as it is shown, and as a part of a run's key.
+/// Returns the name to display and to use in the key of a run.
 fn shown(name: &str) -> Arc<str> {
     if name.is_empty() {
         "run".into()
@@ -926,7 +932,7 @@ fn shown(name: &str) -> Arc<str> {
     }
 }
 
-/// The file that a path leads to whose end is the name of a run in it, and that name.
+/// Splits a path that ends in the name of a run into the path of the file and that name.
 pub(super) fn split(path: &Path) -> Option<(PathBuf, String)> {
     let file = path.ancestors().skip(1).find(|part| part.is_file())?;
     let rest = path

@@ -1,8 +1,8 @@
-//! Which lines of a session file are its own, and which lie on the branch that the session went on with?
+//! Finds out which lines of a session file belong to that session, and which of them are on its current branch.
 //!
-//! A session that is resumed or forked into a file of its own begins with copies of another one's lines, under their old
-//! ids: what they tell of counts in that other file. And lines are a tree by `parentUuid`: who rewinds a session and asks
-//! anew leaves what came after that point behind, in the same file.
+//! A session that is resumed or forked into a new file begins with copies of another session's lines, under their old
+//! ids. Those lines count in the other file. The lines also form a tree through `parentUuid`. When a user rewinds a
+//! session and sends another prompt, the lines after that point remain in the file as an abandoned branch.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
@@ -11,33 +11,33 @@ use crate::format::part::text;
 use crate::format::recent::{Recent, RecentSet};
 use crate::format::value::{is_text, is_true, member, micros};
 
-/// A line that is older than the start of the session by less than this may be its own; microseconds.
+/// A line may be older than the start of its session by up to this much; microseconds.
 const SLACK_MICROS: i64 = 200_000;
-/// So many lines are walked for each line of the file. A file in which each line leaves a long branch is not judged
-/// further.
+/// Lines of the tree that may be visited per line of the file, on average. If each line leaves a long branch, the later
+/// branches of the file are not evaluated.
 const WALK: usize = 64;
 /// The length of a UUID as text.
 const UUID_LEN: usize = 36;
 
-/// What is known of the lines so far.
+/// The lines of a session file that were read so far.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     nodes: Recent<u64, Node>,
-    /// Prints of what they say.
+    /// Hashes of the content of lines, to find repeated ones.
     seen: RecentSet<u64>,
-    /// Lines that others name as the one before them, and that have not come.
+    /// Lines that others name as their parent and that haven't been read yet.
     missing: RecentSet<u64>,
     /// The newest line of the main conversation.
     leaf: Option<u64>,
-    /// How many lines of each step are on the branch that goes on.
+    /// How many lines of each step are on the current branch.
     alive: Recent<u32, u32>,
-    /// Lines that may still be walked.
+    /// How many lines may still be visited.
     walk: usize,
-    /// When the session began: its program took a prompt.
+    /// When the program queued the first prompt of the session; microseconds.
     began: Option<i64>,
-    /// A line told of the session that the file is named by.
+    /// A line named the session that the file is named after.
     has_own: bool,
-    /// A line of this session came: copies stand before all of its own.
+    /// A line of this session was read. Copies come before all of them.
     is_begun: bool,
 }
 
@@ -46,13 +46,13 @@ struct Node {
     parent: Option<u64>,
     step: Option<u32>,
     is_alive: bool,
-    /// The program's own words, which later commands may refer to again.
+    /// The program wrote this line itself (`isMeta`). Later commands may refer back to it.
     is_note: bool,
 }
 
 impl Lines {
-    /// The session that the line was copied from, or an empty text where it is not named; `None` for a line of this
-    /// session. `file` is the name of the file.
+    /// Returns the session that the line was copied from, or an empty string if the line doesn't name it. Returns
+    /// `None` for a line of this session. `file` is the name of the file.
     pub(super) fn copied(&mut self, line: &Line<'_>, file: &str) -> Option<String> {
         let session = text(line.session).unwrap_or_default();
         if let Some(from) = line.forked.filter(|from| from.starts_with('{')) {
@@ -67,7 +67,7 @@ impl Lines {
             }
             return None;
         }
-        // Later lines of another session are not copies: some versions write what comes after `/resume` into this file.
+        // Later lines of another session are not copies: some versions write what follows `/resume` into this file.
         let is_others = named.is_some() && !self.has_own && is_uuid(&session);
         let is_older = !self.is_begun
             && ts
@@ -77,7 +77,8 @@ impl Lines {
         (is_others || is_older).then_some(if is_others { session } else { String::new() })
     }
 
-    /// Whether the line stands behind one that follows it: that never is so in a file as it was written.
+    /// Returns whether the line comes after a line that names it as its parent. That never happens in a file as the
+    /// program wrote it.
     pub(super) fn is_misplaced(&mut self, line: &Line<'_>) -> bool {
         let hashed = |id: Option<&str>| id.filter(|id| is_text(Some(id))).map(|id| hash(&id));
         let known = |id: &u64| self.nodes.contains_key(id);
@@ -88,9 +89,10 @@ impl Lines {
         is_misplaced
     }
 
-    /// Takes in a line that belongs to `step`. Which steps it leaves behind, and which ones it comes back to.
+    /// Adds a line that belongs to `step`. Returns the steps that it abandons (`true`) and the ones that it returns to
+    /// (`false`).
     pub(super) fn add(&mut self, line: &Line<'_>, step: Option<usize>) -> Vec<(usize, bool)> {
-        // Of lines with one id the first has the place in the tree.
+        // If lines share an id, the first one determines its position in the tree.
         let Some(id) = line
             .uuid
             .map(|uuid| hash(&uuid))
@@ -111,10 +113,10 @@ impl Lines {
             self.count_alive(step, |lines| lines + 1);
         }
         self.walk += WALK;
-        // A sub-agent's lines in the same file are a tree beside this one.
+        // A sub-agent's lines in the same file form a separate tree.
         let is_main = !is_true(line.sidechain) && line.agent.is_none();
         let refers = |parent: &u64| self.nodes.get(parent).is_some_and(|parent| parent.is_note);
-        // What names no line that is known goes on where the file does.
+        // A line without a known parent continues the newest line.
         let parent = parent
             .filter(|parent| !is_main || !refers(parent))
             .or(self.leaf.filter(|_| is_main));
@@ -138,7 +140,7 @@ impl Lines {
         }
     }
 
-    /// The branch that ended in `leaf` is left for the one with `parent`.
+    /// Switches from the branch that ended in `leaf` to the one with `parent`.
     fn turn(&mut self, leaf: Option<u64>, parent: Option<u64>) -> Vec<(usize, bool)> {
         let mut changed = Vec::new();
         let fork = self.mark(parent, None, true, &mut changed);
@@ -146,8 +148,8 @@ impl Lines {
         changed
     }
 
-    /// Whether a line says the same as one before, under the same id. Ids are not always used once: what says something
-    /// else is another line. One without an id is told by its time.
+    /// Returns whether an earlier line has the same id and the same content. Ids aren't always unique: other content
+    /// under the same id is another line. A line without an id is compared as a whole if it has a message and a time.
     pub(super) fn is_again(&mut self, line: &Line<'_>, record: &str) -> bool {
         let said = match line.uuid {
             Some(uuid) => hash(&(uuid, line.kind, line.message.unwrap_or(record))),
@@ -157,14 +159,15 @@ impl Lines {
         !self.seen.insert(said)
     }
 
-    /// Changes how many lines of a step are on the branch that goes on; returns how many were.
+    /// Changes how many lines of a step are on the current branch. Returns the previous number.
     fn count_alive(&mut self, step: u32, count: impl Fn(u32) -> u32) -> u32 {
         let before = self.alive.get(&step).copied().unwrap_or_default();
         self.alive.insert(step, count(before));
         before
     }
 
-    /// Marks lines from `at` towards the root, up to the first that is marked so already, or `end`; where that was.
+    /// Marks the lines from `at` towards the root, up to `end` or the first line that already has the mark. Returns the
+    /// line where it stopped.
     fn mark(
         &mut self,
         mut at: Option<u64>,
@@ -191,7 +194,7 @@ impl Lines {
                     lines.saturating_sub(1)
                 }
             });
-            // A step of which one line is on the branch that goes on is part of it: its calls may have one each.
+            // A step is on the branch if any of its lines is: each of its calls may have a separate line.
             if let (0, true, Ok(step)) | (1, false, Ok(step)) =
                 (before, is_alive, usize::try_from(step))
             {

@@ -1,8 +1,9 @@
-//! How does `codex exec --json` tell of a run? One JSON object a line: the thread, its turns, and items that are started,
-//! updated and completed.
+//! Reads the output of `codex exec --json`: one JSON object per line. They describe the thread, its turns, and items
+//! that are started, updated and completed.
 //!
-//! There are no times, and tokens are told of the turn alone. Nothing says which items are one reply: the first call that
-//! is done closes it. What a script asks for is an item each, and calls that do nothing outside are none.
+//! The stream has no times, and it counts tokens per turn only. It doesn't record which items form one reply, so the
+//! first call to finish closes the reply. Each call that a script makes is a separate item, unless it has no effect
+//! outside the script.
 
 use super::failure;
 use super::item::served;
@@ -17,7 +18,7 @@ use crate::model::{
     CAPTURED, Can, Capabilities, Certainty, Ended, EventKind, Format, IssueKind, Outcome,
 };
 
-/// What the program prints.
+/// The output of `codex exec --json`.
 pub(in crate::format) static STREAM: Tool = Tool {
     format: Format {
         name: "Codex exec stream",
@@ -50,22 +51,22 @@ fields! {
     struct Tokens { input_tokens, cached_input_tokens, output_tokens, reasoning_output_tokens }
 }
 
-/// A stream under way.
+/// A stream while it is being read.
 #[derive(Debug, Default)]
 struct Stream {
-    /// Calls that are not done, and the ids of items that are.
+    /// The step of each unfinished call, and the ids of finished items.
     calls: Recent<Box<str>, usize>,
     done: RecentSet<Box<str>>,
     children: RecentSet<Box<str>>,
-    /// The newest step, and whether its reply goes on.
+    /// The newest step, and whether its reply is still open.
     last: Option<usize>,
     replying: bool,
     turns: u64,
-    /// A turn was started, and nothing came of it yet.
+    /// The last line started a turn.
     is_fresh: bool,
     end: Option<Ended>,
     ends: Turns,
-    /// What sessions took that stand before this one in the stream.
+    /// The usage of earlier sessions in the same stream.
     earlier: Option<Usage>,
 }
 
@@ -104,13 +105,13 @@ impl Reader for Stream {
         match (&*kind, &*stage) {
             ("thread.started", _) => {
                 draft.event(mark);
-                // Ids of items begin anew.
+                // Each thread numbers its items from the start.
                 self.done.clear();
                 let run = draft.run();
                 let before = std::mem::replace(&mut run.run_id, short(line.thread));
                 run.tool = Some("Codex".into());
                 if before.is_some() && before != run.run_id {
-                    // Of a session without a word of it, the draft knows that it is missing.
+                    // If the earlier session recorded no usage, `other_session` marks the totals as partial.
                     self.earlier = Some(run.usage).filter(|usage| *usage != Usage::default());
                     draft.other_session();
                 } else if before.is_some() {
@@ -146,7 +147,7 @@ impl Reader for Stream {
                     draft.totals();
                 }
                 let run = draft.run();
-                // A resumed thread goes on counting, and nothing says whether this one was resumed.
+                // A resumed thread continues its count, and the stream doesn't record whether this thread was resumed.
                 run.tokens_of_thread = true;
                 let [input, output] = parts;
                 let cached = count(usage.cached_input_tokens);
@@ -157,7 +158,7 @@ impl Reader for Stream {
                     reasoning: count(usage.reasoning_output_tokens),
                 };
                 run.usage = self.earlier.map_or(usage, |earlier| earlier.plus(usage));
-                // Of one half nobody knows the sum.
+                // The sum is unknown unless both halves are known.
                 run.tokens = run
                     .usage
                     .input
@@ -204,14 +205,14 @@ impl Reader for Stream {
         run.ended = end.map(Box::new);
         run.final_result = answer;
         run.turns = Some(self.turns);
-        // Not every version tells of those that it started.
+        // Not every version lists the child runs that it started.
         run.children = Some(self.children.len() as u64).filter(|children| *children > 0);
         run.child_ids = self.children.listed();
     }
 }
 
 impl Stream {
-    /// The end and the answer of the run. A turn without steps leaves those of the turn before.
+    /// Returns the end and the answer of the run. A turn without steps keeps those of the previous turn.
     fn settled(&self, draft: &Draft<'_>) -> (Option<Ended>, Option<Box<str>>) {
         let is_answer = self
             .end
@@ -226,7 +227,7 @@ impl Stream {
         )
     }
 
-    /// What follows the end of a turn is of another turn, whether or not a line says that one began.
+    /// Begins another turn if the last one has ended, even if no line starts it.
     fn follow(&mut self, draft: &Draft<'_>) {
         if self.end.is_some() {
             let (end, answer) = self.settled(draft);
@@ -235,7 +236,7 @@ impl Stream {
         }
     }
 
-    /// A piece of a reply, or what a call gave.
+    /// Takes in a piece of a reply, or the result of a call.
     fn item(&mut self, item: &Item<'_>, record: &str, mark: EventDraft<'_>, draft: &mut Draft<'_>) {
         let part = part_of(record);
         let is_done = !part.answers.is_empty();
@@ -281,7 +282,7 @@ impl Stream {
     }
 }
 
-/// What a line says of the step that it belongs to.
+/// Returns the part of a step that a line holds.
 fn part_of(record: &str) -> Part {
     let line = Line::of(record);
     let item = line.item.map(Item::of).unwrap_or_default();
@@ -295,7 +296,7 @@ fn part_of(record: &str) -> Part {
         value.map_or_else(|| "{}".to_owned(), |value| format!("{{\"{key}\":{value}}}"))
     };
     let (name, args) = match &*kind {
-        // Pieces of these are written again as a whole.
+        // Pieces of these are repeated as a whole when the item completes.
         "reasoning" | "agent_message" => {
             let texts = if kind == "reasoning" {
                 &mut part.thought
@@ -366,7 +367,7 @@ fn answer(id: &str, item: &Item<'_>) -> Answer {
         (None, None)
     };
     let status = match text(item.status).as_deref() {
-        // The user said no: the call never ran.
+        // The user declined, so the call never ran.
         Some("declined") => Some("cancelled"),
         Some("failed") => Some("error"),
         _ if exit.is_some_and(|exit| exit != 0) || answered == Some("error") => Some("error"),

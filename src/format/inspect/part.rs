@@ -1,4 +1,4 @@
-//! What does one event of a sample say of its step?
+//! Converts one event of a sample into a part of its step.
 
 use std::collections::HashSet;
 
@@ -8,13 +8,13 @@ use super::super::{Answer, CallDraft, Part, Tokens};
 use crate::model::json::{Json, walk};
 use crate::model::{RunScore, step};
 
-/// What a reference to a text begins with that stands elsewhere; its key follows.
+/// How a reference to a text stored elsewhere begins. Its key follows.
 pub(super) const PREFIXES: [&str; 2] = ["attachment://", "tc://"];
 
-/// At most so many scores of a sample are kept.
+/// Scores kept per sample, at most.
 pub(super) const MAX_SCORES: usize = 256;
 
-/// So many texts are put into one step; others stay the references that they are.
+/// Texts inserted into one step, at most. Further ones remain references.
 pub(super) const MAX_TEXTS: usize = 1_000;
 
 fields! {
@@ -35,13 +35,13 @@ fields! {
     struct Given { value, answer, explanation }
 }
 
-/// Name, number and explanation.
+/// Name, number and explanation of a score.
 type Score = (String, Option<f64>, Option<String>);
 
-/// The line of a step: of its own records, with the texts that they refer to.
+/// Builds the line of a step from its own records and the texts that they refer to.
 pub(super) fn assembled(n: usize, records: &[String]) -> String {
     let parts: Vec<Part> = records.iter().map(|record| part_of(record)).collect();
-    // Behind the records of its own there is one for each text that they refer to, in the order in which they do.
+    // After the step's own records there is one record per text that they refer to, in order of reference.
     let mut wanted: Vec<String> = Vec::new();
     let mut own = None;
     for (at, part) in parts.iter().enumerate() {
@@ -72,7 +72,7 @@ pub(super) fn assembled(n: usize, records: &[String]) -> String {
     step.line(n)
 }
 
-/// The texts elsewhere that a part refers to.
+/// Returns the references in a part to texts stored elsewhere.
 pub(super) fn references(part: &Part) -> Vec<String> {
     let mut found = Vec::new();
     let words = part.thought.iter().chain(&part.text).chain(&part.error);
@@ -125,7 +125,7 @@ fn is_reference(words: &str) -> bool {
     })
 }
 
-/// What an event says of a step.
+/// Returns the part of a step that an event holds.
 pub(super) fn part_of(record: &str) -> Part {
     let event = Event::of(record);
     match text(event.event).as_deref() {
@@ -146,7 +146,7 @@ pub(super) fn part_of(record: &str) -> Part {
                 ..Part::default()
             }
         }
-        // What is said at the end is said of the sample.
+        // A score at the end applies to the sample, not to a step.
         Some("score") if is_true(event.intermediate) => Part {
             scores: scored(&event).into_iter().map(of_step).collect(),
             ..Part::default()
@@ -164,7 +164,7 @@ fn scored(event: &Event<'_>) -> Vec<RunScore> {
     event.score.map(|of| score(&name, of)).unwrap_or_default()
 }
 
-/// A score of a step. A grade that isn't a number is part of its explanation.
+/// Converts a score of a step. A grade that isn't a number becomes part of the explanation.
 fn of_step(given: RunScore) -> Score {
     let reason = match (given.grade, given.reason) {
         (Some(grade), Some(reason)) => Some(format!("{grade}: {reason}")),
@@ -173,12 +173,12 @@ fn of_step(given: RunScore) -> Score {
     (given.name.into(), given.score, reason)
 }
 
-/// What an event says that is of the sample as a whole.
+/// Returns the scores of the whole sample that an event holds.
 pub(super) fn score_at_end(record: &str) -> Vec<RunScore> {
     scored(&Event::of(record))
 }
 
-/// The scores of a sample.
+/// Returns the scores of a sample.
 pub(super) fn scores(scores: &str) -> Vec<RunScore> {
     let each = walk::members(scores)
         .flat_map(|(name, of)| score(&text(Some(name)).unwrap_or_default(), of));
@@ -201,7 +201,7 @@ fn reply(event: &Event<'_>) -> Part {
             .usage
             .filter(|usage| usage.starts_with('{'))
             .map(|_| match event.cache {
-                // A reply from the cache has the usage of the request that filled it, and took nothing now.
+                // A reply from the cache repeats the usage of the request that filled it. It used no tokens itself.
                 Some("\"read\"") => Tokens {
                     input: Some(0),
                     output: Some(0),
@@ -226,7 +226,7 @@ fn reply(event: &Event<'_>) -> Part {
                 .map(Content::of)
             {
                 match text(content.kind).as_deref() {
-                    // The provider may have hidden what was thought, and give a summary in its place.
+                    // The provider may hide the reasoning and give a summary instead.
                     Some("reasoning") => {
                         part.thought
                             .extend(filled(content.summary).or_else(|| filled(content.reasoning)));
@@ -249,7 +249,7 @@ fn reply(event: &Event<'_>) -> Part {
     part
 }
 
-/// What a sum of usages has, in order: all tokens, those that a cache held, the cost.
+/// Returns the totals of a usage object: all tokens, the tokens by kind, and the cost.
 pub(super) fn sums(usage: &str) -> (Option<u64>, step::Usage, Option<f64>) {
     let usage = Usage::of(usage);
     let Tokens {
@@ -271,7 +271,7 @@ pub(super) fn sums(usage: &str) -> (Option<u64>, step::Usage, Option<f64>) {
     )
 }
 
-/// Providers differ in whether what a cache held is part of the input; the total has all of it.
+/// Counts tokens. Providers differ in whether the input includes cached tokens. The total always does.
 fn tokens(usage: &Usage<'_>) -> Tokens {
     let (input, output, total) = (
         count(usage.input_tokens),
@@ -305,7 +305,7 @@ fn answer(event: &Event<'_>) -> Answer {
     };
     let words = error.map(|error| {
         let message = text(error.message).unwrap_or_default();
-        // What it was is not in the words of each sort of error.
+        // Not every kind of error names its kind in the message.
         match kind {
             Some(kind) if !kind.is_empty() && !is_reference(&message) => {
                 format!("{kind}: {message}")
@@ -326,7 +326,8 @@ fn answer(event: &Event<'_>) -> Answer {
     }
 }
 
-/// A JSON Patch of the state. What the messages and the output were is what the steps say.
+/// Reads one JSON Patch operation on the state. Changes to the messages and the output are skipped, because the steps
+/// already contain them.
 fn change(change: &str) -> Option<(String, Option<String>, Option<String>)> {
     let change = Change::of(change);
     let path = text(change.path)?;
@@ -350,7 +351,7 @@ fn change(change: &str) -> Option<(String, Option<String>, Option<String>)> {
     Some((key, before, after))
 }
 
-/// A score: one value, or several under names of their own.
+/// Reads a score: one value, or several named values.
 fn score(name: &str, of: &str) -> Vec<RunScore> {
     let of = Given::of(of);
     let reason = filled(of.explanation)
@@ -384,7 +385,7 @@ fn score(name: &str, of: &str) -> Vec<RunScore> {
     }
 }
 
-/// The number that a grade stands for: as Inspect itself counts it.
+/// Returns the number that Inspect itself assigns to a grade.
 pub(super) fn graded(value: &str) -> Option<f64> {
     match value {
         "true" | "\"C\"" => Some(1.0),

@@ -1,6 +1,6 @@
-//! How does an edit of a file look? Its path, how many lines come and go, and the lines, with what changed in them marked.
+//! Shows an edit of a file: its path, the numbers of added and removed lines, and the lines with their changes marked.
 //!
-//! What a call asks for is read by [`crate::analysis::patch`]; this only sets it.
+//! [`crate::analysis::patch`] reads the edit from the call. This module only formats it.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -14,26 +14,26 @@ use crate::page::part::fold::Fold;
 use crate::page::part::highlight::Highlighter;
 use crate::page::part::text::Line;
 
-/// More lines of one edit are counted and not shown.
+/// Further lines of one edit are counted but not shown.
 const MAX_ROWS: usize = 400;
-/// A longer line is cut.
+/// Longer lines are truncated; bytes.
 const MAX_LINE: usize = 2_000;
 
-/// One file that a call asks to change.
+/// A change to one file that a call requests.
 #[derive(Debug, Clone, Template)]
 #[template(path = "part/edit.html")]
 pub(crate) struct FileEdit {
     pub path: Line,
-    /// What its lines are called as a region of the page.
+    /// The name of the lines as a region of the page.
     pub name: Line,
-    /// How many lines come.
+    /// The number of added lines.
     pub added: usize,
-    /// How many lines go.
+    /// The number of removed lines.
     pub removed: usize,
-    /// What else is to know: a new file, written as a whole, not done.
+    /// Further facts: a new file, written as a whole, not done.
     pub note: Line,
     pub rows: Vec<EditRow>,
-    /// What is said of lines that are not shown.
+    /// How many more lines there are, and where to find them.
     pub more: Line,
 }
 
@@ -41,23 +41,23 @@ impl HtmlSafe for FileEdit {}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EditRow {
-    /// Words between the lines: where they stand, how many stay.
+    /// A text between lines: their position, or how many are unchanged.
     Between(Line),
-    /// A line, and whether it goes or comes.
+    /// A line, and whether it is removed, added or unchanged.
     Line(Sign, Vec<EditPart>),
 }
 
 /// A part of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EditPart {
-    /// It is what changed in the line.
+    /// This part of the line changed.
     changed: bool,
-    /// Its class of the style sheet; empty for plain text.
+    /// The class in the style sheet; empty for plain text.
     class: &'static str,
     text: String,
 }
 
-/// Reads the lines before and after an edit, each as a text of its own.
+/// Highlights the lines before and after an edit as two separate texts.
 struct Sides {
     path: String,
     before: Option<Highlighter>,
@@ -73,7 +73,7 @@ impl Sides {
         }
     }
 
-    /// Lines are left out: what comes next may stand anywhere.
+    /// Starts over after skipped lines: the next line may be anywhere in the file.
     fn skip(&mut self) {
         *self = Self::of(&std::mem::take(&mut self.path));
     }
@@ -95,7 +95,7 @@ impl Sides {
 }
 
 impl FileEdit {
-    /// Sets an edit; `done` is whether the call that asked for it succeeded, `None` where no result says.
+    /// Formats an edit. `done` is whether the call succeeded; `None` if no result is recorded.
     pub(crate) fn new(edit: &Edit<'_>, done: Option<bool>, fold: &mut Fold) -> Self {
         let kind = match edit.kind {
             EditKind::Changed => String::new(),
@@ -143,7 +143,7 @@ impl FileEdit {
     }
 }
 
-/// Which lines go, and of how many of them the text follows.
+/// Describes which lines are removed. The call holds the texts of the first `told` of them.
 fn numbered(lines: &RangeInclusive<u32>, told: usize) -> String {
     let (first, last) = (lines.start(), lines.end());
     let gone = lines.clone().count();

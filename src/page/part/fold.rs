@@ -1,7 +1,8 @@
-//! How much of a long text is shown at once? Cuts are at characters, always say how much is left and where it is.
+//! Folds long texts: decides how much of a text to show at once. Cuts fall between characters. The page always states
+//! how much is left and where to find it.
 //!
-//! Up to 4 KB is shown whole. Up to 64 KB opens in place. Beyond that the value has a page of its own, in parts of
-//! 250 KB. Knows no markup but its own and no files.
+//! Up to 4 KB is shown whole. Up to 64 KB opens in place. A longer value gets a separate page, in parts of 250 KB. Must
+//! not know files, nor any markup but its own.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -13,30 +14,30 @@ use crate::page::part::markdown::Markdown;
 use crate::page::part::terminal::{Plain, Span};
 use crate::page::part::text::Line;
 
-/// Above this many bytes only the first lines are shown.
+/// A longer text shows only its first lines; bytes.
 pub(crate) const SHORT: usize = 4_000;
-/// Above this many bytes the rest is on a page of its own.
+/// The rest of a longer text is on a separate page; bytes.
 pub(crate) const LONG: usize = 64_000;
-/// A page of its own shows this many bytes at most.
+/// The size of one part on a separate page, at most; bytes.
 pub(crate) const PART: usize = 250_000;
-/// How many lines are shown of a text that is folded.
+/// Lines shown of a folded text.
 pub(crate) const LINES: usize = 20;
-/// How many bytes of values one page carries, so that many of them do not add up to a huge page.
+/// Bytes of values per page, so that many values don't add up to a huge page.
 const PAGE: usize = 160_000;
-/// What is shown of each text once the page is full.
+/// Bytes shown of each text once the page is full.
 const GLIMPSE: usize = 256;
 
-/// Where the values of one line (a step, an event, the manifest) can be asked for.
+/// Addresses of the values in one line (a step, an event, the manifest).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ValueLinks {
-    /// The address that answers `?at=POINTER&part=N`; empty where there is none.
+    /// The address that accepts `?at=POINTER&part=N`. May be empty.
     pub value: String,
-    /// The address of the raw bytes; empty where there is none.
+    /// The address of the raw bytes. May be empty.
     pub raw: String,
 }
 
 impl ValueLinks {
-    /// The addresses of a line whose own is `base`.
+    /// Returns the addresses for the line at `base`.
     pub(crate) fn below(base: &str) -> Self {
         Self {
             value: format!("{base}/value"),
@@ -44,46 +45,46 @@ impl ValueLinks {
         }
     }
 
-    /// The address of the value at a JSON pointer.
+    /// Returns the address of the value at a JSON pointer.
     pub(crate) fn value(&self, pointer: &str) -> Option<String> {
         (!self.value.is_empty()).then(|| href::with_query(&self.value, &[("at", pointer)]))
     }
 
-    /// The address of one part of a long text.
+    /// Returns the address of one part of a long text.
     pub(crate) fn part(&self, pointer: &str, number: usize) -> Option<String> {
         let number = number.to_string();
         (!self.value.is_empty())
             .then(|| href::with_query(&self.value, &[("at", pointer), ("part", &number)]))
     }
 
-    /// The address of the raw bytes.
+    /// Returns the address of the raw bytes.
     pub(crate) fn raw(&self) -> Option<String> {
         (!self.raw.is_empty()).then(|| self.raw.clone())
     }
 }
 
-/// A value of more stretches is shown without colours: each is an element of a page that has many values.
+/// A value with more spans is shown without colours. Each span is an element, and a page has many values.
 const MAX_STRETCHES: usize = 1_000;
-/// What one item of a list weighs beside its texts.
+/// The weight of a list item without its texts; bytes.
 const ITEM: usize = 250;
-/// So many items of a list are always shown.
+/// List items that are always shown.
 const FEW: usize = 20;
 
-/// Folds the values of one page: hands out links and keeps the page small.
+/// Folds the values of one page: supplies links and keeps the page small.
 #[derive(Debug, Clone)]
 pub(crate) struct Fold {
-    /// Where to ask for what is not shown.
+    /// Links to the text that isn't shown.
     pub links: ValueLinks,
     left: usize,
-    /// How many pictures it may still show.
+    /// How many more pictures it may show.
     pictures: usize,
 }
 
-/// So many pictures that stand in values are shown on one page; others are named.
+/// Pictures inside values that one page shows. Further ones are only named.
 const PICTURES: usize = 20;
 
 impl Fold {
-    /// A fresh page.
+    /// Starts a new page.
     pub(crate) fn new(links: ValueLinks) -> Self {
         Self {
             links,
@@ -92,14 +93,14 @@ impl Fold {
         }
     }
 
-    /// The same page, for values of another line.
+    /// Switches to the values of another line on the same page. Returns the previous links.
     pub(crate) fn elsewhere(&mut self, links: ValueLinks) -> ValueLinks {
         std::mem::replace(&mut self.links, links)
     }
 
-    /// Folds the text found at `pointer`, which a model wrote for people: as Markdown, where it is some.
+    /// Folds the text at `pointer`, which a model wrote for people. Shows it as Markdown if it contains any.
     pub(crate) fn prose(&mut self, text: &str, pointer: &str) -> Folded {
-        // Models begin with empty lines; a paragraph does not.
+        // Replies of models may start with empty lines. A paragraph shouldn't.
         let text = text.trim_start_matches(['\n', '\r']);
         let markdown = Markdown::of(text).filter(|html| html.len() <= self.left);
         let Some(markdown) = markdown else {
@@ -113,7 +114,7 @@ impl Fold {
         }
     }
 
-    /// Folds the text found at `pointer`.
+    /// Folds the text at `pointer`.
     pub(crate) fn text(&mut self, text: &str, pointer: &str) -> Folded {
         let Some(plain) = Plain::of(text) else {
             return self.unstyled(text, pointer);
@@ -130,12 +131,12 @@ impl Fold {
         folded
     }
 
-    /// Folds the text found at `pointer`, which a tool printed: as that of the file `path`, where it is known to be one, or as
-    /// JSON, where all of it is some and is shown.
+    /// Folds the text at `pointer`, which a tool printed. Colours it as the file `path`, if that is known.
+    /// Otherwise colours it as JSON, if the whole text is JSON and is shown.
     pub(crate) fn output(&mut self, text: &str, pointer: &str, path: Option<&str>) -> Folded {
         let mut folded = self.text(text, pointer);
         if folded.spans.is_empty() {
-            // What is shown has the same syntax: hidden characters stand only in strings, as signs.
+            // The shown text has the same syntax: visible signs replace hidden characters, which occur only in strings.
             let of_file = path.and_then(|path| highlight::file(&folded.shown, path));
             let is_whole = folded.more == More::Nothing;
             let json = || is_whole.then(|| highlight::json(&folded.shown)).flatten();
@@ -144,7 +145,7 @@ impl Fold {
         folded
     }
 
-    /// Folds the text found at `pointer`, which is code in `language`.
+    /// Folds the text at `pointer`, which is code in `language`.
     pub(crate) fn code(&mut self, text: &str, pointer: &str, language: &str) -> Folded {
         let mut folded = self.text(text, pointer);
         if folded.spans.is_empty() {
@@ -153,7 +154,7 @@ impl Fold {
         folded
     }
 
-    /// The beginning of the text found at `pointer`, which stands elsewhere too.
+    /// Returns the beginning of the text at `pointer`, which the page shows in another place too.
     pub(crate) fn glimpse(&mut self, text: &str, pointer: &str) -> Folded {
         match Plain::of(text) {
             Some(plain) => self.folded(&plain.text, pointer, GLIMPSE),
@@ -166,7 +167,7 @@ impl Fold {
         self.folded(text, pointer, room)
     }
 
-    /// Folds a text of more than `room` bytes; all of one that stands nowhere else is on the page.
+    /// Folds a text longer than `room` bytes. If no other page has the text, this one gets all of it.
     fn folded(&mut self, text: &str, pointer: &str, room: usize) -> Folded {
         let room = if self.links.part(pointer, 1).is_some() {
             room
@@ -212,32 +213,32 @@ impl Fold {
         }
     }
 
-    /// Whether the page shows one more picture.
+    /// Returns whether the page may show another picture, and counts it.
     pub(crate) fn takes_picture(&mut self) -> bool {
         let takes = self.pictures > 0;
         self.pictures = self.pictures.saturating_sub(1);
         takes
     }
 
-    /// Whether the page carries as much as it should.
+    /// Returns whether the page has reached its size limit.
     pub(crate) fn is_full(&self) -> bool {
         self.left == 0
     }
 
-    /// Whether a list of which `shown` items stand on the page takes one more. A few it always does.
+    /// Returns whether a list with `shown` items may show another one. The first few always are.
     pub(crate) fn takes(&mut self, shown: usize) -> bool {
         let takes = shown < FEW || !self.is_full();
         self.left = self.left.saturating_sub(ITEM);
         takes
     }
 
-    /// Counts what is about to be shown.
+    /// Counts a text that is about to be shown.
     pub(crate) fn spend(&mut self, text: &str) {
         self.left = self.left.saturating_sub(weight(text));
     }
 }
 
-/// How many bytes a text has once it is escaped, with some for the element around it.
+/// The bytes of a text after escaping, plus some for the element around it.
 fn weight(text: &str) -> usize {
     let escaped = text
         .bytes()
@@ -246,7 +247,7 @@ fn weight(text: &str) -> usize {
     text.len() + 4 * escaped + 48
 }
 
-/// Where the first lines end: after 20 lines, or after `room` bytes where lines are long.
+/// Returns where the first lines end: after 20 lines, or after `room` bytes if that is less.
 fn head_len(text: &str, room: usize) -> usize {
     let lines = memchr::memchr_iter(b'\n', text.as_bytes())
         .nth(LINES - 1)
@@ -254,31 +255,31 @@ fn head_len(text: &str, room: usize) -> usize {
     text.floor_char_boundary(lines.min(room))
 }
 
-/// A text with its beginning shown and the way to the rest.
+/// The beginning of a text, with the rest or a link to it.
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/fold.html")]
 pub(crate) struct Folded {
-    /// The beginning, or all of it.
+    /// The beginning, or the whole text.
     pub shown: String,
-    /// So many bytes of the text are shown.
+    /// How many bytes of the text are shown.
     shown_bytes: usize,
-    /// The same in the colours of a terminal; empty where it has none.
+    /// The shown text with terminal colours or syntax colours. Empty if it has none.
     spans: Vec<Span>,
-    /// How many other controls of a terminal are left out.
+    /// How many other terminal control sequences were removed.
     left_out: usize,
-    /// The whole as Markdown, and the address of the text as it is written.
+    /// The whole text as Markdown, and the address of its source.
     markdown: Option<Markdown>,
     raw: Option<String>,
     pub more: More,
-    /// What the text is, for those who cannot see where it stands; a named text scrolls sideways, others wrap.
+    /// An accessible name of the text. A named text scrolls sideways; others wrap.
     pub name: Line,
-    /// Whether it is prose and not code.
+    /// Whether it is prose rather than code.
     pub prose: bool,
 }
 
 impl HtmlSafe for Folded {}
 
-/// The stretches of a code as they stand on the page; none where those would be too many.
+/// Returns the spans of code. Returns none if there are too many.
 fn spans(stretches: Option<Vec<(&'static str, &str)>>) -> Vec<Span> {
     let stretches = stretches.filter(|stretches| stretches.len() <= MAX_STRETCHES);
     let span = |(class, text): (&str, &str)| Span {
@@ -292,29 +293,29 @@ fn spans(stretches: Option<Vec<(&'static str, &str)>>) -> Vec<Span> {
         .collect()
 }
 
-/// What is left of a folded text.
+/// The rest of a folded text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum More {
     #[default]
     Nothing,
-    /// The rest is on the page and opens in place.
+    /// The rest is on the same page and opens in place.
     Here {
-        /// How much there is.
+        /// States the size.
         label: String,
         rest: String,
     },
-    /// The whole is on a page of its own.
+    /// The whole text is on a separate page.
     Elsewhere {
-        /// How much there is.
+        /// States the size.
         label: String,
-        /// The page of its own.
+        /// The address of the separate page.
         href: String,
         raw: Option<String>,
     },
 }
 
 impl Folded {
-    /// A text that needs no fold.
+    /// Creates a text that needs no fold.
     pub(crate) fn whole(text: &str) -> Self {
         Self {
             shown: format::visible(text).into_owned(),
@@ -323,7 +324,7 @@ impl Folded {
         }
     }
 
-    /// Names the text; its lines then scroll and do not wrap, unless they are so long that nobody would scroll.
+    /// Names the text. Its lines then scroll instead of wrapping, unless they are too long to scroll.
     #[must_use]
     pub(crate) fn named(mut self, name: impl Into<Line>) -> Self {
         const LONG_LINE: usize = 300;
@@ -333,7 +334,7 @@ impl Folded {
         self
     }
 
-    /// Sets the text as prose.
+    /// Marks the text as prose.
     #[must_use]
     pub(crate) fn prose(mut self) -> Self {
         self.prose = true;
@@ -341,23 +342,23 @@ impl Folded {
     }
 }
 
-/// One part of a text too long for one page.
+/// One part of a text that is too long for one page.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
-    /// The text of this part, visible.
+    /// The text of this part, with hidden characters made visible.
     pub text: String,
-    /// Which part, from 1.
+    /// The number of this part, from 1.
     pub number: usize,
-    /// How many parts there are.
+    /// The number of parts.
     pub of: usize,
-    /// Which bytes of the text these are, and of how many.
+    /// The range of bytes, and the size of the whole text.
     pub range: String,
     pub previous: Option<String>,
     pub next: Option<String>,
 }
 
 impl Part {
-    /// The text in stretches with a class each: all of a JSON text, else as it is.
+    /// Returns the text as spans with a class each. Only a JSON text in one part is coloured.
     pub(crate) fn stretches(&self) -> Vec<(&'static str, &str)> {
         let whole = self.of == 1;
         whole
@@ -366,7 +367,7 @@ impl Part {
             .unwrap_or_else(|| vec![("", self.text.as_str())])
     }
 
-    /// Cuts part `number` (from 1) out of `text`; `None` where there is no such part.
+    /// Returns part `number` (from 1) of `text`, or `None` if there is no such part.
     pub(crate) fn of(text: &str, number: usize, pointer: &str, links: &ValueLinks) -> Option<Self> {
         let mut starts = vec![0];
         let mut at = 0;
@@ -404,7 +405,7 @@ impl Part {
     }
 }
 
-/// The end of the part that begins at `at`: after a line end where one is near, else between two characters.
+/// Returns the end of the part that begins at `at`: after a nearby line end, or else between two characters.
 fn cut(text: &str, at: usize) -> usize {
     let hard = text.floor_char_boundary(at + PART);
     let near = text.floor_char_boundary(hard - PART / 8);

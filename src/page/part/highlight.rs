@@ -1,7 +1,7 @@
-//! Colours code: splits it into stretches, each with a class of the style sheet.
+//! Colours code: splits it into spans, each with a class of the style sheet.
 //!
-//! The grammars are those of bat (`two-face`), read by `syntect`. A text of any length and shape costs a bounded time: long
-//! texts, long lines and lines that take the grammar too long are left plain. Every byte of the text is in exactly one stretch.
+//! The grammars are those of bat (`two-face`), read by `syntect`. Any text takes bounded time: long texts, long lines
+//! and lines that take the grammar too long are left plain. Every byte of the text is in exactly one span.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -12,14 +12,14 @@ use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxReference, SyntaxSet
 
 use crate::model::json::Json;
 
-/// A longer text is left plain.
+/// Longer texts are left plain.
 const MAX_BYTES: usize = 256_000;
-/// A longer line is left plain: some grammars take the square of its length.
+/// Longer lines are left plain: some grammars take quadratic time.
 const MAX_LINE: usize = 1_000;
-/// A text with more stretches is left plain, since each is an element of the page.
+/// A text with more spans is left plain, since each span is an element of the page.
 const MAX_SPANS: usize = 4_000;
-/// A thread that has spent so much time on grammars since it began, within the window, leaves the rest plain. A page of code
-/// takes some milliseconds; lines made to confuse a grammar take up to one each.
+/// Once a thread has spent this much time on grammars within `WINDOW`, it leaves the rest plain. A page of code takes a
+/// few milliseconds. A line made to confuse a grammar takes up to 1 ms.
 const MAX_TIME: Duration = Duration::from_secs(2);
 const WINDOW: Duration = Duration::from_secs(10);
 
@@ -28,7 +28,7 @@ thread_local! {
     static SPENT: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
 }
 
-/// The time that this thread has spent within its window.
+/// Returns the time that this thread has spent within its window.
 fn spent() -> Duration {
     match SPENT.get() {
         Some((since, spent)) if since.elapsed() < WINDOW => spent,
@@ -50,13 +50,13 @@ const STRING: &str = "c-s";
 const COMMENT: &str = "c-c";
 /// A number or an escape in a string.
 const NUMBER: &str = "c-n";
-/// A keyword, a constant of the language, the name of an element.
+/// A keyword, a constant of the language, or the name of an element.
 const KEYWORD: &str = "c-k";
-/// A key, an attribute, the name of what is being defined.
+/// A key, an attribute, or the name in a definition.
 const KEY: &str = "c-a";
 
-/// The class of each kind of scope; the first row that fits counts, from the innermost scope outwards. Scopes are named as
-/// <https://www.sublimetext.com/docs/scope_naming.html> says.
+/// The class of each kind of scope. Scopes are searched from the innermost outwards, and the first matching row counts.
+/// See <https://www.sublimetext.com/docs/scope_naming.html> for the names.
 const CLASSES: &[(&str, &str)] = &[
     ("comment", COMMENT),
     ("punctuation.definition.comment", COMMENT),
@@ -86,17 +86,17 @@ static SCOPES: LazyLock<Vec<(Scope, &'static str)>> = LazyLock::new(|| {
     CLASSES.iter().filter_map(scope).collect()
 });
 
-/// Reads the lines of one text in one language.
+/// Highlights the lines of one text in one language.
 pub(crate) struct Highlighter {
     state: ParseState,
     scopes: ScopeStack,
-    /// A line could not be read; what follows it may mean something else.
+    /// A line could not be parsed, so the meaning of the following lines is unknown.
     is_lost: bool,
 }
 
 impl Highlighter {
-    /// For a language by the name that a code block gives it, or by the ending of a file's name; `None` where no language has
-    /// it, or where it is plain text.
+    /// Creates a highlighter for a language, given the name in a code block or a file extension. Returns `None` for
+    /// plain text and unknown languages.
     pub(crate) fn of_language(name: &str) -> Option<Self> {
         let name = name.trim();
         if name.is_empty() || name.len() > 40 {
@@ -105,11 +105,11 @@ impl Highlighter {
         Self::new(SYNTAXES.find_syntax_by_token(name)?)
     }
 
-    /// For the language of a file by its name; `None` as for [`Self::of_language`].
+    /// Creates a highlighter for a file, given its name. Returns `None` as [`Self::of_language`] does.
     pub(crate) fn of_file(path: &str) -> Option<Self> {
         let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
         let ending = name.rsplit_once('.').map(|(_, ending)| ending);
-        // Makefile, Dockerfile and the like are called by their whole name.
+        // Makefile, Dockerfile and the like are recognised by their whole name.
         let by_name = SYNTAXES.find_syntax_by_extension(name);
         Self::new(by_name.or_else(|| SYNTAXES.find_syntax_by_extension(ending?))?)
     }
@@ -123,7 +123,8 @@ impl Highlighter {
         })
     }
 
-    /// The stretches of the next line, which ends in its line end, each with its class, which is empty for plain text.
+    /// Returns the spans of the next line, which includes its line end. Each has a class, which is empty for plain
+    /// text.
     pub(crate) fn line(&mut self, line: &str) -> Vec<(&'static str, Range<usize>)> {
         let plain = vec![("", 0..line.len())];
         if self.is_lost || line.len() > MAX_LINE || spent() > MAX_TIME {
@@ -169,8 +170,8 @@ fn class(scopes: &[Scope]) -> &'static str {
         .map_or("", |(_, class)| class)
 }
 
-/// The stretches of a code in `language`, in order, each with its class, which is empty for plain text; `None` where the
-/// text is too long, or the language is not known and the text is no JSON.
+/// Returns the spans of code in `language`, in order. Each has a class, which is empty for plain text. Returns `None`
+/// if the text is too long, or if the language is unknown and the text is not JSON.
 pub(crate) fn code<'t>(text: &'t str, language: &str) -> Option<Vec<(&'static str, &'t str)>> {
     if text.len() > MAX_BYTES {
         return None;
@@ -181,7 +182,7 @@ pub(crate) fn code<'t>(text: &'t str, language: &str) -> Option<Vec<(&'static st
     }
 }
 
-/// The stretches of the text of a file, or of its beginning, with numbers before its lines or without; as [`code`] says.
+/// Returns the spans of a file's text or its beginning, with or without line numbers. Otherwise like [`code`].
 pub(crate) fn file<'t>(text: &'t str, path: &str) -> Option<Vec<(&'static str, &'t str)>> {
     if text.len() > MAX_BYTES {
         return None;
@@ -208,7 +209,7 @@ fn lines(text: &str, mut highlighter: Highlighter) -> Option<Vec<(&'static str, 
     out.end()
 }
 
-/// How long the number is that a tool put before a line: spaces, digits, and a tab, an arrow or a bar.
+/// Returns the length of a line number that a tool put before a line: spaces, digits, and a tab, an arrow or a bar.
 fn number(line: &str) -> usize {
     let digits = line.trim_start_matches(' ');
     let sign = digits.trim_start_matches(|sign: char| sign.is_ascii_digit());
@@ -218,7 +219,7 @@ fn number(line: &str) -> usize {
     behind.map_or(0, |behind| line.len() - behind.len())
 }
 
-/// The stretches of a JSON text; `None` where it is none, or has nothing to tell apart.
+/// Returns the spans of a JSON text. Returns `None` if it is not a JSON object or list, or is too long.
 pub(crate) fn json(text: &str) -> Option<Vec<(&'static str, &str)>> {
     let is_container = text.trim_start().starts_with(['{', '[']);
     if text.len() > MAX_BYTES || !is_container || Json::parse(text).is_none() {
@@ -251,8 +252,8 @@ pub(crate) fn json(text: &str) -> Option<Vec<(&'static str, &str)>> {
     out.end()
 }
 
-/// Where the quote that begins at `at` ends: behind its partner, at the end of the line, or of the text; a backtick goes on
-/// over lines.
+/// Returns the end of the quoted text that begins at `at`: after the closing quote, or at the end of the line or text.
+/// Text in backticks may span lines.
 fn quoted(bytes: &[u8], at: usize, quote: u8) -> usize {
     let mut end = at + 1;
     while let Some(byte) = bytes.get(end) {
@@ -267,11 +268,11 @@ fn quoted(bytes: &[u8], at: usize, quote: u8) -> usize {
     end.min(bytes.len())
 }
 
-/// The stretches found so far.
+/// The spans found so far.
 struct Stretches<'t> {
     text: &'t str,
     found: Vec<(&'static str, &'t str)>,
-    /// How much of the text they are.
+    /// How many bytes of the text they cover.
     end: usize,
 }
 
@@ -284,7 +285,8 @@ impl<'t> Stretches<'t> {
         }
     }
 
-    /// Adds a stretch with a class, and what is plain before it; where it ends. `None` where there are too many.
+    /// Adds a span with a class, and the plain text before it. Returns where the span ends, or `None` if there are too
+    /// many.
     fn push(&mut self, range: Range<usize>, class: &'static str) -> Option<usize> {
         if self.found.len() >= MAX_SPANS {
             return None;
@@ -297,7 +299,7 @@ impl<'t> Stretches<'t> {
         Some(self.end)
     }
 
-    /// Adds the bytes from `at` on that `is_part` takes.
+    /// Adds the bytes from `at` that `is_part` accepts.
     fn take(
         &mut self,
         at: usize,
@@ -362,7 +364,7 @@ mod tests {
             ("Dockerfile", "FROM a", "<k FROM>"),
             ("zig", "const a = 1;", "<n 1>"),
         ] {
-            // A thread of its own has time of its own: each grammar is compiled at its first use.
+            // Each language gets a new thread with its own time limit, because a grammar is compiled at its first use.
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     let marked = marked(text, language);
@@ -411,7 +413,7 @@ mod tests {
     #[test]
     fn long_texts_and_many_stretches_stay_plain() {
         assert!(code(&"1 ".repeat(MAX_BYTES), "py").is_none());
-        // On a machine with much else to do, the time may end first.
+        // On a busy machine the time limit may apply first.
         let text = "1 \n".repeat(MAX_SPANS);
         let many = code(&text, "py");
         assert!(many.is_none_or(|found| found.len() <= MAX_SPANS));
