@@ -59,7 +59,6 @@ pub(crate) struct EditPart {
 
 /// Highlights the lines before and after an edit as two separate texts.
 struct Sides {
-    path: String,
     before: Option<Highlighter>,
     after: Option<Highlighter>,
 }
@@ -67,15 +66,15 @@ struct Sides {
 impl Sides {
     fn of(path: &str) -> Self {
         Self {
-            path: path.to_owned(),
             before: Highlighter::of_file(path),
             after: Highlighter::of_file(path),
         }
     }
 
-    /// Starts over after skipped lines: the next line may be anywhere in the file.
+    /// Forgets the last lines. The next line may be anywhere in the file.
     fn skip(&mut self) {
-        *self = Self::of(&std::mem::take(&mut self.path));
+        let sides = self.before.iter_mut().chain(&mut self.after);
+        sides.for_each(Highlighter::restart);
     }
 
     fn line(&mut self, sign: Sign, line: &str) -> Vec<(&'static str, Range<usize>)> {
@@ -169,14 +168,19 @@ impl EditRow {
             Row::Numbered(lines, told) => Self::Between(numbered(lines, *told).into()),
             Row::Line(sign, parts) => {
                 let line: String = parts.iter().map(|(_, text)| *text).chain(["\n"]).collect();
-                let stretches = sides.line(*sign, &line);
+                let spans = sides.line(*sign, &line);
+                let coloured = spans.iter().filter(|(class, _)| !class.is_empty()).count();
+                let spans = match fold.takes_spans(coloured) {
+                    true => spans,
+                    false => vec![("", 0..line.len())],
+                };
                 let (mut at, mut left) = (0, MAX_LINE);
                 let mut out = Vec::new();
                 for (changed, text) in parts {
                     let head = cut_at(text, left);
                     left -= head.len();
                     let shown = at..at + head.len();
-                    for (class, range) in &stretches {
+                    for (class, range) in &spans {
                         let range = range.start.max(shown.start)..range.end.min(shown.end);
                         let text = line.get(range).filter(|text| !text.is_empty());
                         let text = text.map(|text| format::visible(text).into_owned());

@@ -63,8 +63,10 @@ impl ValueLinks {
     }
 }
 
-/// A value with more spans is shown without colours. Each span is an element, and a page has many values.
-const MAX_STRETCHES: usize = 1_000;
+/// A JSON value with more spans is shown without colours. Each span is an element, and a page has many values.
+const MAX_STRETCHES: usize = 200;
+/// The size of the element around a coloured span; bytes.
+const SPAN: usize = "<span class=\"c-k\"></span>".len();
 /// The weight of a list item without its texts; bytes.
 const ITEM: usize = 250;
 /// List items that are always shown.
@@ -140,7 +142,8 @@ impl Fold {
             let of_file = path.and_then(|path| highlight::file(&folded.shown, path));
             let is_whole = folded.more == More::Nothing;
             let json = || is_whole.then(|| highlight::json(&folded.shown)).flatten();
-            folded.spans = spans(of_file.or_else(json));
+            let json = || json().filter(|spans| spans.len() <= MAX_STRETCHES);
+            folded.spans = self.coloured(of_file.or_else(json));
         }
         folded
     }
@@ -149,9 +152,30 @@ impl Fold {
     pub(crate) fn code(&mut self, text: &str, pointer: &str, language: &str) -> Folded {
         let mut folded = self.text(text, pointer);
         if folded.spans.is_empty() {
-            folded.spans = spans(highlight::code(&folded.shown, language));
+            folded.spans = self.coloured(highlight::code(&folded.shown, language));
         }
         folded
+    }
+
+    /// Turns the spans of a code into elements. Returns none if the page has no room for them.
+    fn coloured(&mut self, spans: Option<Vec<(&'static str, &str)>>) -> Vec<Span> {
+        let spans = spans.unwrap_or_default();
+        let coloured = spans.iter().filter(|(class, _)| !class.is_empty()).count();
+        if !self.takes_spans(coloured) {
+            return Vec::new();
+        }
+        let span = |(class, text): (&str, &str)| Span {
+            class: class.to_owned(),
+            text: text.to_owned(),
+        };
+        spans.into_iter().map(span).collect()
+    }
+
+    /// Reserves room for the elements of coloured spans. Returns false if the page has no room for them.
+    pub(crate) fn takes_spans(&mut self, count: usize) -> bool {
+        let left = self.left.checked_sub(count * SPAN);
+        self.left = left.unwrap_or(self.left);
+        left.is_some()
     }
 
     /// Returns the beginning of the text at `pointer`, which the page shows in another place too.
@@ -278,20 +302,6 @@ pub(crate) struct Folded {
 }
 
 impl HtmlSafe for Folded {}
-
-/// Returns the spans of code. Returns none if there are too many.
-fn spans(stretches: Option<Vec<(&'static str, &str)>>) -> Vec<Span> {
-    let stretches = stretches.filter(|stretches| stretches.len() <= MAX_STRETCHES);
-    let span = |(class, text): (&str, &str)| Span {
-        class: class.to_owned(),
-        text: text.to_owned(),
-    };
-    stretches
-        .unwrap_or_default()
-        .into_iter()
-        .map(span)
-        .collect()
-}
 
 /// The rest of a folded text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -431,6 +441,19 @@ mod tests {
             (folded.shown.as_str(), folded.more),
             ("one\ntwo␀", More::Nothing)
         );
+    }
+
+    #[test]
+    fn colours_have_no_more_room_than_the_page() {
+        let code = "a = [1, 2, 3, 4, 5, 6, 7, 8, 9]\n".repeat(LINES);
+        let mut fold = Fold::new(links());
+        let values = (0..200).map(|_| fold.output(&code, "/a", Some("a.py")));
+        let coloured = values.map(|folded| {
+            let spans = folded.spans.iter();
+            spans.filter(|span| !span.class.is_empty()).count()
+        });
+        let bytes = coloured.sum::<usize>() * SPAN;
+        assert!(bytes > 0 && bytes <= PAGE, "{bytes}");
     }
 
     #[test]

@@ -88,6 +88,7 @@ static SCOPES: LazyLock<Vec<(Scope, &'static str)>> = LazyLock::new(|| {
 
 /// Highlights the lines of one text in one language.
 pub(crate) struct Highlighter {
+    syntax: &'static SyntaxReference,
     state: ParseState,
     scopes: ScopeStack,
     /// A line could not be parsed, so the meaning of the following lines is unknown.
@@ -114,13 +115,23 @@ impl Highlighter {
         Self::new(by_name.or_else(|| SYNTAXES.find_syntax_by_extension(ending?))?)
     }
 
-    fn new(syntax: &SyntaxReference) -> Option<Self> {
+    fn new(syntax: &'static SyntaxReference) -> Option<Self> {
         let is_plain = std::ptr::eq(syntax, SYNTAXES.find_syntax_plain_text());
-        (!is_plain).then(|| Self {
+        (!is_plain).then(|| Self::start(syntax))
+    }
+
+    fn start(syntax: &'static SyntaxReference) -> Self {
+        Self {
+            syntax,
             state: ParseState::new(syntax),
             scopes: ScopeStack::new(),
             is_lost: false,
-        })
+        }
+    }
+
+    /// Starts again, for a line that doesn't follow the last one.
+    pub(crate) fn restart(&mut self) {
+        *self = Self::start(self.syntax);
     }
 
     /// Returns the spans of the next line, which includes its line end. Each has a class, which is empty for plain
