@@ -31,8 +31,9 @@ const FALL: f64 = 0.3;
 /// The length at which a call or an error is truncated in a sentence; characters.
 const MAX_CHARS: usize = 80;
 
-/// Returns whether `to` is more than [`FALL`] below `from`. The tolerance is for floating-point
-/// error: a fall from 0.9 to 0.6 is exactly 0.3 and doesn't count.
+/// Returns whether `to` is more than [`FALL`] below `from`. The tolerance is for rounding errors:
+/// the fall from 0.9 to 0.6 is 0.3, which must not count, but the floating-point difference isn't
+/// exact.
 pub(super) fn is_fall(from: f64, to: f64) -> bool {
     from - to > FALL + 1e-9
 }

@@ -49,7 +49,7 @@ const TELLING: [&str; 30] = [
     "summary",
     "description",
 ];
-/// Members that only identify a record. Its row shows them already.
+/// Members that only identify or locate a record. Its row shows them already.
 const PLACING: [&str; 26] = [
     // Available tools aren't calls.
     "tools",

@@ -18,8 +18,7 @@ pub fn issues(index: &Index) -> Vec<Issue> {
     all
 }
 
-/// Returns the number of issues, including unlisted ones, and the number of problems, which are
-/// issues that lose data.
+/// Returns the number of issues, including unlisted ones, and the number of those that lose data.
 pub fn counts(index: &Index) -> (usize, usize) {
     let whole = of_the_whole(index);
     let rest = || index.passing_issues().iter().chain(&whole);

@@ -55,7 +55,7 @@ impl Liveness {
     }
 }
 
-/// Facts about a run that come from outside its files. Times are microseconds since the Unix epoch.
+/// Facts about a run that its files don't contain. Times are microseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outside {
     /// The current time.
@@ -90,7 +90,7 @@ pub struct Life {
 pub enum Silent {
     /// After a long time, it died: a run that ends normally records it.
     Died,
-    /// After a long time, the state is unknown: the file is the same in any case.
+    /// After a long time, the state is unknown: the file is the same whether the run ended or not.
     Untold,
     /// It waits for its user. After a long time, the state is unknown.
     Waits,

@@ -340,7 +340,7 @@ impl Column {
         matches!(self.kind, Kind::Word(_) | Kind::Text(_) | Kind::List(_))
     }
 
-    /// Passes every word that a query matches in this column of `run` to `out`.
+    /// Passes to `out` every word of `run` that a query on this column can match.
     pub fn words(&self, run: &Summary, out: &mut dyn FnMut(&str)) {
         match self.kind {
             Kind::List(read) => read(run).iter().for_each(|text| out(text)),
@@ -353,7 +353,7 @@ impl Column {
         }
     }
 
-    /// Returns the number that a query compares in this column of `run`. Durations are in seconds,
+    /// Returns the number of `run` that a query on this column compares. Durations are in seconds,
     /// times in microseconds.
     pub fn number(&self, run: &Summary) -> Option<f64> {
         match self.value(run)? {
@@ -374,14 +374,14 @@ impl Column {
         }
     }
 
-    /// Passes every word that a query matches in this column of a step to `out`.
+    /// Passes to `out` every word of a step that a query on this column can match.
     pub fn words_of_step(&self, step: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
         if let Some(OfStep::Words(read)) = self.of_step {
             read(step, out);
         }
     }
 
-    /// Passes every number that a query compares in this column of a step to `out`.
+    /// Passes to `out` every number of a step that a query on this column compares.
     pub fn numbers_of_step(&self, step: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
         if let Some(OfStep::Numbers(read)) = self.of_step {
             read(step, out);
@@ -409,10 +409,11 @@ pub fn in_order(columns: &mut [Shown]) {
     columns.sort_by_key(|(_, cell)| cell.place);
 }
 
-/// Returns the columns that a reader chose, in the order of their names. Adds the column of the
-/// run's name if it's missing.
+/// Returns the columns with these names, which a reader chose, in the given order. Adds the column
+/// of the run's name if it's missing.
 ///
-/// # Errors Returns the first name that no column has.
+/// # Errors
+/// Returns the first name that no column has.
 pub fn chosen<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<Shown>, &'a str> {
     let mut columns: Vec<Shown> = Vec::new();
     for name in names {

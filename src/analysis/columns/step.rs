@@ -26,7 +26,7 @@ impl<'a> StepSubject<'a> {
         })
     }
 
-    /// Passes every text that a free-text search covers to `out`: the call, the names of all called
+    /// Passes to `out` every text that a free-text search covers: the call, the names of all called
     /// tools, errors, and the reason of a critic that objected.
     pub fn texts(&self, out: &mut dyn FnMut(&str)) {
         out(&self.step.call);

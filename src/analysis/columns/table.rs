@@ -581,7 +581,8 @@ fn mark_words(run: &Summary, out: &mut dyn FnMut(&str)) {
     spelled(run, out);
 }
 
-/// Passes the status with `_` instead of its space to `out`, so that a query needs no quotes.
+/// Passes the status with `_` instead of its space to `out`, if it has one, so that a query needs
+/// no quotes.
 fn spelled(run: &Summary, out: &mut dyn FnMut(&str)) {
     let word = status_word(run);
     if word.contains(' ') {

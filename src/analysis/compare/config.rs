@@ -160,8 +160,8 @@ impl ConfigDiff {
                 .map(|(name, _)| *name)
                 .filter(|name| is_setting(path, name))
                 .collect();
-            // Of settings with equal values only the first name is kept. Sorting makes that name
-            // independent of which run is A.
+            // Only the first of several settings with the same pair of values is kept. Sorting
+            // makes that choice independent of the order of the runs.
             names.sort_unstable();
             names.dedup();
             for name in names {

@@ -40,7 +40,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Formats the number.
+    /// Formats the number, with a prefix for a lower bound or an estimate.
     pub fn words(&self) -> String {
         match self.value {
             _ if self.unread => "unknown".to_owned(),
@@ -187,7 +187,7 @@ fn small(apart: f64) -> String {
 }
 
 impl Unit {
-    /// Formats a number, or returns `not recorded`.
+    /// Formats a number. Returns `not recorded` for `None`.
     pub fn words(self, value: Option<f64>) -> String {
         let Some(value) = value else {
             return "not recorded".to_owned();

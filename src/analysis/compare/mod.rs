@@ -95,7 +95,7 @@ pub struct Row {
     /// The steps.
     #[serde(flatten)]
     pub pair: Pair,
-    /// Whether nothing that is compared differs.
+    /// Whether everything that is compared is the same.
     pub same: bool,
     /// The relation of the steps.
     #[serde(rename = "what")]

@@ -1,10 +1,10 @@
 //! Finds runs whose records are in several files, so that each record counts once.
 //!
 //! Three things look alike: a file that was copied (a session under two project folders, an
-//! archived one), the captured output of a program beside the session that it keeps, and a session
-//! that begins with the lines of the one it continues. Each run has a [`Fingerprint`] of a few
-//! words, and only runs that share one are compared step by step. Which copy counts depends on what
-//! the files hold, never on the order in which they were found.
+//! archived one), the captured output of a program that also keeps a session, and a session that
+//! begins with the lines of the one it continues. Each run has a [`Fingerprint`] of a few words,
+//! and only runs that share one are compared step by step. Which copy counts depends on what the
+//! files hold, never on the order in which they were found.
 
 mod family;
 mod says;
@@ -58,8 +58,8 @@ impl Fingerprint {
         // Sub-agents that start together may make the same request at the same moment.
         let agent = parent.and(id);
         let is_timed = index.format().is_one_file();
-        // Only interactive sessions begin a file with the records of an earlier one. Evaluation
-        // runs may begin with the same call at the same recorded time.
+        // Only programs whose sessions people resume begin a file with the records of an earlier
+        // one. Evaluation runs may begin with the same call at the same recorded time.
         let is_session = is_timed && index.format().is_session;
         let first = index
             .identity_of(0)
@@ -182,8 +182,8 @@ impl Relation {
         }
     }
 
-    /// Returns the notes beside a verdict: where else the run is stored, and what the copies record
-    /// about its end.
+    /// Returns the notes shown with a verdict: where else the run is stored, and what the copies
+    /// record about its end.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let duplicate = self
             .duplicate_of
@@ -493,15 +493,15 @@ impl<'a> Group<'a, '_> {
     }
 
     /// Returns the sort key that decides between equal copies. Archived copies come last, because
-    /// people look at the other one.
+    /// people look at the other copy.
     fn place(&self, at: usize) -> (bool, &str) {
         let key = self.run(at).map(|run| run.key.as_str()).unwrap_or_default();
         (key.split('/').any(|part| part.starts_with("archive")), key)
     }
 
     /// Returns each run that begins with steps of an earlier one, with that run and the number of
-    /// shared steps. If one run is a prefix of another, it is the earlier one. Of two runs that
-    /// diverge, the one whose next step is older is.
+    /// shared steps. A run that is a prefix of another is the earlier one. Of two runs that
+    /// diverge, the earlier one is the run whose next step is older.
     fn continued(&mut self, mut kept: Vec<usize>) -> Vec<(usize, usize, usize)> {
         kept.retain(|at| self.print(*at).first.is_some());
         // Only runs with the same first step can share steps.

@@ -25,7 +25,7 @@ impl Budget {
         Self(BUDGET)
     }
 
-    /// Takes the cost of aligning `parts` parts and returns `true`, if enough is left.
+    /// Takes the cost of aligning `parts` parts if enough is left. Returns whether it was.
     pub(super) fn take(&mut self, parts: usize) -> bool {
         let left = parts
             .checked_mul(parts)

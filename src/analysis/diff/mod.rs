@@ -2,7 +2,7 @@
 //!
 //! A trace records the whole value before and after. One new line in a list of 800 must read as one
 //! new line. Objects are compared key by key, lists by aligning equal items, texts word by word.
-//! All of it has limits, and the result says when a limit was reached instead of guessing.
+//! All comparisons have limits. The result shows when a limit was reached instead of guessing.
 //!
 //! Must not know pages. The terminal shows the same words.
 

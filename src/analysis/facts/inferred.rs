@@ -13,7 +13,7 @@ use crate::model::{
 };
 use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
 
-/// The facts that are inferred rather than read.
+/// Describes the facts that are inferred rather than read.
 const INFERRED: &[&str] = &[
     "times are those of events, by the wall clock of the recorded machine",
     "the state counts as changed where state_diff names a field; where an observation shows another change, it is unknown",
@@ -297,7 +297,8 @@ impl<'a> Teller<'a> {
         Ok(())
     }
 
-    /// Adds what the recorded end shows about the last step, and the step after it that never ran.
+    /// Adds what the recorded end shows about the last step. After a budget stop, adds the next
+    /// step, which never ran.
     fn end(&self, segment: &Segment, facts: &mut Vec<StepFacts>) {
         let Some((at, end, _)) = &segment.end else {
             return;
@@ -352,7 +353,7 @@ impl<'a> Teller<'a> {
     }
 
     /// Adds the answer of another tool's run that completed, if the tool records it for the run but
-    /// for no step. Such an answer is a submission, and the last step left it.
+    /// for no step. Such an answer is a submission, and it belongs to the last step.
     fn answered(&self, facts: &mut [StepFacts]) {
         let whole = |manifest: &&Manifest| self.index.format().is_one_file() && !manifest.is_cut;
         let Some(manifest) = self.index.manifest().get().filter(whole) else {

@@ -201,7 +201,7 @@ impl Followed {
         is_read
     }
 
-    /// Lists the edits of a step; `None` if the step is unreadable.
+    /// Adds the edits of a step to the list. `None` means that the step is unreadable.
     fn add(&mut self, found: Option<Vec<(String, Edited)>>) {
         let list = Arc::make_mut(&mut self.list);
         let Some(found) = found else {
@@ -263,7 +263,8 @@ impl File {
         file
     }
 
-    /// Returns whether the lines of any edit that didn't fail were counted, or all edits failed.
+    /// Returns whether the lines of any edit that didn't fail are counted. Also true if no lines
+    /// had to be counted.
     pub fn is_counted(&self) -> bool {
         self.uncounted == 0 || self.uncounted + self.failed < self.edits.len()
     }

@@ -39,7 +39,8 @@ pub fn millis(ms: f64) -> String {
 
 /// Formats a duration: `26.0 ms`, `412 ms`, `3.4 s`, `5 min 09 s`, `2 h 07 min`, `3 d 04 h`.
 ///
-/// Rounds to the last digit. A duration that rounds up to the next unit is shown in that unit.
+/// Rounds to the last digit shown. A duration that rounds up to the next unit is shown in that
+/// unit.
 pub fn duration(duration: Duration) -> String {
     let micros = duration.as_micros();
     let rounded = |unit: u128| (micros + unit / 2) / unit;
@@ -228,7 +229,7 @@ fn tenths_of(number: u64, unit: u64, name: &str) -> String {
 }
 
 /// Formats a score with two decimals: `0.90`, `−0.50`. Returns [`MISSING`] for a score that isn't
-/// finite, because the page of its step shows it as recorded.
+/// finite. The recorded values of the step show such a score.
 pub fn score(score: f64) -> String {
     /// The decimals of larger scores are noise.
     const LARGE: f64 = 1e6;

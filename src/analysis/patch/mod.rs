@@ -15,8 +15,8 @@ use super::diff::{Kind, TextChange, words};
 use super::edits::{edits, numbered};
 use crate::model::json::Json;
 
-/// Longer texts aren't compared line by line, because the time to align them grows with the square
-/// of their length, and the result isn't useful to a reader; bytes.
+/// Longer texts aren't compared line by line; bytes. The time to align them grows with the square
+/// of their length, and the result would be too long to read.
 const MAX_BYTES: usize = 256 * 1024;
 /// Longer texts aren't aligned, for the same reason; lines.
 const MAX_LINES: usize = 4_000;
@@ -63,7 +63,8 @@ pub enum Row<'a> {
     Place(&'a str),
     /// The number of unchanged lines that aren't shown.
     Unchanged(usize),
-    /// The numbers of the removed lines, and how many of their texts the call holds.
+    /// The numbers of the removed lines, which the call gives instead of their texts, and how many
+    /// of these texts it holds nevertheless.
     Numbered(RangeInclusive<u32>, usize),
     /// A line, in parts. A part is `true` if it changed.
     Line(Sign, Vec<(bool, &'a str)>),
