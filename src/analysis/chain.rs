@@ -1,7 +1,9 @@
-//! What led up to the stop? The stretches of like steps that reach the end of the newest run.
+//! Finds the patterns that led up to the stop: series of similar steps that reach the end of the
+//! newest run.
 //!
-//! A stretch is named where it explains the end, and only then: a loop says why a budget ran out, and nothing about an
-//! answer. Calls are compared by what the index keeps of them; a call it had to shorten is like no other.
+//! A pattern is named only if it explains the end. A loop explains why a budget ran out, but not
+//! why the run answered. Calls are compared by the text that the index keeps. A call that the index
+//! had to shorten is never equal to another.
 
 use std::collections::HashMap;
 
@@ -10,66 +12,70 @@ use crate::analysis::newest::{label, newest_run};
 use crate::analysis::run_status::RunStatus;
 use crate::model::{CANCELLED, Can, Index, NO_REPLY, StepHead, StopReason, Symbol};
 
-/// So many equal calls in a row are a repetition.
+/// The number of equal calls in a row that count as a repetition.
 const MIN_EQUAL: usize = 3;
-/// So many waits in a row are one; fewer are what anybody does who waits for something.
+/// The number of waits in a row that count as a repetition. It's higher than [`MIN_EQUAL`] because
+/// a few waits in a row are normal.
 const MIN_WAITS: usize = 5;
-/// Calls that take turns are a repetition after so many rounds.
+/// The number of rounds after which alternating calls count as a repetition.
 const MIN_ROUNDS: usize = 2;
-/// So many steps in a row without a change of the state are worth a word.
+/// The number of steps in a row without a state change that are reported.
 const MIN_IDLE: usize = 3;
-/// So many equal errors in a row are worth a word.
+/// The number of equal errors in a row that are reported.
 const MIN_ERRORS: usize = 2;
-/// Scores or requests that go one way for so many steps are worth a word.
+/// The length of a trend in scores or request sizes that is reported; steps.
 const MIN_TREND: usize = 3;
-/// Scores fall where they lose more than this in all; also the drop between two scores that counts as trouble.
+/// A fall in scores by more than this is reported. A drop by more than this between two scores also
+/// counts as trouble.
 const FALL: f64 = 0.3;
-/// A call or an error in a sentence is cut to so many characters.
+/// The length at which a call or an error is truncated in a sentence; characters.
 const MAX_CHARS: usize = 80;
 
-/// Whether `to` is so far below `from` that it counts; 0.9 and 0.6, which are not exact, lie 0.3 apart and no more.
+/// Returns whether `to` is more than [`FALL`] below `from`. The tolerance is for rounding errors:
+/// the fall from 0.9 to 0.6 is 0.3, which must not count, but the floating-point difference isn't
+/// exact.
 pub(super) fn is_fall(from: f64, to: f64) -> bool {
     from - to > FALL + 1e-9
 }
 
-/// Like steps that follow each other.
+/// A series of similar consecutive steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stretch {
-    /// What is alike.
     pub(super) sort: Sort,
-    /// Its first step, as an ordinal.
+    /// The first step, as an ordinal.
     pub(super) first: usize,
-    /// Its last step, as an ordinal.
+    /// The last step, as an ordinal.
     pub(super) last: usize,
-    /// One sentence, without a full stop: `From step 7 on ...`.
+    /// One sentence without a full stop: `From step 7 on ...`.
     pub(super) text: String,
 }
 
-/// What steps of a stretch have in common.
+/// What the steps of a stretch have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
-    /// The same call, answer or wait again and again.
+    /// The same call, answer or wait is repeated.
     Same,
-    /// Two or three calls that take turns.
+    /// Two or three calls alternate.
     Turns,
-    /// The same error.
+    /// The same error is repeated.
     Error,
-    /// Nothing in the state changes.
+    /// The state doesn't change.
     Idle,
     /// A critic's scores fall.
     Fall,
-    /// Requests grow.
+    /// The requests grow.
     Growth,
 }
 
 impl Sort {
-    /// Whether the steps repeat each other.
+    /// Returns whether the steps repeat each other.
     pub(super) fn is_loop(self) -> bool {
         matches!(self, Sort::Same | Sort::Turns)
     }
 }
 
-/// The stretches that explain an end under `mark` and `reason`, the best explanation first; at most two.
+/// Returns up to two stretches that explain an end under `mark` and `reason`, best explanation
+/// first.
 pub(super) fn before_the_stop(
     index: &Index,
     mark: RunStatus,
@@ -84,7 +90,7 @@ pub(super) fn before_the_stop(
         (RunStatus::Limit, _) => &[Same, Turns, Error, Idle],
         (RunStatus::Critic, _) => &[Fall, Same, Turns, Error, Idle],
         (RunStatus::Died, _) => &[Same, Turns, Error],
-        // It may have died in what it did again and again; no record says so.
+        // The run may have died in a loop, but no record shows it.
         (RunStatus::Unknown, _) if just_ends(index) => &[Same, Turns, Error],
         (RunStatus::Error, _) => &[Error],
         _ => return Vec::new(),
@@ -93,7 +99,7 @@ pub(super) fn before_the_stop(
         .iter()
         .filter_map(|sort| stretch(index, *sort))
         .collect();
-    // Steps that do the same again rarely change anything; the loop says it better.
+    // Steps that repeat a call rarely change the state, so the loop is the better explanation.
     if found.iter().any(|stretch| stretch.sort.is_loop()) {
         found.retain(|stretch| stretch.sort != Idle);
     }
@@ -101,7 +107,7 @@ pub(super) fn before_the_stop(
     found
 }
 
-/// Whether the trace of another tool just ends, without a record of why.
+/// Returns whether another tool wrote the trace and it ends without a recorded reason.
 fn just_ends(index: &Index) -> bool {
     index.format().is_one_file()
         && index
@@ -110,9 +116,9 @@ fn just_ends(index: &Index) -> bool {
             .is_some_and(|manifest| manifest.ended.is_none())
 }
 
-/// The stretch of one sort that reaches the end of the newest run.
+/// Returns the stretch of one sort that reaches the end of the newest run.
 fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
-    // What the run went back to before did not lead to its end.
+    // Abandoned steps, which the run later went back past, didn't lead to its end.
     let steps = newest_run(index).filter(|(_, step)| !step.is_left);
     let (first, text) = match sort {
         Sort::Same | Sort::Turns => {
@@ -134,7 +140,7 @@ fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
             let text = format!("{times} steps in a row failed alike: {}", short(&last));
             (times >= MIN_ERRORS).then_some((first, text))?
         }
-        // No state is not an unchanged one.
+        // A format that can't record state doesn't show that the state is unchanged.
         Sort::Idle if index.format().can.state == Can::No => return None,
         Sort::Idle => {
             if !index.format().tells_each_change() {
@@ -163,7 +169,7 @@ fn stretch(index: &Index, sort: Sort) -> Option<Stretch> {
     })
 }
 
-/// How many steps at the end are `like`, and the first of them.
+/// Returns the first of the steps at the end that satisfy `like`, and their number.
 fn tail<'a>(
     steps: impl DoubleEndedIterator<Item = (usize, &'a StepHead)>,
     like: impl Fn((usize, &'a StepHead)) -> bool,
@@ -174,7 +180,8 @@ fn tail<'a>(
     })
 }
 
-/// A critic whose scores fall up to the end: each below the one before, and by more than 0.3 in all.
+/// Finds a critic whose scores fall up to the end: each score is below the previous one, and the
+/// total fall is more than [`FALL`]. Returns the first step and a description.
 fn fall(index: &Index) -> Option<(usize, String)> {
     let mut rows: HashMap<Symbol, Trend> = HashMap::new();
     for (n, step) in newest_run(index) {
@@ -189,7 +196,7 @@ fn fall(index: &Index) -> Option<(usize, String)> {
     let falling = rows
         .into_iter()
         .filter(|(_, trend)| trend.len >= MIN_TREND && is_fall(trend.from, trend.to));
-    // Of equal falls the earlier name in the file, so that the words do not change from look to look.
+    // Breaks ties by the name that comes first in the file, so that the result is deterministic.
     let deepest =
         falling.max_by(|(a, one), (b, other)| lost(one).total_cmp(&lost(other)).then(b.cmp(a)));
     deepest.map(|(name, trend)| {
@@ -203,7 +210,8 @@ fn fall(index: &Index) -> Option<(usize, String)> {
     })
 }
 
-/// Requests that grow up to the end, to twice the first or more.
+/// Finds requests that grow up to the end and at least double. Returns the first step and a
+/// description.
 fn growth(index: &Index) -> Option<(usize, String)> {
     let mut row = Trend::default();
     for (n, step) in newest_run(index) {
@@ -224,7 +232,7 @@ fn growth(index: &Index) -> Option<(usize, String)> {
     })
 }
 
-/// Numbers that go one way.
+/// A series of numbers that rise or fall.
 #[derive(Debug, Clone, Default)]
 struct Trend {
     first: usize,
@@ -244,14 +252,16 @@ impl Trend {
     }
 }
 
-/// The key of a step that only waits, for whatever reason it gives.
+/// The key of a step that only waits, regardless of the reason.
 pub(super) const WAIT: &str = "wait";
-/// How the index reads a wait for want of a decision.
+/// The call text in the index of a step that waits because the model's text contained no decision.
 const NOT_UNDERSTOOD: &str = "wait: model text not understood";
 
-/// What a step asks for, where the index keeps all of it.
+/// Returns the call of a step as a key for comparison, or `None` if the index doesn't keep all of
+/// it.
 pub(super) fn key<'a>(index: &Index, step: &'a StepHead) -> Option<&'a str> {
-    // Arguments that were cut or left out are marked so, and of several actions only the first is kept.
+    // The index marks truncated or missing arguments with `…`. It keeps only the first of several
+    // actions.
     let whole = step.fate.is_readable()
         && step.actions <= 1
         && !step.call.is_empty()
@@ -263,7 +273,7 @@ pub(super) fn key<'a>(index: &Index, step: &'a StepHead) -> Option<&'a str> {
     }
 }
 
-/// What failed in a step, in the words of the trace.
+/// Returns the error of a step, as the trace words it.
 pub(super) fn failure<'a>(
     index: &'a Index,
     n: usize,
@@ -281,7 +291,8 @@ pub(super) fn failure<'a>(
         .or_else(|| code().map(Into::into))
 }
 
-/// What became of a call, by the error of its step's head: a call that somebody stopped did not fail.
+/// Describes the error in a step head: a cancelled call, a missing model reply or a failed tool. A
+/// cancelled call isn't a failure.
 pub(super) fn told(error: &str) -> String {
     match (error.strip_prefix(CANCELLED), error.strip_prefix(NO_REPLY)) {
         (Some(words), _) => format!("a call was cancelled: {words}"),
@@ -290,12 +301,13 @@ pub(super) fn told(error: &str) -> String {
     }
 }
 
-/// Steps that repeat the one before, or the one two or three before; fed step by step.
+/// Detects steps that repeat the step one, two or three before; fed step by step.
 #[derive(Debug, Default)]
 pub(super) struct Repeats<'a> {
-    /// The newest calls, the last one first.
+    /// The latest calls, newest first.
     recent: [Option<&'a str>; 3],
-    /// How many steps in a row equal the one `place + 1` steps before.
+    /// For each period, at index `period - 1`: the number of steps in a row that equal the step
+    /// `period` before them.
     equal: [usize; 3],
     last: usize,
 }
@@ -303,16 +315,16 @@ pub(super) struct Repeats<'a> {
 /// A stretch of repeated calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Repeat<'a> {
-    /// Its first step.
+    /// The first step.
     pub(super) first: usize,
-    /// After how many steps a call comes again.
+    /// The number of steps after which a call repeats.
     pub(super) period: usize,
     len: usize,
     calls: [Option<&'a str>; 3],
 }
 
 impl<'a> Repeats<'a> {
-    /// A repetition has shown itself after so many steps.
+    /// The number of steps after which a repetition of any period has been detected.
     pub(super) const LONGEST: usize = MIN_ROUNDS * 3;
 
     pub(super) fn push(&mut self, n: usize, key: Option<&'a str>) {
@@ -330,7 +342,7 @@ impl<'a> Repeats<'a> {
         self.last = n;
     }
 
-    /// The repetition that the newest step belongs to.
+    /// Returns the repetition that includes the newest step.
     pub(super) fn now(&self) -> Option<Repeat<'a>> {
         (1..).zip(self.equal).find_map(|(period, equal)| {
             let len = equal + period;
@@ -351,9 +363,9 @@ impl<'a> Repeats<'a> {
 }
 
 impl Repeat<'_> {
-    /// The calls of one round, and the same in one line.
+    /// Returns the calls of one round, and the same calls joined into one line.
     fn round(&self) -> (Vec<&str>, String) {
-        // The call that comes first in the stretch leads.
+        // Rotates the round so that it starts with the first call of the stretch.
         let mut round: Vec<&str> = self
             .calls
             .iter()
@@ -368,7 +380,7 @@ impl Repeat<'_> {
         (round, calls.join(", "))
     }
 
-    /// What is repeated, and how often; begins in the middle of a sentence.
+    /// Describes what is repeated and how often. The text starts in the middle of a sentence.
     fn text(&self, index: &Index) -> String {
         let (round, calls) = self.round();
         let times = self.len;
@@ -386,7 +398,7 @@ impl Repeat<'_> {
         }
     }
 
-    /// What is repeated, for a reader who looks at its start and not at its end.
+    /// Describes what is repeated, from the viewpoint of the first step of the repetition.
     pub(super) fn begins(&self, index: &Index) -> String {
         let (round, calls) = self.round();
         match (round.as_slice(), self.mode(index)) {
@@ -412,7 +424,7 @@ fn number(calls: usize) -> &'static str {
     if calls == 2 { "two" } else { "three" }
 }
 
-/// One line that fits into a sentence.
+/// Shortens a text to fit into a sentence.
 fn short(text: &str) -> String {
     let mut chars = text.trim_end_matches('.').chars();
     let head: String = chars.by_ref().take(MAX_CHARS).collect();

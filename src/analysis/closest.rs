@@ -1,6 +1,7 @@
-//! Which names are like one that nothing has? For "did you mean": runs, rules.
+//! Finds names similar to an unknown one, such as a run or a rule, for "did you mean" hints.
 
-/// What goes by the names that are like `wanted`, the likest first. Names that have little in common are left out.
+/// Returns the items whose names are similar to `wanted`, most similar first. Skips names that have
+/// little in common with it.
 pub fn closest<'n, T>(
     wanted: &str,
     names: impl Iterator<Item = (&'n str, T)>,
@@ -12,8 +13,9 @@ pub fn closest<'n, T>(
     close.into_iter().map(|(_, what)| what)
 }
 
-/// How many bytes are left of the longer name without the common start and end, or without the shorter name where that
-/// stands in it; `None` where more than half of the shorter name differs.
+/// Returns the number of bytes in the longer name that are outside the common prefix and suffix, or
+/// outside the shorter name if the longer one contains it. Returns `None` if more than half of the
+/// shorter name differs, or if two bytes or fewer match.
 fn difference(a: &str, b: &str) -> Option<usize> {
     let (shorter, longer) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let start = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();

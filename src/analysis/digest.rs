@@ -1,21 +1,22 @@
-//! What does a record say, in one line? Its most telling members, found by the names that trace writers give them.
+//! Summarizes a record in one line: its most informative members, found by the names that trace
+//! writers give them.
 //!
-//! For a list of records, where each has a line. Nothing is concluded: the words are those of the record, cut. Must not know
-//! pages, nor which format a record is of.
+//! Used in lists of records, which have one line each. The words are those of the record,
+//! truncated. Nothing is inferred. Must not know pages or the format of a record.
 
 use crate::model::json::Json;
 use crate::model::names::clipped;
 
-/// A digest is not longer than this, in characters.
+/// The maximum length of a digest; characters.
 const MAX_CHARS: usize = 180;
-/// One value in it is not longer than this.
+/// The maximum length of one value in a digest.
 const MAX_VALUE: usize = 90;
-/// Records are not looked into deeper than this.
+/// The depth to which records are searched.
 const MAX_DEPTH: usize = 6;
-/// Of a list, so many items are looked at.
+/// The number of items of a list that are searched.
 const MAX_ITEMS: usize = 6;
 
-/// Members that say what a record is about, the most telling first.
+/// Members that describe a record, the most informative first.
 const TELLING: [&str; 30] = [
     "error",
     "raw_output",
@@ -48,9 +49,9 @@ const TELLING: [&str; 30] = [
     "summary",
     "description",
 ];
-/// Members that only place a record, which its row does already.
+/// Members that only identify or locate a record. Its row shows them already.
 const PLACING: [&str; 26] = [
-    // What could be called is no call.
+    // Available tools aren't calls.
     "tools",
     "tool_definitions",
     "tool_choice",
@@ -79,10 +80,10 @@ const PLACING: [&str; 26] = [
     "model",
 ];
 
-/// Where the words of a critic stand among them.
+/// The rank of a critic's output in [`TELLING`].
 const CRITIC: usize = 8;
 
-/// The digest of a record; empty where it has nothing to tell.
+/// Returns the digest of a record; empty if it has no informative members.
 pub fn digest(record: &Json<'_>) -> String {
     let mut found = Vec::new();
     collect(record, "", 0, &mut found);
@@ -108,7 +109,7 @@ pub fn digest(record: &Json<'_>) -> String {
     out
 }
 
-/// Whether a value needs no key beside it to be understood.
+/// Returns whether a value is clear without its key.
 fn is_plain(key: &str) -> bool {
     matches!(
         key,
@@ -125,8 +126,8 @@ fn is_plain(key: &str) -> bool {
     )
 }
 
-/// What one critic said: its name, score, action and reason stay together, since a list of names beside a list of scores
-/// does not tell whose is whose.
+/// Returns the output of one critic: name, score, action and reason. They stay together, because
+/// separate lists of names and scores don't show which score belongs to which critic.
 fn critic(value: &Json<'_>) -> Option<String> {
     let name = value
         .get("critic_name")

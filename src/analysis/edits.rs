@@ -1,4 +1,5 @@
-//! Which items of two lists correspond? Items are numbers here, equal where the items are: the alignment is compiled once.
+//! Aligns two lists. The items are numbers, which are equal if the original items are, so that the
+//! alignment is compiled only once.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,7 +7,7 @@ use std::hash::Hash;
 use similar::DiffOp;
 use similar::algorithms::{Capture, Compact, Replace, myers};
 
-/// The edits, by Myers, that make `new` of `old`.
+/// Returns the edits that turn `old` into `new`, by Myers' algorithm.
 pub(super) fn edits(old: &[u64], new: &[u64]) -> Vec<DiffOp> {
     let mut ops = Compact::new(Replace::new(Capture::new()), old, new);
     let Ok(()) = myers::diff(&mut ops, old, 0..old.len(), new, 0..new.len());

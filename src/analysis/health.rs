@@ -1,4 +1,4 @@
-//! What is wrong with the files themselves? Everything odd about a run, with its place.
+//! Lists the issues in the files of a run, each with its position.
 
 use super::format::{self, count as thousands, counted};
 use crate::model::index::{FileState, Why};
@@ -6,7 +6,8 @@ use crate::model::{
     Can, Index, Issue, IssueKind, ManifestState, StepHead, StopVerdict, Total, TraceFile,
 };
 
-/// All issues of a run: those met while reading, those that hold now, and those that only the whole shows.
+/// Returns all issues of a run: those found while reading, those of its current state, and those
+/// that only the whole run shows.
 pub fn issues(index: &Index) -> Vec<Issue> {
     let mut all = index.issues().listed().to_vec();
     all.extend(index.passing_issues().iter().cloned());
@@ -17,13 +18,13 @@ pub fn issues(index: &Index) -> Vec<Issue> {
     all
 }
 
-/// How many issues there are, the unlisted ones too, and how many of them cost data.
+/// Returns the number of issues, including unlisted ones, and the number of those that lose data.
 pub fn counts(index: &Index) -> (usize, usize) {
     let whole = of_the_whole(index);
     let rest = || index.passing_issues().iter().chain(&whole);
     let skipped = skipped(index).len();
     let problems = rest().filter(|issue| issue.kind.is_problem()).count() + skipped;
-    // The newest round may still get its line. None of the others costs data.
+    // The newest round may still get its line. A missing line of another round loses no data.
     let open = usize::from(index.pending_group().is_some());
     let lost = if index.is_cut() {
         0
@@ -36,7 +37,7 @@ pub fn counts(index: &Index) -> (usize, usize) {
     )
 }
 
-/// All of them and those that cost data, in words: "2 problems, 1 note", or "clean".
+/// Formats the numbers of issues and of problems: "2 problems, 1 note", or "clean".
 pub fn in_words((total, problems): (usize, usize)) -> String {
     match (problems, total - problems) {
         (0, 0) => "clean".to_owned(),
@@ -50,10 +51,10 @@ pub fn in_words((total, problems): (usize, usize)) -> String {
     }
 }
 
-/// So many ranges of skipped lines are named for each file.
+/// The maximum number of ranges of skipped lines that are named for each file.
 const MAX_SKIPS: usize = 20;
 
-/// The lines that are counted and not kept.
+/// Returns the lines that were counted but not kept.
 fn skipped(index: &Index) -> Vec<Issue> {
     let mut issues = Vec::new();
     let lists = [
@@ -94,7 +95,8 @@ fn skipped(index: &Index) -> Vec<Issue> {
     issues
 }
 
-/// What no single line shows; all but the rounds without a line, of which there may be many.
+/// Returns the issues that no single line shows, except rounds without a line, because there may be
+/// many.
 fn of_the_whole(index: &Index) -> Vec<Issue> {
     let mut issues = Vec::new();
     let mut add = |kind, file, reason| {
@@ -122,7 +124,7 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
                 .iter()
                 .any(|issue| issue.file == name)
     };
-    // A run that ended before its first step rightly has no steps.
+    // A run that ended before its first step has no steps.
     let ended_early =
         index.groups().is_empty() && manifest.is_none_or(|manifest| manifest.steps_counted() == 0);
     if missing(steps, TraceFile::Steps) && !ended_early {
@@ -155,11 +157,13 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
             format!("{runs} runs wrote into this directory"),
         );
     }
-    // A writer counts only what it wrote itself, so with several runs its counts say nothing about the files.
+    // A writer counts only what it wrote itself. If several runs wrote into the directory, its
+    // counts don't match the files.
     if let Some(manifest) =
         manifest.filter(|manifest| manifest.is_final() && runs <= 1 && !index.is_partial())
     {
-        // A line that was written twice counts once, whether its writer knows of it or not.
+        // A line that was written twice counts once. The writer may or may not have counted it
+        // twice.
         let repeats = index.tally().repeats.count;
         let pairs = [
             (
@@ -176,7 +180,7 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
             ),
         ];
         for (file, counted, there, repeats) in pairs {
-            // A file that is not there is an issue of its own.
+            // A missing file is a separate issue.
             let exists = if file == TraceFile::Steps {
                 steps.exists
             } else {
@@ -230,7 +234,7 @@ fn of_the_whole(index: &Index) -> Vec<Issue> {
     issues
 }
 
-/// A recorded total of tokens that the steps don't add up to.
+/// Returns an issue if a recorded total of tokens differs from the sum of the steps.
 fn total(index: &Index) -> Option<Issue> {
     let manifest = index.manifest().get().filter(|_| !index.is_partial())?;
     let total = manifest.total.as_ref()?;
@@ -260,7 +264,7 @@ fn total(index: &Index) -> Option<Issue> {
     })
 }
 
-/// How a total differs from what the steps took together, and the child runs where that is recorded.
+/// Returns how a total differs from the sum of the steps, and of the child runs if recorded.
 fn differs(total: &Total, summed: u64, cached: Option<u64>) -> Option<String> {
     let record = total.record;
     let children = total.children.filter(|_| total.has_children);
@@ -284,7 +288,8 @@ fn differs(total: &Total, summed: u64, cached: Option<u64>) -> Option<String> {
     })
 }
 
-/// The first event that is older than the one before it, and how many there are.
+/// Returns an issue for the first event that is older than the one before it, with the number of
+/// such events.
 fn back_in_time(index: &Index) -> Option<Issue> {
     let times = index.back_steps();
     if times == 0 {
@@ -307,7 +312,8 @@ fn back_in_time(index: &Index) -> Option<Issue> {
     })
 }
 
-/// The first step that the run went back to before, and how many there are.
+/// Returns an issue for the first abandoned step, which the run went back past, with the number of
+/// such steps.
 fn left(index: &Index) -> Option<Issue> {
     let left = index.tally().left;
     let first = index.steps().get(left.first?)?;
@@ -324,7 +330,7 @@ fn left(index: &Index) -> Option<Issue> {
     })
 }
 
-/// Step ids that start over within a run, and ids that are left out.
+/// Returns issues for step ids that start over within a run, and for missing ids.
 fn of_the_ids(index: &Index) -> Vec<Issue> {
     let mut issues = Vec::new();
     let place = |kind, step: &StepHead, reason| {
@@ -394,7 +400,7 @@ fn of_the_ids(index: &Index) -> Vec<Issue> {
     issues
 }
 
-/// Steps without facts, where the format promises them.
+/// Returns issues for steps without facts, in formats that record facts.
 fn without_facts(index: &Index) -> Vec<Issue> {
     if index.format().can.facts != Can::Yes || index.segments().len() > 1 {
         return Vec::new();
@@ -439,9 +445,9 @@ fn without_facts(index: &Index) -> Vec<Issue> {
     issues
 }
 
-/// Rounds that events tell of and no step line does: the step under way, or one whose line is lost.
+/// Returns issues for rounds that have events but no step line, apart from the round in progress.
 fn without_line(index: &Index) -> Vec<Issue> {
-    // Where steps or events were dropped, their lines are there and were read.
+    // If steps or events were dropped, their lines exist and were read.
     if index.is_cut() {
         return Vec::new();
     }
@@ -471,7 +477,8 @@ fn without_line(index: &Index) -> Vec<Issue> {
     .collect()
 }
 
-/// What became of the round `round`, an index into [`Index::groups`], where somebody went on with the run after it was cut off.
+/// Describes what happened to an interrupted round when the run was resumed. `round` is an index
+/// into [`Index::groups`]. Empty if the run wasn't resumed there.
 pub fn anew(index: &Index, round: usize) -> &'static str {
     let next = index
         .segment_of(round)
@@ -492,7 +499,8 @@ mod tests {
     use super::*;
     use crate::model::{Delta, EventHead, Names};
 
-    /// The issues of a run of these steps and of events at these seconds, as sort, line and words.
+    /// Returns the issues of a run with these steps and with events at these seconds, as kind, line
+    /// and reason.
     fn found(steps: &[&str], seconds: &[i64]) -> Vec<(IssueKind, Option<u64>, String)> {
         let mut names = Names::default();
         let read = |(at, line): (usize, &&str)| {

@@ -1,11 +1,12 @@
-//! Which of several runs is meant by an id? Some tools give one id to all the files that go on from one another, and what was
-//! captured of a session has its id too: the nearer one is meant.
+//! Chooses which of several runs with the same id is meant. Some tools give one id to all files
+//! that continue each other, and captured output of a session has the session's id too. The run in
+//! the nearest file is meant.
 
-/// So many runs of one id are looked at.
+/// The maximum number of runs with one id that are compared.
 const MAX_SAME: usize = 64;
 
-/// The place among `candidates`, which are keys, of the one whose key has most in common with `key` from its start; of
-/// several the first.
+/// Returns the index of the candidate key that shares the longest prefix with `key`; of several,
+/// the first.
 pub fn nearest<'a>(key: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<usize> {
     let shared = |other: &str| {
         key.bytes()

@@ -1,32 +1,32 @@
-//! Is the run still going? Decided from what the files and the board's own observation show, because a manifest that
-//! says `running` proves nothing and file times are new after every copy.
+//! Decides whether a run is still active, from its files and the clock. A manifest that says
+//! `running` proves nothing, and a copy has new file times.
 
 use serde::{Deserialize, Serialize};
 
 use super::newest::goes_on_unread;
 use crate::model::{Ended, Index, Manifest};
 
-/// How alive a run is.
+/// The liveness of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Liveness {
-    /// It wrote something lately.
+    /// The run wrote something recently.
     Running,
-    /// Its last turn is over, lately, and its user may go on with it.
+    /// The last turn ended recently, and the user may continue.
     Waiting,
-    /// It is silent for longer than it usually is between two events.
+    /// The run has been silent for longer than its usual gap between events.
     Quiet,
-    /// It is silent for so long that something may be wrong.
+    /// The run has been silent for so long that something may be wrong.
     Stalled,
-    /// It ended without saying so.
+    /// The run ended without recording an end.
     Died,
-    /// It says that it ended.
+    /// The run recorded an end.
     Finished,
-    /// It is silent, and what it wrote is the same whether it ended or not.
+    /// The run is silent, and its files would be the same whether it ended or not.
     Unknown,
 }
 
 impl Liveness {
-    /// The word used on pages and in JSON.
+    /// Returns the word used on pages and in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Liveness::Running => "running",
@@ -39,7 +39,7 @@ impl Liveness {
         }
     }
 
-    /// Whether the run may still write by itself.
+    /// Returns whether the run may still write without user input.
     pub fn may_grow(self) -> bool {
         matches!(
             self,
@@ -49,92 +49,95 @@ impl Liveness {
 }
 
 impl Liveness {
-    /// Whether nothing more is expected of the run.
+    /// Returns whether no more records are expected.
     pub fn is_over(self) -> bool {
         !self.may_grow() && self != Liveness::Waiting
     }
 }
 
-/// What is known about a run from outside its files. Times are microseconds since the Unix epoch.
+/// Facts about a run that its files don't contain. Times are microseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outside {
-    /// The time now.
+    /// The current time.
     pub now: i64,
-    /// When the files were last written by their own word: the one that waits longest, and the newest.
+    /// The modification times of the files: the oldest and the newest.
     pub written: Option<(i64, i64)>,
-    /// Whether the recorded process exists, where a process is recorded and can be looked up. Its number may have gone
-    /// to another process since; a run that wrote no END is then taken for alive, until that one ends too.
+    /// Whether the recorded process exists; `None` if no process is recorded or it can't be looked
+    /// up. Another process may have got its id since. A run without an END event then counts as
+    /// alive until that process ends too.
     pub process: Option<bool>,
 }
 
-/// How alive a run is, and why the board thinks so.
+/// The liveness of a run, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Life {
-    /// The judgement.
+    /// The liveness.
     pub liveness: Liveness,
-    /// What it rests on.
+    /// The basis of the liveness.
     pub basis: Basis,
-    /// Microseconds since the newest sign of life, where there is one.
+    /// The time since the latest sign of life, in microseconds; `None` if there is no sign.
     pub silence: Option<i64>,
-    /// When that sign was; microseconds since the Unix epoch.
+    /// The time of that sign; microseconds since the Unix epoch.
     pub sign: Option<i64>,
-    /// The run's own slowest gap between two events.
+    /// The run's longest gap between two events; microseconds.
     pub gap: i64,
-    /// What silence says of it.
+    /// What silence means for this run.
     pub silent: Silent,
 }
 
-/// What it says of a run that it writes nothing.
+/// What it means if a run writes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Silent {
-    /// After long, that it died: one that ends well says so.
+    /// After a long time, it died: a run that ends normally records it.
     Died,
-    /// After long, nothing: its file ends alike whatever became of it.
+    /// After a long time, the state is unknown: the file is the same whether the run ended or not.
     Untold,
-    /// That it waits for its user, and after long nothing.
+    /// It waits for its user. After a long time, the state is unknown.
     Waits,
 }
 
-/// What a judgement on liveness rests on.
+/// The basis of a liveness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Basis {
     /// An END event.
     End,
     /// A manifest with a final status.
     Manifest,
-    /// Tool sets torn down and no END event: an exception left the engine's loop.
+    /// Tool sets were torn down without an END event: an exception left the engine's loop.
     Teardown,
-    /// The recorded process does not exist any more.
+    /// The recorded process no longer exists.
     Process,
-    /// The time of the newest event.
+    /// The time of the latest event.
     Event,
-    /// The manifest's time, for want of events.
+    /// The time in the manifest.
     ManifestTime,
-    /// The time of the newest file.
+    /// The modification time of the latest file.
     FileTime,
-    /// Nothing can be added to its file, and that says nothing of an end.
+    /// The file is final, which doesn't show how the run ended.
     Closed,
-    /// Nothing carries a time.
+    /// No record or file has a usable time.
     Nothing,
-    /// A file of the run cannot be read right now.
+    /// A file of the run is temporarily unreadable.
     Away,
 }
 
 const SECOND: i64 = 1_000_000;
-/// A run is quiet after this long without a byte, or after twice its own slowest gap.
+/// The silence after which a run is quiet. If twice the run's longest gap is more, that counts
+/// instead.
 const QUIET_AFTER: i64 = 10 * SECOND;
-/// A run is stalled after this long without a byte, or after five times its own slowest gap.
+/// The silence after which a run is stalled. If five times the run's longest gap is more, that
+/// counts instead.
 const STALLED_AFTER: i64 = 60 * SECOND;
-/// A stalled run counts as died after ten times the silence that made it stalled.
+/// A stalled run counts as died after this many times the silence that made it stalled.
 const DIED_FACTOR: i64 = 10;
-/// A session whose last turn was over longer ago than this need not be open any more.
+/// A session whose last turn ended longer ago than this may be closed.
 const WAITS_FOR: i64 = 3_600 * SECOND;
-/// Files that were all written within this, long after the newest event, are a copy.
+/// Files are a copy if all were written within this time, long after the latest event.
 const COPIED_WITHIN: i64 = 2 * SECOND;
-/// Times further in the future than this come from another clock or zone and say nothing.
+/// Times further in the future than this come from a different clock or time zone and are ignored.
 const MAX_SKEW: i64 = 60 * SECOND;
 
-/// Judges how alive a run is.
+/// Determines the liveness of a run.
 pub fn life(index: &Index, outside: Outside) -> Life {
     let segment = index.segment();
     let manifest = index.manifest().get();
@@ -153,7 +156,8 @@ pub fn life(index: &Index, outside: Outside) -> Life {
     if segment.is_some_and(|segment| segment.end.is_some()) {
         return sure(Liveness::Finished, Basis::End);
     }
-    // The end of another tool's run is read from all that it wrote, whatever the clocks of its machines say.
+    // The end of another tool's run is read from all its records, regardless of the clocks of its
+    // machines.
     let has_end = |manifest: &Manifest| manifest.ended.is_some() || !index.is_outlived(manifest);
     if silent != Silent::Waits
         && !goes_on_unread(index)
@@ -216,24 +220,24 @@ pub fn life(index: &Index, outside: Outside) -> Life {
     .at(outside.now, outside.process)
 }
 
-/// What silence says of this run.
+/// Returns what silence means for this run.
 fn silent(index: &Index, manifest: Option<&Manifest>) -> Silent {
     match manifest {
-        // Whoever wrote after the last turn, its user or the program, nobody knows what.
+        // The user or the program wrote something after the last turn, and it's unknown what.
         _ if goes_on_unread(index) => Silent::Untold,
         Some(manifest) if manifest.awaits_user => Silent::Waits,
-        // Nobody answered, and what became of the program is not told.
+        // The question has no answer, and what happened to the program is not recorded.
         Some(manifest) if manifest.asks_user.is_some() => Silent::Untold,
-        // What is missing of a document that was cut may be its end.
+        // The missing part of a truncated document may hold its end.
         Some(manifest) if manifest.is_cut => Silent::Untold,
-        // Other tools leave the same file whether they were killed or wait for somebody.
+        // Other tools leave the same file whether they were killed or wait for input.
         _ if index.format().is_one_file() => Silent::Untold,
         _ => Silent::Died,
     }
 }
 
 impl Silent {
-    /// What a run is that is silent for long.
+    /// Returns the liveness after a long silence.
     fn at_last(self) -> Liveness {
         match self {
             Silent::Died => Liveness::Died,
@@ -243,7 +247,7 @@ impl Silent {
 }
 
 impl Life {
-    /// The judgement at another time, of files that did not change.
+    /// Returns the liveness at another time, if the files haven't changed.
     pub fn at(self, now: i64, process: Option<bool>) -> Self {
         let Some(sign) = self.sign else { return self };
         let silence = now.saturating_sub(sign).max(0);
@@ -252,7 +256,8 @@ impl Life {
         let liveness = match silence {
             _ if self.silent == Silent::Waits && silence < WAITS_FOR => Liveness::Waiting,
             _ if self.silent == Silent::Waits => Liveness::Unknown,
-            // A process that is still there may wait for something slow; nobody can tell that it will never go on.
+            // A process that still exists may be waiting for something slow, so the run may still
+            // continue.
             _ if silence >= stalled.saturating_mul(DIED_FACTOR) && process != Some(true) => {
                 self.silent.at_last()
             }
@@ -268,13 +273,15 @@ impl Life {
     }
 }
 
-/// Whether all files were written at once, well after the newest event: a copy has new times, and is no sign of life.
+/// Returns whether all files were written at once, well after the latest event. These are the new
+/// times of a copy and not a sign of life.
 fn is_copy(event: Option<i64>, (oldest, newest): (i64, i64)) -> bool {
     let late = event.is_some_and(|event| oldest > event.saturating_add(MAX_SKEW));
     late && newest.saturating_sub(oldest) <= COPIED_WITHIN
 }
 
-/// After how many microseconds of silence a run whose slowest gap is `gap` counts as stalled.
+/// Returns the silence after which a run whose longest gap is `gap` counts as stalled. Both are in
+/// microseconds.
 pub fn stalled_after(gap: i64) -> i64 {
     STALLED_AFTER.max(gap.saturating_mul(5))
 }
@@ -396,7 +403,7 @@ mod tests {
             judge(&unfinished, 9_999, None),
             (Liveness::Died, Basis::Event)
         );
-        // The number may belong to another process by now.
+        // The process id may belong to another process by now.
         let ended = run(&[("INIT", 0), ("END", 1)], Some(("completed", 1)));
         assert_eq!(
             judge(&ended, 2, Some(true)),

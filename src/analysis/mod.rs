@@ -1,6 +1,6 @@
-//! What does a trace mean? Pure functions over [`crate::model`].
+//! Interprets traces with pure functions over [`crate::model`].
 //!
-//! No files, no HTML, no clock of its own.
+//! Must not read files, produce HTML or read the clock.
 
 mod chain;
 pub mod closest;

@@ -1,11 +1,12 @@
-//! Which steps are the newest run's, what are they called in a sentence, how long did it take, and what comes after them?
+//! Selects the steps of the newest run in a directory, and answers questions about its duration,
+//! its answer and the records after its end.
 
 use crate::model::index::Segment;
 use crate::model::index::{Answer, AnswerSort};
 use crate::model::{Agreement, EventHead, Index, Issue, IssueKind, Stated, StepHead, TraceFile};
 
-/// The steps of the newest run in the directory, with their ordinals; none as long as it has not come to its first. A line
-/// that its writer wrote twice counts once.
+/// Returns the steps of the newest run in the directory, with their ordinals. Empty until the run
+/// reaches its first step. A line that was written twice counts once.
 pub fn newest_run(index: &Index) -> impl DoubleEndedIterator<Item = (usize, &StepHead)> + Clone {
     index
         .steps()
@@ -15,7 +16,8 @@ pub fn newest_run(index: &Index) -> impl DoubleEndedIterator<Item = (usize, &Ste
         .filter(|(n, _)| !index.is_repeat(*n))
 }
 
-/// How many steps at the beginning of the run are copies of its parent's, where it branched from that.
+/// Returns the number of steps at the start that were copied from the parent, if the run is a
+/// branch.
 pub fn copied(index: &Index) -> Option<usize> {
     let steps = index
         .manifest()
@@ -25,7 +27,7 @@ pub fn copied(index: &Index) -> Option<usize> {
     usize::try_from(steps).ok()
 }
 
-/// What a run that begins with copied steps did itself; none where the events do not tell where that begins.
+/// Returns the segments after the copied steps. Empty if the events don't show where these end.
 fn own_segments(index: &Index, copied: usize) -> &[Segment] {
     let newest = index.newest_segments();
     let last = copied.checked_sub(1).and_then(|last| index.group_of(last));
@@ -33,8 +35,9 @@ fn own_segments(index: &Index, copied: usize) -> &[Segment] {
     from.and_then(|from| newest.get(from..)).unwrap_or_default()
 }
 
-/// When the run began itself, behind the steps that it copied; microseconds since the epoch. `None` where it copied none, or
-/// where the events do not tell.
+/// Returns when a run with copied steps started its first own step; microseconds since the Unix
+/// epoch. Returns `None` if the run copied no steps, or if the events don't show where its own
+/// steps start.
 pub fn own_start(index: &Index) -> Option<i64> {
     own_segments(index, copied(index)?)
         .first()?
@@ -42,7 +45,8 @@ pub fn own_start(index: &Index) -> Option<i64> {
         .map(|(from, _)| from)
 }
 
-/// How long the newest run took itself, in milliseconds. Steps that it copied from another took their time there.
+/// Returns the duration of the newest run in milliseconds, without steps that it copied from
+/// another run.
 pub fn own_ms(index: &Index) -> Option<f64> {
     let Some(copied) = copied(index) else {
         return took_ms(index);
@@ -53,8 +57,8 @@ pub fn own_ms(index: &Index) -> Option<f64> {
         .map(|took| took as f64 / 1e3)
 }
 
-/// How long the newest run took at least, in milliseconds, where its clock went back; `None` where it did not, or where
-/// its times bound nothing.
+/// Returns a lower bound for the duration of the newest run in milliseconds, if its clock went
+/// back. Returns `None` if the clock didn't go back, or if the times give no bound.
 pub fn own_least_ms(index: &Index) -> Option<f64> {
     let own = copied(index).map_or_else(
         || index.newest_segments(),
@@ -81,8 +85,9 @@ pub fn own_least_ms(index: &Index) -> Option<f64> {
     (sum > 0).then_some(sum as f64 / 1e3)
 }
 
-/// A lower bound of how long events took that have these times. From the first to the last: a wrong time between them
-/// changes neither. Where the last lies before the first, the clock was put back, and what it ran since counts.
+/// Returns a lower bound for the duration of events with these times: the time from the first to
+/// the last, which a wrong time between them doesn't change. If the last is before the first, the
+/// clock was set back. Then only the time since that counts.
 fn least(times: impl Iterator<Item = i64>) -> Option<i64> {
     let (mut first, mut since, mut last) = (None, None, None);
     for time in times {
@@ -96,13 +101,13 @@ fn least(times: impl Iterator<Item = i64>) -> Option<i64> {
     Some(if whole > 0 { whole } else { last? - since? })
 }
 
-/// How long the newest run took with what it went on from, as limits count it, in milliseconds; `None` where records
-/// disagree.
+/// Returns the duration of the newest run in milliseconds, as limits count it: with that of the run
+/// that it resumes. Returns `None` if records disagree.
 pub fn took_ms(index: &Index) -> Option<f64> {
     super::stated::total(index, "ms").agreed().copied()
 }
 
-/// Whether the records of the run do not tell how many steps it had.
+/// Returns whether the records don't show how many steps the run had.
 pub(super) fn is_untold(index: &Index) -> bool {
     index
         .manifest()
@@ -110,7 +115,7 @@ pub(super) fn is_untold(index: &Index) -> bool {
         .is_some_and(|manifest| manifest.steps_untold)
 }
 
-/// The answer of the newest run that all records of it agree on; `None` also where it is empty.
+/// Returns the answer of the newest run that all its records agree on; `None` if it's empty.
 pub(super) fn kept_answer(index: &Index) -> Option<&str> {
     let answer = index
         .answer()
@@ -120,18 +125,18 @@ pub(super) fn kept_answer(index: &Index) -> Option<&str> {
     Some(answer.text).filter(|text| !text.trim().is_empty())
 }
 
-/// Whether any record holds an answer of the newest run, whether the others agree or not.
+/// Returns whether any record holds an answer of the newest run, even if other records disagree.
 pub(super) fn has_answer(index: &Index) -> bool {
     let is_filled = |stated: &Stated<Answer<'_>>| stated.value.is_filled();
     match index.answer() {
         Agreement::Unknown => false,
-        // Of a step only a hash is kept, which the others have too.
+        // The index keeps only a hash of a step's answer. The other records have the same answer.
         Agreement::Agreed(stated) => stated.first().is_some_and(is_filled),
         Agreement::Disputed(stated) => stated.iter().any(is_filled),
     }
 }
 
-/// Whether all records of the answer agree that it is a text without more than blanks.
+/// Returns whether all records agree that the answer is a text of only white space.
 pub(super) fn is_answer_blank(index: &Index) -> bool {
     let is_own = !index.format().is_one_file();
     index
@@ -140,7 +145,7 @@ pub(super) fn is_answer_blank(index: &Index) -> bool {
         .is_some_and(|answer| is_own && answer.sort == AnswerSort::Text && !answer.is_filled())
 }
 
-/// Whether all records of the answer agree on `null`.
+/// Returns whether all records agree that the answer is `null`.
 pub(super) fn is_answer_null(index: &Index) -> bool {
     index
         .answer()
@@ -148,7 +153,8 @@ pub(super) fn is_answer_null(index: &Index) -> bool {
         .is_some_and(|answer| answer.sort == AnswerSort::Nothing)
 }
 
-/// Whether the file of a session goes on after its last turn with a line that is cut: it may be what its user said next.
+/// Returns whether the file of a session ends with a truncated or unreadable line after its last
+/// turn. That line may be the user's next message.
 pub(super) fn goes_on_unread(index: &Index) -> bool {
     let is_over = index
         .manifest()
@@ -162,12 +168,13 @@ pub(super) fn goes_on_unread(index: &Index) -> bool {
         && (index.passing_issues().iter().any(is_cut) || last.is_some_and(is_unread))
 }
 
-/// "step 5", by the recorded id where there is one.
+/// Returns "step 5", with the recorded id or else the ordinal.
 pub(super) fn label((ordinal, step): (usize, &StepHead)) -> String {
     format!("step {}", step.step_id.unwrap_or(ordinal as i64))
 }
 
-/// How many lines at the end of `steps.jsonl` are of later steps than the END event names, and of none before it.
+/// Returns the number of lines at the end of `steps.jsonl` that are of later steps than the one
+/// that the END event names, and that have no events before it.
 pub(super) fn after_the_end(index: &Index) -> usize {
     let end = index
         .segment()

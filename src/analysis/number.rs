@@ -1,10 +1,10 @@
-//! How does a number read inside a sentence? Thousands separators and plurals, the same in every room.
+//! Formats numbers in a sentence, with thousands separators and plurals.
 //!
-//! Knows no unit; what a number measures is said by whoever prints it.
+//! Must not know units. The caller adds them.
 
 pub use crate::model::words::grouped;
 
-/// A count and its noun: `1 item`, `2 items`.
+/// Formats a count and its noun: `1 item`, `2 items`.
 pub fn counted(number: usize, noun: &str) -> String {
     format!(
         "{} {noun}{}",

@@ -1,13 +1,13 @@
-//! Which ordinals does a run with skipped steps have?
+//! Describes the ordinals of a run with skipped steps.
 //!
-//! The ordinal of a step is its position among the steps that the index keeps. A run with skipped steps has fewer
-//! ordinals than steps.
+//! The ordinal of a step is its position among the steps that the index keeps. A run with skipped
+//! steps has fewer ordinals than steps.
 
 use super::format::count;
 use crate::model::Index;
 
-/// Says how many steps a run has and which ordinals: `400,000 steps; the board keeps 124,400 of them, numbered 0 to
-/// 124,399`. Returns `None` where it keeps all of them, or none.
+/// Describes how many steps a run has and which ordinals exist: `400,000 steps; the board keeps
+/// 124,400 of them, numbered 0 to 124,399`. Returns `None` if the board keeps all steps, or none.
 pub fn kept_of_all(index: &Index) -> Option<String> {
     let (kept, all) = (index.steps().len(), index.step_count());
     let last = kept.checked_sub(1).filter(|_| kept < all)?;

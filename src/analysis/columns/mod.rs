@@ -1,7 +1,7 @@
-//! Which facts of a run have a column? The run table, its JSON and CSV, `board list`, sorting and the fields of a query
-//! all take them from [`COLUMNS`].
+//! Defines a column for each fact of a run. The run table, its JSON and CSV, `board list`, sorting
+//! and query fields all use [`COLUMNS`].
 //!
-//! Knows no markup, no address and no query: only what a column is called, what it holds and where it stands.
+//! Must not know markup, addresses or queries. A column has a name, a value and a position.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -20,20 +20,20 @@ mod tests;
 pub use step::StepSubject;
 pub use table::{COLUMNS, INDEXING, NO_MODEL, NO_STOP};
 
-/// The run's name on the board.
+/// The name of the run on the board.
 pub const RUN: &Column = named("run");
-/// The board's word for how a run stands.
+/// The status that the board assigns to the run.
 pub const STATUS: &Column = named("status");
 /// The recorded stop reason.
 pub const STOP: &Column = named("stop");
-/// The model's name.
+/// The name of the model.
 pub const MODEL: &Column = named("model");
-/// The run that started a run.
+/// The parent run.
 pub const PARENT: &Column = named("parent");
-/// The newest change.
+/// The time of the latest change.
 pub const UPDATED: &Column = named("updated");
 
-/// The column of this name; a build fails where there is none.
+/// Returns the column with this name. Fails the build if no column has it.
 pub(super) const fn named(name: &str) -> &'static Column {
     let mut rest = COLUMNS;
     while let [column, others @ ..] = rest {
@@ -55,75 +55,78 @@ const fn is_same(mut a: &[u8], mut b: &[u8]) -> bool {
     a.is_empty() && b.is_empty()
 }
 
-/// A fact of a run, in all places where it is shown, sorted by or asked for.
+/// A fact of a run that can be shown, sorted by and queried.
 #[derive(Clone, Copy)]
 pub struct Column {
-    /// The name in addresses and queries; distinct.
+    /// The unique name in addresses and queries.
     pub name: &'static str,
-    /// Another name that a query takes.
+    /// Another name that queries accept.
     alias: Option<&'static str>,
-    /// The key in JSON and the head in CSV, with the unit; `None` where programs do not get it.
+    /// The key in JSON and the header in CSV, with the unit. Without a key, the column isn't in the
+    /// JSON, and [`Column::csv_head`] chooses the header.
     pub key: Option<&'static str>,
-    /// What it is called in a sentence.
+    /// The name used in sentences.
     pub label: &'static str,
-    /// What it holds.
+    /// The type of the value.
     pub kind: Kind,
-    /// The word that stands for an unknown value in queries and filters.
+    /// The word for an unknown value in queries and filters.
     absent: Option<&'static str>,
-    /// Gives the words that a query finds besides the value.
+    /// Provides further words that a query matches.
     also: Option<Words<Summary>>,
-    /// What a query that is asked of steps finds.
+    /// Provides what a query over steps matches.
     of_step: Option<OfStep>,
-    /// The phase of a step that fills it; `None` where it is known from the first event on.
+    /// The phase of a step that fills the column. `None` if the value is known from the first
+    /// event.
     pub phase: Option<&'static str>,
-    /// Whether its values are too long to sort by.
+    /// Whether the values are too long to sort by.
     long: bool,
-    /// Whether the values of several runs add up.
+    /// Whether the values of several runs can be added up.
     pub sums: bool,
-    /// Gives a lower bound in milliseconds where the value is unknown.
+    /// Returns a lower bound in milliseconds if the value is unknown.
     least: Option<fn(&Summary) -> Option<f64>>,
-    /// Whether it is a sum over the steps of a run, of which some may not say what they add to it.
+    /// Whether the value is a token sum over the steps of a run. Some steps may not record their
+    /// tokens.
     of_tokens: bool,
-    /// Whether runs are put together by it.
+    /// Whether runs can be grouped by this column.
     pub groups: bool,
-    /// Its place on the page; `None` where it has none.
+    /// The layout in the run table; `None` if the table doesn't show the column.
     pub cell: Option<Cell>,
 }
 
-/// Gives words, one call each.
+/// Passes words to a callback, one per call.
 type Words<T> = fn(&T, &mut dyn FnMut(&str));
 
-/// What a column holds, and how it is read off a run; `None` is unknown.
+/// The type of a column, with a function that reads its value from a run. `None` means unknown.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
-    /// A word of a fixed list.
+    /// A word from a fixed list.
     Word(fn(&Summary) -> Option<&str>),
-    /// A text that people or programs make up.
+    /// A free text.
     Text(fn(&Summary) -> Option<&str>),
-    /// Several such texts.
+    /// Several free texts.
     List(fn(&Summary) -> &[String]),
-    /// A whole number.
+    /// An integer.
     Count(fn(&Summary) -> Option<i64>),
     /// A critic's score.
     Score(fn(&Summary) -> Option<f64>),
     /// A duration in milliseconds.
     Millis(fn(&Summary) -> Option<f64>),
-    /// An amount of US dollars.
+    /// An amount in US dollars.
     Usd(fn(&Summary) -> Option<Cost>),
-    /// A moment in microseconds since the epoch.
+    /// A time in microseconds since the Unix epoch.
     Time(fn(&Summary) -> Option<i64>),
     /// Yes or no.
     Flag(fn(&Summary) -> Option<bool>),
 }
 
-/// What one cell holds.
+/// The value of one cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
     /// A word or a text.
     Text(&'a str),
     /// Several texts.
     List(&'a [String]),
-    /// A whole number.
+    /// An integer.
     Count(i64),
     /// A score.
     Score(f64),
@@ -131,7 +134,7 @@ pub enum Value<'a> {
     Millis(f64),
     /// US dollars.
     Usd(Cost),
-    /// Microseconds since the epoch.
+    /// Microseconds since the Unix epoch.
     Time(i64),
     /// Yes or no.
     Flag(bool),
@@ -140,7 +143,7 @@ pub enum Value<'a> {
 type StepWords = fn(&StepSubject<'_>, &mut dyn FnMut(&str));
 type StepNumbers = fn(&StepSubject<'_>, &mut dyn FnMut(f64));
 
-/// What a query about a column finds in one step.
+/// What a query on a column matches in one step.
 #[derive(Debug, Clone, Copy)]
 enum OfStep {
     Words(StepWords),
@@ -148,33 +151,33 @@ enum OfStep {
     Flag(fn(&StepSubject<'_>) -> Option<bool>),
 }
 
-/// Where a column stands in the run table.
+/// The layout of a column in the run table.
 #[derive(Debug, Clone, Copy)]
 pub struct Cell {
-    /// Its place from the left.
+    /// The position from the left; a sort key.
     place: u8,
-    /// The words of its head.
+    /// The text of the header.
     pub head: &'static str,
-    /// How much room it needs.
+    /// The width class.
     pub width: Width,
-    /// Whether it is left out where no row shown has a value.
+    /// Whether the column is hidden if no row shown has a value.
     pub optional: bool,
-    /// Whether `board list` shows it too.
+    /// Whether `board list` shows the column too.
     pub in_list: bool,
 }
 
-/// The room that a column needs on a page.
+/// The width class of a column on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
     /// A shape and a word.
     Status,
     /// The name of the run, and its task.
     Name,
-    /// What the others leave.
+    /// The remaining width.
     Rest,
     /// A bar and the number of steps.
     Bar,
-    /// A line of scores and the last one.
+    /// A sparkline of scores and the last score.
     Spark,
     /// A number.
     Number,
@@ -185,7 +188,8 @@ pub enum Width {
 }
 
 impl Value<'_> {
-    /// The value as one line of a table; `None` where it is nothing that can be said, such as a duration below zero.
+    /// Formats the value as one line of a table. Returns `None` for an invalid value, such as a
+    /// negative duration.
     pub fn words(self, now: i64, zone: &TimeZone) -> Option<String> {
         Some(match self {
             Value::Text(text) => format::visible_line(text).into_owned(),
@@ -204,14 +208,14 @@ impl Value<'_> {
 }
 
 impl Width {
-    /// Whether its values stand on the right.
+    /// Returns whether the values are right-aligned.
     pub fn is_right(self) -> bool {
         matches!(self, Width::Number | Width::Age)
     }
 }
 
 impl Column {
-    /// The column of this name or alias, in any letter case.
+    /// Returns the column with this name or alias. Ignores ASCII case.
     pub fn find(name: &str) -> Option<&'static Column> {
         COLUMNS.iter().find(|column| {
             column.name.eq_ignore_ascii_case(name)
@@ -221,7 +225,7 @@ impl Column {
         })
     }
 
-    /// What `run` has in this column; `None` where it is unknown.
+    /// Returns the value of `run` in this column, or `None` if it is unknown.
     pub fn value<'a>(&self, run: &'a Summary) -> Option<Value<'a>> {
         match self.kind {
             Kind::Word(read) | Kind::Text(read) => read(run).map(Value::Text),
@@ -235,13 +239,14 @@ impl Column {
         }
     }
 
-    /// What a table shows of `run` in this column: the value, else its lower bound.
+    /// Returns the value that a table shows for `run`: the value, or else its lower bound.
     pub fn shown<'a>(&self, run: &'a Summary) -> Option<Value<'a>> {
         self.value(run)
             .or_else(|| self.least?(run).map(Value::Millis))
     }
 
-    /// Whether `run` has more in this column than is known.
+    /// Returns whether the true value of `run` may be higher than the known one, which is then a
+    /// lower bound.
     pub fn is_least(&self, run: &Summary) -> bool {
         let is_bound = || {
             self.least
@@ -250,12 +255,12 @@ impl Column {
         self.of_tokens && run.tokens_untold > 0 || is_bound()
     }
 
-    /// Whether the value in this column of `run` has estimated tokens in it.
+    /// Returns whether the value of `run` includes estimated tokens.
     pub fn is_estimate(&self, run: &Summary) -> bool {
         self.of_tokens && run.tokens_estimated
     }
 
-    /// Marks the words of a value: `≥` for a lower bound, `≈` for an estimate.
+    /// Prefixes the formatted value with `≥` for a lower bound and `≈` for an estimate.
     pub fn bound(&self, run: &Summary, words: &str) -> String {
         format!(
             "{}{words}",
@@ -263,7 +268,7 @@ impl Column {
         )
     }
 
-    /// Explains the mark of [`Column::bound`]; `None` where there is none.
+    /// Explains the prefix that [`Column::bound`] adds. Returns `None` if it adds none.
     pub fn bound_words(&self, run: &Summary) -> Option<String> {
         let least = self.is_least(run).then(|| match self.of_tokens {
             true => format!(
@@ -279,7 +284,8 @@ impl Column {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
-    /// The text of this column, or the word for an unknown one; empty where there is neither.
+    /// Returns the text in this column, or the word for an unknown value. Empty if the column has
+    /// neither.
     pub fn word<'a>(&self, run: &'a Summary) -> &'a str {
         let text = match self.kind {
             Kind::Word(read) | Kind::Text(read) => read(run).filter(|text| !text.is_empty()),
@@ -288,12 +294,13 @@ impl Column {
         text.or(self.absent).unwrap_or_default()
     }
 
-    /// The columns that runs are put together by.
+    /// Returns the columns that runs can be grouped by.
     pub fn grouping() -> impl Iterator<Item = &'static Column> {
         COLUMNS.iter().filter(|column| column.groups)
     }
 
-    /// Its place in a table for which a reader chose it: shown also where it is empty.
+    /// Returns the layout in a table for which the reader chose the columns. A chosen column is
+    /// shown even if it is empty.
     fn cell_if_chosen(&self) -> Cell {
         let width = match self.kind {
             Kind::Word(_) | Kind::Text(_) | Kind::List(_) => Width::Text,
@@ -315,24 +322,25 @@ impl Column {
         })
     }
 
-    /// Its head in CSV, where every column has one: its key, else its name, else, where that is another's key, its label.
+    /// Returns the CSV header: the key, or else the name. If the name is the key of another column,
+    /// returns the label. In CSV every column has a header.
     pub fn csv_head(&self) -> &'static str {
         let is_key = COLUMNS.iter().any(|other| other.key == Some(self.name));
         self.key
             .unwrap_or(if is_key { self.label } else { self.name })
     }
 
-    /// Whether one can sort by it.
+    /// Returns whether runs can be sorted by this column.
     pub fn is_sortable(&self) -> bool {
         !self.long && !matches!(self.kind, Kind::List(_) | Kind::Flag(_))
     }
 
-    /// Whether it holds words, not numbers.
+    /// Returns whether the column holds words rather than numbers.
     pub fn is_text(&self) -> bool {
         matches!(self.kind, Kind::Word(_) | Kind::Text(_) | Kind::List(_))
     }
 
-    /// Gives every word that a query finds in this column of `run`.
+    /// Passes to `out` every word of `run` that a query on this column can match.
     pub fn words(&self, run: &Summary, out: &mut dyn FnMut(&str)) {
         match self.kind {
             Kind::List(read) => read(run).iter().for_each(|text| out(text)),
@@ -345,7 +353,8 @@ impl Column {
         }
     }
 
-    /// The number that a query compares in this column of `run`: durations in seconds, moments in microseconds.
+    /// Returns the number of `run` that a query on this column compares. Durations are in seconds,
+    /// times in microseconds.
     pub fn number(&self, run: &Summary) -> Option<f64> {
         match self.value(run)? {
             Value::Count(number) | Value::Time(number) => Some(number as f64),
@@ -356,7 +365,8 @@ impl Column {
         }
     }
 
-    /// Whether this column of `run` says yes.
+    /// Returns the value of `run` in a yes-or-no column; `None` for other columns or an unknown
+    /// value.
     pub fn flag(&self, run: &Summary) -> Option<bool> {
         match self.value(run)? {
             Value::Flag(flag) => Some(flag),
@@ -364,21 +374,22 @@ impl Column {
         }
     }
 
-    /// Gives every word that a query finds in this column of a step.
+    /// Passes to `out` every word of a step that a query on this column can match.
     pub fn words_of_step(&self, step: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
         if let Some(OfStep::Words(read)) = self.of_step {
             read(step, out);
         }
     }
 
-    /// Gives every number that a query compares in this column of a step.
+    /// Passes to `out` every number of a step that a query on this column compares.
     pub fn numbers_of_step(&self, step: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
         if let Some(OfStep::Numbers(read)) = self.of_step {
             read(step, out);
         }
     }
 
-    /// Whether this column of a step says yes.
+    /// Returns the value of a step in a yes-or-no column; `None` for other columns or an unknown
+    /// value.
     pub fn flag_of_step(&self, step: &StepSubject<'_>) -> Option<bool> {
         match self.of_step {
             Some(OfStep::Flag(read)) => read(step),
@@ -387,21 +398,22 @@ impl Column {
     }
 }
 
-/// A column of the run table and its place there.
+/// A column of the run table and its layout there.
 pub type Shown = (&'static Column, Cell);
 
-/// Where a column stands that has no place of its own: before the newest change.
+/// The position of a chosen column that has none: before the latest change.
 const UNPLACED: u8 = 85;
 
-/// Brings columns into the order of the table.
+/// Sorts columns into the order of the table.
 pub fn in_order(columns: &mut [Shown]) {
     columns.sort_by_key(|(_, cell)| cell.place);
 }
 
-/// The columns of these names as a reader chose them, in their order. The run's own name is always among them.
+/// Returns the columns with these names, which a reader chose, in the given order. Adds the column
+/// of the run's name if it's missing.
 ///
 /// # Errors
-/// The first name that no column has.
+/// Returns the first name that no column has.
 pub fn chosen<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<Shown>, &'a str> {
     let mut columns: Vec<Shown> = Vec::new();
     for name in names {
@@ -416,7 +428,8 @@ pub fn chosen<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<Shown>, &'
     Ok(columns)
 }
 
-/// The columns of the run table with their cells, from left to right, without optional ones that none of `runs` fills.
+/// Returns the columns of the run table from left to right, with their layout. Skips optional
+/// columns that none of `runs` fills.
 pub fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
     let is_said = |value: Value<'_>| !matches!(value, Value::Text(""));
     let fills = |column: &Column| {
@@ -432,7 +445,7 @@ pub fn shown<T: AsRef<Summary>>(runs: &[&T]) -> Vec<Shown> {
     cells
 }
 
-/// Columns are told apart by their names.
+/// Columns are equal if their names are.
 impl PartialEq for Column {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name

@@ -1,10 +1,10 @@
-//! What does a query find in one step? What its index tells.
+//! Provides what a query matches in one step, using only the index.
 
 use crate::analysis::timing::took;
 use crate::model::index::Group;
 use crate::model::{CriticAction, Index, StepHead, Symbol};
 
-/// One step of a run, as far as its index tells.
+/// One step of a run, as the index knows it.
 #[derive(Debug, Clone, Copy)]
 pub struct StepSubject<'a> {
     index: &'a Index,
@@ -14,7 +14,7 @@ pub struct StepSubject<'a> {
 }
 
 impl<'a> StepSubject<'a> {
-    /// The step at `ordinal`, if there is one.
+    /// Returns the step at `ordinal`, or `None` if the run has no such step.
     pub fn new(index: &'a Index, ordinal: usize) -> Option<Self> {
         let step = index.steps().get(ordinal)?;
         let group = index.round_of(ordinal);
@@ -26,8 +26,8 @@ impl<'a> StepSubject<'a> {
         })
     }
 
-    /// Gives every text that free words search: the call, the names of all tools called, errors and the reason of a
-    /// critic that objected.
+    /// Passes to `out` every text that a free-text search covers: the call, the names of all called
+    /// tools, errors, and the reason of a critic that objected.
     pub fn texts(&self, out: &mut dyn FnMut(&str)) {
         out(&self.step.call);
         tools(self, out);
@@ -40,7 +40,7 @@ impl<'a> StepSubject<'a> {
         }
     }
 
-    /// Whether it changed `key` of the state.
+    /// Returns whether the step changed `key` of the state. Ignores ASCII case.
     pub fn changed(&self, key: &str) -> bool {
         self.step
             .changed
@@ -70,12 +70,12 @@ pub(super) fn tools(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
         .for_each(|tool| subject.name(tool, out));
 }
 
-/// The model that wrote it, where it names one.
+/// The model that wrote the step, if it names one.
 pub(super) fn model(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
     subject.name(subject.step.model, out);
 }
 
-/// The critics' names and what they decided.
+/// The critics' names and actions.
 pub(super) fn critics(subject: &StepSubject<'_>, out: &mut dyn FnMut(&str)) {
     for critic in &subject.step.critics {
         subject.name(critic.name, out);
@@ -108,7 +108,7 @@ pub(super) fn tokens(subject: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
         .for_each(|tokens| out(tokens as f64));
 }
 
-/// From its first event to its last.
+/// The time from the first event of the step to its last; seconds.
 pub(super) fn seconds(subject: &StepSubject<'_>, out: &mut dyn FnMut(f64)) {
     let span = subject.group.and_then(took);
     span.into_iter().for_each(|micros| out(micros as f64 / 1e6));

@@ -1,4 +1,4 @@
-//! One row a column, in the order of the JSON.
+//! Lists the columns, one row each, in the order of the JSON.
 
 use super::Kind::{Count, Flag, List, Millis, Score, Text, Time, Usd, Word};
 use super::{Cell, Column, Cost, Kind, OfStep, Summary, Width, Words, step};
@@ -6,19 +6,19 @@ use crate::analysis::copies::CopySays;
 use crate::analysis::verdict::RunStatus;
 use crate::model::{Outcome, RunKey};
 
-/// The status word of a run that is not read to its end yet; what it has shown so far is no verdict.
+/// The status of a run that hasn't been read to its end. Its verdict isn't final.
 pub const INDEXING: &str = "indexing";
 /// The stop reason of a run without one.
 pub const NO_STOP: &str = "none";
-/// The model of a run that records none.
+/// The model of a run that doesn't record one.
 pub const NO_MODEL: &str = NOT_RECORDED;
-/// A text that a run does not record.
+/// The word for a text that a run doesn't record.
 const NOT_RECORDED: &str = "not recorded";
 
-/// The format of a run whose manifest does not tell.
+/// The format of a run whose manifest doesn't record it.
 pub(super) const NO_FORMAT: &str = "unknown";
 
-/// Every column.
+/// All columns.
 pub static COLUMNS: &[Column] = &[
     row("run", "key", "name", Text(|run| Some(run.key.as_str())))
         .cell(20, "run", Width::Name)
@@ -30,7 +30,7 @@ pub static COLUMNS: &[Column] = &[
         "run id",
         Text(|run| run.run_id.as_deref()),
     ),
-    // The manifest's own word; `status` is the board's.
+    // The status in the manifest. The board's own is in the column `status`.
     row(
         "manifest_status",
         "status",
@@ -54,7 +54,8 @@ pub static COLUMNS: &[Column] = &[
         mark_words(run, out);
         recorded_elsewhere(run).for_each(|copy| out(copy.outcome.as_str()));
     }),
-    // A manifest that says `running` proves nothing, so its word is found only where it is none of the board's.
+    // A manifest that says `running` proves nothing. So queries match the manifest's status only if
+    // it isn't one of the board's own words.
     row(
         "status",
         "mark",
@@ -198,7 +199,8 @@ pub static COLUMNS: &[Column] = &[
     )
     .sums()
     .of_tokens(),
-    // The tokens are at least what the others say then, unless the run says what all of them took.
+    // If any step lacks its tokens, the sum of the others is a lower bound, unless the run records
+    // a total.
     row(
         "untold",
         "steps_without_tokens",
@@ -233,7 +235,8 @@ pub static COLUMNS: &[Column] = &[
         Count(|run| whole(run.tool_errors?)),
     )
     .sums(),
-    // What people see and ask for is the estimate too; programs get the two apart.
+    // Pages and queries use the recorded or the estimated cost. JSON has the two in separate
+    // columns.
     row("cost", "", "cost", Usd(Summary::cost))
         .sums()
         .cell(75, "cost", Width::Number)
@@ -414,7 +417,7 @@ pub static COLUMNS: &[Column] = &[
         .phase("ACT"),
 ];
 
-/// A column of this name, key (empty: programs do not get it), label and value.
+/// A column with this name, key, label and value. With an empty key, the column isn't in the JSON.
 const fn row(name: &'static str, key: &'static str, label: &'static str, kind: Kind) -> Column {
     let key = if key.is_empty() { None } else { Some(key) };
     Column {
@@ -476,12 +479,12 @@ impl Column {
         Self { long: true, ..self }
     }
 
-    /// Adds up the values of several runs.
+    /// Marks a column whose values can be added up over several runs.
     const fn sums(self) -> Self {
         Self { sums: true, ..self }
     }
 
-    /// Shows a lower bound where the value is unknown.
+    /// Sets the lower bound that is shown if the value is unknown.
     const fn least(self, least: fn(&Summary) -> Option<f64>) -> Self {
         Self {
             least: Some(least),
@@ -489,7 +492,7 @@ impl Column {
         }
     }
 
-    /// What steps do not say is missing in it.
+    /// Marks a token sum, which lacks the tokens of steps that don't record them.
     const fn of_tokens(self) -> Self {
         Self {
             of_tokens: true,
@@ -497,7 +500,7 @@ impl Column {
         }
     }
 
-    /// Puts runs together by it.
+    /// Marks a column that runs can be grouped by.
     const fn groups(self) -> Self {
         Self {
             groups: true,
@@ -505,7 +508,7 @@ impl Column {
         }
     }
 
-    /// Shows it in the run table, at a place from the left.
+    /// Shows the column in the run table, at a position from the left.
     const fn cell(self, place: u8, head: &'static str, width: Width) -> Self {
         Self {
             cell: Some(Cell {
@@ -519,7 +522,7 @@ impl Column {
         }
     }
 
-    /// Shows it in `board list` too.
+    /// Shows the column in `board list` too.
     const fn in_list(self) -> Self {
         match self.cell {
             Some(cell) => Self {
@@ -533,7 +536,7 @@ impl Column {
         }
     }
 
-    /// Leaves it out where no run shown has a value.
+    /// Hides the column if no run shown has a value.
     const fn optional(self) -> Self {
         match self.cell {
             Some(cell) => Self {
@@ -556,7 +559,7 @@ fn not_empty(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// The copies of a run that record an end which its own records don't.
+/// Returns the copies of a run that record an end, if the run's own records don't.
 fn recorded_elsewhere(run: &Summary) -> impl Iterator<Item = &CopySays> {
     run.relation
         .says
@@ -572,13 +575,14 @@ fn status_word(run: &Summary) -> &'static str {
     }
 }
 
-/// The status word, and how it is typed without a blank.
+/// Passes the status to `out`, also with `_` instead of its space.
 fn mark_words(run: &Summary, out: &mut dyn FnMut(&str)) {
     out(status_word(run));
     spelled(run, out);
 }
 
-/// The status word with `_` in place of its blank, so that it needs no quotes.
+/// Passes the status with `_` instead of its space to `out`, if it has one, so that a query needs
+/// no quotes.
 fn spelled(run: &Summary, out: &mut dyn FnMut(&str)) {
     let word = status_word(run);
     if word.contains(' ') {
@@ -593,8 +597,8 @@ fn is_status_word(word: &str) -> bool {
         || word.eq_ignore_ascii_case(INDEXING)
 }
 
-/// Whether a step had an error or the run failed; unknown while a run without one is still being read, or
-/// where lines are missing.
+/// Returns whether a step had an error or the run failed. Returns `None` if no error is known and
+/// the run is still being read or lines are missing.
 fn erred(run: &Summary) -> Option<bool> {
     let failed = run.verdict.outcome == Outcome::Failed && !run.partial;
     let is_whole = !run.partial && !run.errors_untold;

@@ -1,7 +1,9 @@
-//! Which settings differ between two runs? From their manifests, and from what the trace itself says of task and critics.
+//! Compares the settings of two runs, from their manifests and from the task and critics that the
+//! trace records.
 //!
-//! What a manifest says of how the run went is no setting, nor are ids and times. A setting that is missing, `null` or
-//! `"unknown"` is not recorded, and two that are not recorded do not differ.
+//! Manifest members that describe how the run went aren't settings, nor are ids and times. A
+//! setting that is missing, `null` or `"unknown"` is not recorded. Two settings that are not
+//! recorded don't differ.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,42 +14,43 @@ use serde_json::value::RawValue;
 use crate::analysis::summary::Summary;
 use crate::model::json::{Json, members, same};
 
-/// The settings of two runs.
+/// The settings of two runs, compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Those that differ, by likely effect: task, model, prompt, tools, critics, stop rules, seed, the rest.
+    /// The settings that differ, by likely effect: task, model, prompt, tools, critics, stop rules,
+    /// seed, the rest.
     pub differs: Vec<Setting>,
-    /// How many more differ, of less effect than all of those; they are only counted.
+    /// The number of further settings that differ, all of less effect.
     pub more: usize,
-    /// The paths of those that are equal.
+    /// The paths of the settings that are equal.
     pub equal: Vec<String>,
 }
 
 /// A setting that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Setting {
-    /// Where it stands in the manifest, or what the trace calls it.
+    /// The path in the manifest, or the name in the trace.
     pub path: String,
-    /// Its value in run A as JSON text; `None` where it is not recorded.
+    /// The value in run A as JSON text; `None` if it is not recorded.
     #[serde(serialize_with = "as_json")]
     #[schemars(with = "serde_json::Value")]
     pub a: Option<String>,
-    /// Its value in run B.
+    /// The value in run B, likewise.
     #[serde(serialize_with = "as_json")]
     #[schemars(with = "serde_json::Value")]
     pub b: Option<String>,
-    /// What it bears on.
+    /// The part of the run that the setting affects.
     pub affects: &'static str,
 }
 
-/// A value in its own text.
+/// Serializes JSON text as the value it holds.
 fn as_json<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
     text.as_deref()
         .and_then(|text| serde_json::from_str::<&RawValue>(text).ok())
         .serialize(serializer)
 }
 
-/// Members of a manifest that say how the run went, or which run it was.
+/// Members of a manifest that describe how the run went, or which run it was.
 const NO_SETTINGS: [&str; 18] = [
     "run_id",
     "parent_run_id",
@@ -70,9 +73,9 @@ const NO_SETTINGS: [&str; 18] = [
 ];
 /// The members of `summary` that hold settings.
 const OF_SUMMARY: [&str; 2] = ["task_meta", "run_meta"];
-/// Members of `summary.run_meta` that the manifest repeats at its top.
+/// Members of `summary.run_meta` that the manifest repeats at its top level.
 const REPEATED: [&str; 2] = ["run_spec", "experiment_spec"];
-/// What settings bear on, most effect first.
+/// What settings affect, most effect first.
 const EFFECTS: [&str; 9] = [
     "what is asked",
     "the model",
@@ -84,12 +87,13 @@ const EFFECTS: [&str; 9] = [
     "the environment",
     "other",
 ];
-/// So many settings that differ are told; more of them nobody reads.
+/// The maximum number of differing settings that are listed. Longer lists aren't useful to a
+/// reader.
 pub const MAX_DIFFERS: usize = 5_000;
-/// Deeper values are compared whole.
+/// Deeper values are compared as a whole.
 const MAX_DEPTH: usize = 8;
 
-/// Compares the settings of two runs; `a` and `b` are their manifests, where they can be read.
+/// Compares the settings of two runs. `a` and `b` hold their manifests, if readable.
 pub fn config(a: (&Summary, Option<&Json<'_>>), b: (&Summary, Option<&Json<'_>>)) -> Config {
     let mut found = ConfigDiff::default();
     let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
@@ -100,7 +104,7 @@ pub fn config(a: (&Summary, Option<&Json<'_>>), b: (&Summary, Option<&Json<'_>>)
     };
     found.add("critics", critics(a.0), critics(b.0));
     if a.1.is_none() || b.1.is_none() {
-        // Two manifests tell it better.
+        // Two readable manifests are the better source for the model.
         let model = |summary: &Summary| summary.model.as_deref().map(text);
         found.add("model", model(a.0), model(b.0));
     }
@@ -116,17 +120,17 @@ pub fn config(a: (&Summary, Option<&Json<'_>>), b: (&Summary, Option<&Json<'_>>)
 }
 
 impl Config {
-    /// How many settings differ.
+    /// Returns the number of settings that differ.
     pub fn count(&self) -> usize {
         self.differs.len() + self.more
     }
 }
 
-/// What differs so far.
+/// The differences found so far.
 #[derive(Default)]
 struct ConfigDiff {
     config: Config,
-    /// Both values of each, and what they bear on.
+    /// The values in both runs and the effect of each setting that differs.
     known: HashSet<(Option<String>, Option<String>, &'static str)>,
 }
 
@@ -156,7 +160,8 @@ impl ConfigDiff {
                 .map(|(name, _)| *name)
                 .filter(|name| is_setting(path, name))
                 .collect();
-            // Which name a setting has must not depend on which run is A.
+            // Only the first of several settings with the same pair of values is kept. Sorting
+            // makes that choice independent of the order of the runs.
             names.sort_unstable();
             names.dedup();
             for name in names {
@@ -175,7 +180,7 @@ impl ConfigDiff {
         );
         match (a, b) {
             (None, None) => {}
-            // An empty value and none at all set the same.
+            // An empty value and a missing one are the same setting.
             (Some(value), None) | (None, Some(value)) if value.is_empty() => {}
             (Some(one), Some(other)) if same(one, other) => self.config.equal.push(path.to_owned()),
             _ => self.add(path, a.map(ToString::to_string), b.map(ToString::to_string)),
@@ -188,7 +193,7 @@ impl ConfigDiff {
             self.config
                 .equal
                 .extend(a.is_some().then(|| path.to_owned()));
-        // The same pair of values under another name says nothing new.
+        // The same pair of values under another name adds nothing.
         } else if self.known.insert((a.clone(), b.clone(), affects)) {
             self.config.differs.push(Setting {
                 path: path.to_owned(),
@@ -202,8 +207,8 @@ impl ConfigDiff {
 
 type Parts<'v> = Vec<(&'v str, &'v Json<'v>)>;
 
-/// The parts of a value by name: the members of an object, or the items of a list whose items all have a name of
-/// their own.
+/// Returns the parts of a value by name: the members of an object, or the items of a list if each
+/// has a unique name.
 fn parts<'v>(value: &'v Json<'v>) -> Option<Parts<'v>> {
     match value {
         Json::Object(_) => Some(members(value)),
@@ -232,7 +237,7 @@ fn is_said(value: &Json<'_>) -> bool {
     !matches!(value, Json::Null) && value.as_str() != Some("unknown")
 }
 
-/// What a setting bears on, by its path.
+/// Returns what a setting affects, judged by its path.
 fn affects(path: &str) -> &'static str {
     let has = |words: &[&str]| words.iter().any(|word| path.contains(word));
     let at = match path {

@@ -1,4 +1,5 @@
-//! Which numbers are set beside each other? The same for every run; what is not recorded stays unknown.
+//! Collects the numbers that are compared between two runs. Every run has the same ones. Numbers
+//! that are not recorded stay unknown.
 
 use crate::analysis::format;
 use crate::analysis::newest::newest_run;
@@ -6,10 +7,10 @@ use crate::analysis::stated::{steps_agree, total};
 use crate::analysis::summary::Summary;
 use crate::model::{CriticAction, Index, StepHead};
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
+    /// A count.
     Count,
     /// Milliseconds.
     Millis,
@@ -20,26 +21,26 @@ pub enum Unit {
 /// One number of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measure {
-    /// What it is called in JSON.
+    /// The name in JSON.
     pub id: &'static str,
-    /// What it is called on pages.
+    /// The name on pages.
     pub name: &'static str,
-    /// Its unit.
+    /// The unit.
     pub unit: Unit,
-    /// The number; `None` where it is not recorded, or where a line that may tell of it cannot be read.
+    /// The number; `None` if it is not recorded, or if a line that may affect it is unreadable.
     pub value: Option<f64>,
-    /// Its lower bound, where the number is unknown.
+    /// The lower bound, if the number is unknown.
     pub least: Option<f64>,
-    /// Whether such a line cannot be read.
+    /// Whether a line that may affect the number is unreadable.
     pub unread: bool,
     /// Whether the number is a lower bound.
     pub is_least: bool,
-    /// Whether part of it is an estimate.
+    /// Whether part of the number is an estimate.
     pub is_estimate: bool,
 }
 
 impl Measure {
-    /// The number in words.
+    /// Formats the number, with a prefix for a lower bound or an estimate.
     pub fn words(&self) -> String {
         match self.value {
             _ if self.unread => "unknown".to_owned(),
@@ -54,7 +55,7 @@ impl Measure {
     }
 }
 
-/// The numbers of a run, always the same ones in the same order.
+/// Returns the numbers of a run, always the same ones in the same order.
 pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
     let has_lines = index.steps_file().exists && steps_agree(index);
     let steps = Some(newest_run(index)).filter(|_| has_lines && summary.steps_known().is_some());
@@ -77,7 +78,7 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
         .newest_segments()
         .iter()
         .any(|segment| segment.unreadable > 0);
-    // Whoever counts all tokens counts those of a line that cannot be read too.
+    // A recorded total of tokens includes those of unreadable lines.
     let counted = total(index, "tokens").agreed().is_some()
         && index
             .manifest()
@@ -164,7 +165,7 @@ pub fn measures(summary: &Summary, index: &Index) -> Vec<Measure> {
     ]
 }
 
-/// The numbers of two runs, pair by pair.
+/// Returns the numbers of two runs, pairwise.
 pub fn measures_of_two(
     (a, of_a): (&Summary, &Index),
     (b, of_b): (&Summary, &Index),
@@ -172,10 +173,10 @@ pub fn measures_of_two(
     measures(a, of_a).into_iter().zip(measures(b, of_b))
 }
 
-/// What sums of numbers differ by when they are added up in another order, as a share of them.
+/// The relative error between sums of the same numbers in different orders.
 const ROUNDING: f64 = 1e-12;
 
-/// A difference that two digits do not show, with its first digit: `0.002`, `3e-7`.
+/// Formats a difference that rounds to zero at two decimals, with its first digit: `0.002`, `3e-7`.
 fn small(apart: f64) -> String {
     let digits = (-apart.log10()).ceil().max(0.0) as usize;
     if digits <= 6 {
@@ -186,7 +187,7 @@ fn small(apart: f64) -> String {
 }
 
 impl Unit {
-    /// A number in words; `not recorded` where there is none.
+    /// Formats a number. Returns `not recorded` for `None`.
     pub fn words(self, value: Option<f64>) -> String {
         let Some(value) = value else {
             return "not recorded".to_owned();
@@ -198,13 +199,14 @@ impl Unit {
         }
     }
 
-    /// `b` less `a` in words: `+2`, `same`, `+90 ms · 2.1×`.
+    /// Formats `b` − `a`: `+2`, `same`, `+90 ms · 2.1×`.
     pub fn delta(self, a: Option<f64>, b: Option<f64>) -> String {
         let Some((a, b)) = a.zip(b) else {
             return format::MISSING.to_owned();
         };
         let apart = (b - a).abs();
-        // Two means of the same scores may differ in their last digits, as the sums were rounded on the way.
+        // Rounding errors in the sums may make two means of the same scores differ in their last
+        // digits.
         if a == b || (self == Unit::Score && apart <= ROUNDING * a.abs().max(b.abs())) {
             return "same".to_owned();
         }

@@ -1,9 +1,10 @@
-//! Where did two runs part, and what differs between them?
+//! Compares two runs step by step and finds where they diverge.
 //!
-//! Runs part where what they *do* differs first: an action, its arguments, an answer, or a step that only one of them
-//! has. Where they never do, they part at the first step that was *judged* or *answered* differently: a result, an
-//! error, a critic or what it asked for, a score that is a number, the changes of the state. Reads no line: all of it is
-//! in the index, so reasons of critics, patches in full and scores that are words are not compared.
+//! Runs diverge at the first step where they *do* something different: an action, its arguments, an
+//! answer, or a step that only one run has. If they never do, they diverge at the first step with a
+//! different *outcome*: a result, an error, a critic or its action, a numeric score, or the state
+//! changes. Reads no lines, only the index. So the reasons of critics, full patches and non-numeric
+//! scores are not compared.
 
 mod align;
 mod config;
@@ -21,44 +22,44 @@ use serde::Serialize;
 
 use crate::model::{CriticMark, Index, StepHead};
 
-/// How the two steps of a row relate. Later ones weigh less.
+/// The relation of the two steps of a row. Earlier variants are the larger differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
     /// Only run A has this step.
     #[serde(rename = "only_in_a")]
     OnlyA,
-    /// Only run B has it.
+    /// Only run B has this step.
     #[serde(rename = "only_in_b")]
     OnlyB,
-    /// They do something else.
+    /// The steps do something different.
     Action,
-    /// They do the same with other arguments.
+    /// The steps make the same calls with different arguments.
     Arguments,
-    /// Both answer, in other words.
+    /// Both steps answer, with different texts.
     Answer,
-    /// They do the same, and other results come back.
+    /// The steps do the same and get different results.
     Result,
-    /// Another error, or an error in one of them only.
+    /// The errors differ, or only one step has an error.
     Error,
-    /// Another critic speaks, or one asks for something else.
+    /// The critics differ, or their actions do.
     Critic,
-    /// A critic gives another score.
+    /// A critic's score differs.
     Score,
-    /// The state changes in another way: other keys, or other values before or after.
+    /// The state changes differ: in the keys, or in the values before or after.
     State,
-    /// Nothing that is recorded differs, but a writer cut a result, so that nobody knows whether the whole of it does.
+    /// No recorded difference, but the writer truncated a result, so the full results may differ.
     #[serde(rename = "result_cut")]
     Cut,
-    /// A line of one of them, or of both, cannot be read, so that nobody knows what differs.
+    /// A line of at least one of the steps is unreadable, so differences are unknown.
     Unreadable,
-    /// Nothing that is compared differs.
+    /// No difference in anything that is compared.
     #[serde(rename = "none")]
     Same,
 }
 
 impl Relation {
-    /// The relation as it stands beside a row.
+    /// Returns the label shown beside a row.
     pub fn label(self) -> &'static str {
         match self {
             Relation::OnlyA => "only in A",
@@ -77,12 +78,12 @@ impl Relation {
         }
     }
 
-    /// Whether it is known that something differs.
+    /// Returns whether the steps are known to differ.
     pub fn differs(self) -> bool {
         self < Relation::Cut
     }
 
-    /// Whether the runs do something else here.
+    /// Returns whether the runs do something different here.
     pub fn is_parting(self) -> bool {
         self <= Relation::Answer
     }
@@ -94,23 +95,23 @@ pub struct Row {
     /// The steps.
     #[serde(flatten)]
     pub pair: Pair,
-    /// Whether nothing that is compared differs.
+    /// Whether everything that is compared is the same.
     pub same: bool,
-    /// How they relate.
+    /// The relation of the steps.
     #[serde(rename = "what")]
     pub relation: Relation,
 }
 
-/// Two runs, step by step.
+/// The comparison of two runs, step by step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Every step of both runs, side by side.
+    /// Every step of both runs, aligned.
     pub rows: Vec<Row>,
-    /// The row at which the runs part; `None` where nothing that is compared is known to differ.
+    /// The row at which the runs diverge; `None` if no difference is known.
     pub first: Option<usize>,
-    /// The first row before it at which something differs although both do the same.
+    /// The first earlier row with a difference although both steps do the same.
     pub before: Option<usize>,
-    /// How many rows both do the same from the beginning on.
+    /// The number of rows at the start in which both runs do the same.
     pub common: usize,
 }
 
@@ -140,7 +141,7 @@ pub fn compare(a: &Index, b: &Index) -> Comparison {
 }
 
 impl Comparison {
-    /// Where the runs part, in one or two sentences.
+    /// Says in one or two sentences where the runs diverge.
     pub fn sentence(&self, a: &Index, b: &Index) -> String {
         words::sentence(self, a, b)
     }
@@ -162,7 +163,7 @@ fn relation(a: &Index, b: &Index, pair: Pair) -> Relation {
     }
 }
 
-/// What differs between two steps that do not do the same.
+/// Returns the difference between two steps that do not do the same.
 fn asked(a: &Index, b: &Index, one: &StepHead, other: &StepHead) -> Relation {
     let tools = |index: &Index, step: &StepHead| -> Vec<String> {
         step.tools()
@@ -177,7 +178,7 @@ fn asked(a: &Index, b: &Index, one: &StepHead, other: &StepHead) -> Relation {
     }
 }
 
-/// What differs between two steps that do the same.
+/// Returns the difference between two steps that do the same.
 fn after(
     a: &Index,
     b: &Index,
@@ -199,7 +200,8 @@ fn after(
     if one.result_hash != other.result_hash && !is_cut {
         return Relation::Result;
     }
-    // Who spoke is compared where both say so; some writers record no names.
+    // Some writers don't record the names of critics. So names are compared only if both steps have
+    // them.
     let like = |(one, other): (&CriticMark, &CriticMark)| {
         let unknown = !one.is_named || !other.is_named;
         (one.action, one.patches) == (other.action, other.patches)

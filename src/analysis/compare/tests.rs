@@ -22,7 +22,7 @@ fn end(text: &str, critic: &str) -> String {
     format!(r#""decision": {{"mode": "final", "final_answer": "{text}"}}, {outputs}"#)
 }
 
-/// Word of the parting, the steps, and the sentence.
+/// Returns the relation where the runs diverge, its steps, and the sentence.
 fn parted(a: &[String], b: &[String]) -> (&'static str, Option<Pair>, String) {
     let (a, b) = (run(a), run(b));
     let comparison = compare(&a, &b);
@@ -272,7 +272,7 @@ fn a_result_that_a_writer_cut_is_not_said_to_be_another() {
         Relation::Cut,
         "nor is more known of two"
     );
-    // Our own engine says so beside the output.
+    // The board's own engine records the truncation beside the output.
     let ours = result(r#"{"status": "success", "output": "s", "cut_from_bytes": 900}"#);
     assert_eq!(relation(&ours, &whole), Relation::Cut);
     let talk = wrapped(r#""the marker is ... [truncated, N chars total] ...""#);

@@ -1,4 +1,4 @@
-//! Where do two runs part, said in a sentence?
+//! Says in a sentence where two runs diverge.
 
 use super::{Comparison, Relation};
 use crate::analysis::facts::lost;
@@ -6,7 +6,7 @@ use crate::analysis::newest::is_untold;
 use crate::analysis::number::counted;
 use crate::model::{CriticAction, Index, StepHead};
 
-/// The sentence of a comparison.
+/// Returns the sentence for a comparison.
 pub(super) fn sentence(comparison: &Comparison, a: &Index, b: &Index) -> String {
     let mut unreadable = comparison
         .rows
@@ -116,7 +116,7 @@ fn all(n: usize) -> String {
     }
 }
 
-/// `At step 5`, or `At step 5 of A and step 7 of B`.
+/// Returns `At step 5`, or `At step 5 of A and step 7 of B`.
 fn place(a: &Index, b: &Index, one: Option<usize>, other: Option<usize>) -> String {
     let labels = (one.map(|n| a.label(n)), other.map(|n| b.label(n)));
     match labels {
@@ -134,7 +134,7 @@ fn lower(text: &str) -> String {
     })
 }
 
-/// What is said of a step at which both do the same.
+/// Describes the difference at a step where both runs do the same.
 fn judged(relation: Relation) -> &'static str {
     match relation {
         Relation::Result => "other results came back",
@@ -145,7 +145,7 @@ fn judged(relation: Relation) -> &'static str {
     }
 }
 
-/// What became of an answer.
+/// Describes how an answer was judged.
 fn fate(step: &StepHead) -> &'static str {
     if step.asked(CriticAction::Retry) {
         "sent back by its critic"
@@ -158,12 +158,12 @@ fn fate(step: &StepHead) -> &'static str {
     {
         "accepted"
     } else {
-        // No critic spoke, or those that did failed or asked for something that nobody knows.
+        // There were no critics, or they failed, or their actions are unknown.
         "not judged"
     }
 }
 
-/// What a step does, as in `A calls read_file`.
+/// Describes what a step does, as in `A calls read_file`.
 fn does(index: &Index, step: &StepHead) -> String {
     if !step.fate.is_readable() {
         return "has a line that cannot be read".to_owned();
@@ -180,7 +180,7 @@ fn does(index: &Index, step: &StepHead) -> String {
     }
 }
 
-/// `call read_file`, or `call read_file and 2 more tools`.
+/// Returns `call read_file`, or `call read_file and 2 more tools`.
 fn call(index: &Index, step: &StepHead) -> String {
     let tool = step
         .tools()
@@ -192,7 +192,7 @@ fn call(index: &Index, step: &StepHead) -> String {
     }
 }
 
-/// What is said of the run that has no such step.
+/// Describes the run that lacks the step.
 fn absent(
     comparison: &Comparison,
     (name, index): (&str, &Index),

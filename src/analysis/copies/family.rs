@@ -1,4 +1,5 @@
-//! Which runs started which? A parent may name its children, a child may name its parent, and each counts once.
+//! Relates parent runs to their child runs. A parent may name its children, and a child may name
+//! its parent. Each child counts once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -9,31 +10,32 @@ use super::super::summary::Summary;
 use crate::model::Index;
 use crate::model::step::Usage;
 
-/// Children below children are looked for so deep.
+/// The number of levels of children that are followed.
 const MAX_DEPTH: usize = 20;
-/// A child that began this long before its parent's first record, or after its last, is another run's; microseconds.
+/// The tolerance when comparing times of a parent and a child, in microseconds. A child that began
+/// more than this before its parent's first record or after its last belongs to another run.
 const SLACK_MICROS: i64 = 2_000_000;
 
-/// The tokens of children that have their own rows.
+/// The child runs that have separate rows, with their tokens.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Apart {
-    /// Their ids.
+    /// The run ids of the children.
     pub ids: Vec<String>,
-    /// Their tokens; `None` where the tokens of one of them are unknown.
+    /// The sum of their tokens; `None` if the tokens of any of them are unknown.
     pub tokens: Option<u64>,
-    /// The same by sort.
+    /// The same tokens by kind.
     pub usage: Usage,
 }
 
 impl Apart {
-    /// The steps in the parent's file that are theirs, by ordinal.
+    /// Returns the steps in the parent's file that belong to these children, by ordinal.
     pub fn steps(&self, index: &Index) -> BTreeSet<usize> {
         let nested = || newest_run(index).filter(|(_, step)| step.is_nested);
         let agents: BTreeSet<&str> = nested().map(|(_, step)| index.name(step.agent)).collect();
         let is_of =
             |agent: &str| !agent.is_empty() && self.ids.iter().any(|id| id.ends_with(agent));
-        // Where steps have other names for their agents than the agents have for themselves, all of them have rows if there
-        // are as many.
+        // The steps may name their agents differently than the agents name themselves. Then, if
+        // there are at least as many children as agents, all nested steps belong to children.
         let is_any = agents.iter().any(|agent| is_of(agent)) || self.ids.len() < agents.len();
         nested()
             .filter(|(_, step)| !is_any || is_of(index.name(step.agent)))
@@ -42,19 +44,20 @@ impl Apart {
     }
 }
 
-/// The children of the runs of a group.
+/// The parent-child relations among the runs of a group.
 #[derive(Debug, Default)]
 pub(super) struct Families {
-    /// By run its children.
+    /// The children of each run.
     children: BTreeMap<usize, Vec<usize>>,
-    /// By run the id of the run that started it, where that isn't the one which its own records name.
+    /// The id of the parent run, for each run whose own records name a different one.
     nearer: BTreeMap<usize, String>,
-    /// By run the ids of runs that name it as their parent and were started by one of its children.
+    /// For each run, the ids of the runs that name it as their parent but were started by one of
+    /// its children.
     moved: BTreeMap<usize, HashSet<String>>,
 }
 
 impl Families {
-    /// Finds them among the runs for which `counts` is true.
+    /// Finds the relations among the runs for which `counts` is true.
     pub(super) fn of(runs: &[Arc<Summary>], counts: &dyn Fn(usize) -> bool) -> Self {
         let mut by_id: HashMap<&str, Vec<usize>> = HashMap::new();
         let mut named_by: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -76,7 +79,7 @@ impl Families {
                 continue;
             };
             let own = run.run_id.as_deref();
-            // A child of the same parent that names this one is nearer.
+            // A child of the same parent that names this run is the nearer parent.
             let names = own
                 .and_then(|id| named_by.get(id))
                 .into_iter()
@@ -110,7 +113,7 @@ impl Families {
         found
     }
 
-    /// The nearest of several runs to the one at `at`.
+    /// Returns the one of `others` that is nearest to the run at `at`.
     fn nearest(runs: &[Arc<Summary>], at: usize, others: &[usize]) -> Option<usize> {
         let others: Vec<usize> = others
             .iter()
@@ -123,12 +126,14 @@ impl Families {
         nearest(runs.get(at)?.key.as_str(), keys).and_then(|place| others.get(place).copied())
     }
 
-    /// The id of the run that started the one at `at`, where its own records name one further up.
+    /// Returns the id of the parent of the run at `at`, if the run's own records name a more
+    /// distant ancestor.
     pub(super) fn parent(&self, at: usize) -> Option<String> {
         self.nearer.get(&at).cloned()
     }
 
-    /// How many runs the one at `at` started: those that it names, and those that name it.
+    /// Returns the number of child runs of the run at `at`: those that it names and those that name
+    /// it.
     pub(super) fn count(&self, runs: &[Arc<Summary>], at: usize) -> Option<u64> {
         let run = runs.get(at)?;
         let children = self
@@ -162,7 +167,7 @@ impl Families {
         )
     }
 
-    /// All runs below the one at `at`.
+    /// Returns all descendants of the run at `at`.
     fn below(&self, at: usize) -> Vec<usize> {
         let (mut found, mut seen, mut level) = (Vec::new(), HashSet::from([at]), vec![at]);
         for _ in 0..MAX_DEPTH {
@@ -177,16 +182,18 @@ impl Families {
         found
     }
 
-    /// What all runs below the one at `at` took; `None` where that isn't known of all.
+    /// Returns the tokens of all descendants of the run at `at`; `None` if those of any are
+    /// unknown.
     pub(super) fn tokens_below(&self, runs: &[Arc<Summary>], at: usize) -> Option<u64> {
         let run = runs.get(at)?;
         let below = self.below(at);
-        // One that has no row took something as well.
+        // A child without a row used tokens too.
         let is_all = run.children.unwrap_or_default() <= below.len() as u64;
         sum(runs, &below).0.filter(|_| is_all)
     }
 
-    /// What of the run at `at` counts in rows of its children; `None` where nothing does.
+    /// Returns the part of the run at `at` that counts in its children's rows; `None` if there is
+    /// none.
     pub(super) fn apart(&self, runs: &[Arc<Summary>], at: usize) -> Option<Apart> {
         let run = runs
             .get(at)
@@ -205,8 +212,8 @@ impl Families {
     }
 }
 
-/// Whether a child belongs to what a file tells of its parent: the parent may have been run several times, each with a file
-/// of its own.
+/// Returns whether a child belongs to the run in its parent's file. The parent may have run several
+/// times, with a separate file for each run.
 fn is_within(run: &Summary, child: &Summary) -> bool {
     if !run.child_ids.is_empty()
         && child
@@ -224,7 +231,7 @@ fn is_within(run: &Summary, child: &Summary) -> bool {
     }
 }
 
-/// What runs took together; `None` where one of them doesn't say it.
+/// Returns the tokens of several runs together; `None` if any run doesn't record them.
 fn sum(runs: &[Arc<Summary>], members: &[usize]) -> (Option<u64>, Usage) {
     let members = || members.iter().filter_map(|at| runs.get(*at));
     let tokens = members()

@@ -1,9 +1,10 @@
-//! Finds runs whose records stand in several files, so that each record counts once.
+//! Finds runs whose records are in several files, so that each record counts once.
 //!
-//! Three things look alike: a file that was copied (a session under two project folders, an archived one), the output of a
-//! program captured beside the session that it keeps, and a session that begins with the lines of the one it continues. Each
-//! run has a [`Fingerprint`] of a few words, and only runs that share one are compared step by step. Which copy counts depends
-//! on what the files hold, never on the order in which they were found.
+//! Three things look alike: a file that was copied (a session under two project folders, an
+//! archived one), the captured output of a program that also keeps a session, and a session that
+//! begins with the lines of the one it continues. Each run has a [`Fingerprint`] of a few words,
+//! and only runs that share one are compared step by step. Which copy counts depends on what the
+//! files hold, never on the order in which they were found.
 
 mod family;
 mod says;
@@ -25,46 +26,47 @@ use super::summary::Summary;
 use crate::model::{Index, RunKey};
 use family::Families;
 
-/// At most this many copies of a run are named.
+/// The maximum number of copies of a run that are named.
 pub const MAX_NAMED: usize = 20;
-/// At most this many sentences of copies that say something else are quoted in a row.
+/// The maximum number of conflicting statements of copies that one row shows.
 const MAX_TOLD: usize = 2;
-/// At most this many of them are kept.
+/// The maximum number of conflicting statements of copies that are kept.
 const MAX_SAID: usize = 100;
 
-/// What a run shares with its copies.
+/// The values that a run shares with its copies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// The first step of a session, where its time is known: sessions that continue it share it.
+    /// The first step of a session, if its time is known. Sessions that continue this one share it.
     pub first: Option<u64>,
-    /// The id of its session and when it began: only copies share both.
+    /// The session id and the start time. Only copies share both.
     pub run: Option<u64>,
-    /// How many steps it has.
+    /// The number of steps.
     pub steps: u32,
-    /// A hash of all of them.
+    /// A hash of all steps.
     pub chain: u64,
-    /// Its records have no times: `run` is of the id of its session alone.
+    /// Whether the records have no times. Then `run` is a hash of the format and the session id
+    /// alone.
     pub is_untimed: bool,
 }
 
 impl Fingerprint {
-    /// Returns that of the run in `index`.
+    /// Returns the fingerprint of the run in `index`.
     pub fn of(index: &Index) -> Self {
         let manifest = index.manifest().get();
         let id = manifest.and_then(|manifest| manifest.run_id.as_deref());
         let parent = manifest.and_then(|manifest| manifest.parent.as_deref());
-        // Sub-agents that start together may ask for the same at the same moment.
+        // Sub-agents that start together may make the same request at the same moment.
         let agent = parent.and(id);
         let is_timed = index.format().is_one_file();
-        // Only programs that people resume begin a file with the records of another one. Runs of an evaluation may begin
-        // with the same call at the same recorded time.
+        // Only programs whose sessions people resume begin a file with the records of an earlier
+        // one. Evaluation runs may begin with the same call at the same recorded time.
         let is_session = is_timed && index.format().is_session;
         let first = index
             .identity_of(0)
             .filter(|_| is_session)
             .map(|first| hash(&(agent, first)));
         let is_untimed = index.format().is_untimed_stream();
-        // The id of a directory is a name that its writer chose: it need not be the only one of that name.
+        // The id of a directory is a name that its writer chose, and it need not be unique.
         let timed = || {
             id.zip(index.first_ts())
                 .filter(|_| is_timed)
@@ -84,41 +86,42 @@ impl Fingerprint {
     }
 }
 
-/// A step as its copies have it: a hash, and its time.
+/// A step as its copies record it: a hash and a time.
 pub type Mark = (u64, i64);
 
-/// Returns the steps of a run as its copies have them, up to the first that can't be compared.
+/// Returns the marks of a run's steps, up to the first step that can't be compared.
 pub fn marks(index: &Index) -> Arc<[Mark]> {
     let mark = |n| Some((index.identity_of(n)?, index.time_of(n).unwrap_or_default()));
     (0..index.steps().len()).map_while(mark).collect()
 }
 
-/// How a run relates to others that hold the same records.
+/// The relation of a run to others that hold the same records.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Relation {
-    /// The run that counts in its place.
+    /// The run that counts in place of this one.
     pub duplicate_of: Option<RunKey>,
-    /// The run whose steps it begins with, and how many those are.
+    /// The run whose steps this one begins with, and the number of those steps.
     pub copied: Option<(RunKey, usize)>,
-    /// The keys of its copies, the first of them.
+    /// The keys of the first [`MAX_NAMED`] copies.
     pub also_at: Vec<String>,
-    /// How many copies there are.
+    /// The number of copies.
     pub copies: usize,
-    /// What copies say that is something else, by their keys.
+    /// The statements of copies that differ from this run's.
     pub says: Vec<CopySays>,
-    /// The same in sentences without a full stop, the first of them.
+    /// The same statements as sentences without a full stop; only the first ones.
     pub copies_say: Vec<String>,
-    /// What it cost, where only the captured output of its program records that.
+    /// The cost in US dollars, if only the captured output of the program records it.
     pub cost_usd: Option<f64>,
-    /// How many runs it started, by its own records and by theirs, where that is more or less than its own records say.
+    /// The number of child runs by this run's and the children's records, if it differs from the
+    /// number in this run's own records.
     pub children: Option<u64>,
-    /// The id of the run that started it, where another run's records name one that is nearer than the one it names itself.
+    /// The id of the parent run, if other records show a nearer parent than this run's own.
     pub parent: Option<String>,
-    /// What of it counts in the rows of its children.
+    /// The part of the run that counts in the rows of its children.
     pub apart: Option<Apart>,
 }
 
-/// A run that has nothing to do with others.
+/// The relation of a run that shares no records with others.
 static ALONE: Relation = Relation {
     duplicate_of: None,
     copied: None,
@@ -132,7 +135,8 @@ static ALONE: Relation = Relation {
     apart: None,
 };
 
-/// How a run relates to others, in the room of a pointer: most have nothing to do with others.
+/// The relation of a run to others, in the size of a pointer. Most runs share no records with
+/// others.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Related(Option<Box<Relation>>);
 
@@ -165,7 +169,8 @@ impl Relation {
         self.says.truncate(MAX_NAMED);
     }
 
-    /// The same of a run that is looked at alone: all of its steps are its own, and it counts.
+    /// Returns the relation for viewing the run by itself: all its steps are its own, and it
+    /// counts.
     #[must_use]
     pub fn beside(self) -> Self {
         Self {
@@ -177,7 +182,8 @@ impl Relation {
         }
     }
 
-    /// What is said of it beside a verdict: where else the run is stored, and what that says of its end.
+    /// Returns the notes shown with a verdict: where else the run is stored, and what the copies
+    /// record about its end.
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let duplicate = self
             .duplicate_of
@@ -210,22 +216,24 @@ impl Relation {
     }
 }
 
-/// What the copied steps at the beginning of a run took. They count in the run that they were copied from.
+/// The part of a run that its copied first steps account for. It counts in the run that they were
+/// copied from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedPart {
-    /// How many steps.
+    /// The number of copied steps.
     pub steps: usize,
-    /// Their tokens, where recorded.
+    /// Their tokens, if recorded.
     pub tokens: Option<u64>,
-    /// The events up to the end of the last of them.
+    /// The number of events up to the end of the last copied step.
     pub events: usize,
 }
 
-/// What runs that may hold the same records share: how they begin, when they began, and the id of their session. A child
-/// shares the id of its parent's session with its parent.
+/// Hashes that runs with the same records may share: of the first step, of the session id and start
+/// time, of the session id, and of the parent's session id. The last two relate a child to its
+/// parent.
 pub type Keys = [Option<u64>; 4];
 
-/// Returns those of a run.
+/// Returns the keys of a run.
 pub fn keys(run: &Summary) -> Keys {
     let session = |id: &String| hash(&("session", id));
     let (own, parent) = (
@@ -235,7 +243,7 @@ pub fn keys(run: &Summary) -> Keys {
     [run.fingerprint.first, run.fingerprint.run, own, parent]
 }
 
-/// Returns the places of those runs that may hold the same records, a list for each group.
+/// Groups the runs that may hold the same records. Returns the positions of the runs in each group.
 pub fn alike(runs: impl Iterator<Item = Keys>) -> Vec<Vec<usize>> {
     let mut keys: Vec<(u64, usize)> = Vec::new();
     for (at, run) in runs.enumerate() {
@@ -260,7 +268,8 @@ pub fn alike(runs: impl Iterator<Item = Keys>) -> Vec<Vec<usize>> {
         member.extend([left, right]);
         let (left, right) = (root(&parent, left), root(&parent, right));
         if left != right {
-            // The smaller one leads, so that chains stay short and nothing depends on the order of the pairs.
+            // The smaller position becomes the root. This keeps chains short and makes the result
+            // independent of the order of the pairs.
             parent.insert(left.max(right), left.min(right));
         }
     }
@@ -275,7 +284,8 @@ pub fn alike(runs: impl Iterator<Item = Keys>) -> Vec<Vec<usize>> {
     found
 }
 
-/// Relates the runs of a group. `marks` gives the steps of one of them; it is asked only where fingerprints don't tell.
+/// Relates the runs of a group. `marks` returns the steps of one run and is called only if
+/// fingerprints can't decide.
 pub fn relate(runs: &[Arc<Summary>], marks: &mut dyn FnMut(usize) -> Arc<[Mark]>) -> Vec<Relation> {
     let mut sessions_of: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, run) in runs.iter().enumerate().filter(|(_, run)| run.is_session) {
@@ -356,9 +366,9 @@ struct Group<'a, 'm> {
     runs: &'a [Arc<Summary>],
     marks: &'m mut dyn FnMut(usize) -> Arc<[Mark]>,
     known: HashMap<usize, Arc<[Mark]>>,
-    /// The session files by the ids of their sessions.
+    /// The session files by session id.
     sessions_of: HashMap<&'a str, Vec<usize>>,
-    /// By run the one that counts for it; itself where it does.
+    /// The run that counts in place of each run; itself if it counts.
     counts_as: Vec<usize>,
 }
 
@@ -379,9 +389,9 @@ impl<'a> Group<'a, '_> {
         self.runs.get(at)?.run_id.as_deref()
     }
 
-    /// Whether it is what a program printed whose session is in the group.
+    /// Returns whether the run is captured output of a program whose session is in the group.
     fn is_stream(&self, at: usize) -> bool {
-        // A trial that was judged tells more than its session.
+        // A scored trial records more than its session, so it isn't treated as captured output.
         let run = self
             .run(at)
             .filter(|run| !run.is_session && run.last_score.is_none());
@@ -405,7 +415,7 @@ impl<'a> Group<'a, '_> {
         marks
     }
 
-    /// How many steps two runs have in common, from the first.
+    /// Returns the number of equal steps at the start of two runs.
     fn shared(&mut self, a: usize, b: usize) -> usize {
         let (left, right) = (self.print(a), self.print(b));
         if (left.steps, left.chain) == (right.steps, right.chain) {
@@ -418,7 +428,8 @@ impl<'a> Group<'a, '_> {
             .count()
     }
 
-    /// Of runs with one id, leaves out those whose records all stand in another one.
+    /// Returns the given runs without copies. A copy is a run whose records are all in another run
+    /// with the same id.
     fn without_copies(&mut self, among: &[usize]) -> Vec<usize> {
         let mut sorted = among.to_vec();
         let size = |at: usize| self.run(at).map(|run| (self.steps(at), run.events));
@@ -428,7 +439,7 @@ impl<'a> Group<'a, '_> {
                 .then_with(|| self.place(*a).cmp(&self.place(*b)))
         });
         let mut kept: Vec<usize> = Vec::new();
-        // Only runs that begin alike are compared.
+        // Only runs with the same start are compared.
         let mut alike: HashMap<(Option<&str>, u64), Vec<usize>> = HashMap::new();
         for at in sorted {
             let Some(run) = self.runs.get(at) else {
@@ -462,8 +473,9 @@ impl<'a> Group<'a, '_> {
         kept
     }
 
-    /// Whether the run at `at`, whose steps another one has too, may be a copy of it. Without times, runs of one thread that
-    /// were given the same steps are told apart by what they took.
+    /// Returns whether the run at `at` may be a copy of `other`, which has all its steps. Runs of
+    /// one thread without times may have been given the same steps, so their recorded tokens must
+    /// agree too.
     fn may_be_copies(&self, other: usize, at: usize) -> bool {
         let (Some(other), Some(run)) = (self.run(other), self.run(at)) else {
             return false;
@@ -473,31 +485,34 @@ impl<'a> Group<'a, '_> {
         match (run.fingerprint.is_untimed, run.fingerprint.steps) {
             (false, _) => true,
             (true, 0) => is_alike && is_whole,
-            // One that was cut off says nothing of what it took as a whole.
+            // An interrupted run doesn't record a total.
             (true, _) => {
                 is_alike || run.tokens.is_none() || run.total.is_none() && !run.tokens_of_thread
             }
         }
     }
 
-    /// What decides between equal copies: an archived one is not the one that people look at.
+    /// Returns the sort key that decides between equal copies. Archived copies come last, because
+    /// people look at the other copy.
     fn place(&self, at: usize) -> (bool, &str) {
         let key = self.run(at).map(|run| run.key.as_str()).unwrap_or_default();
         (key.split('/').any(|part| part.starts_with("archive")), key)
     }
 
-    /// The runs that begin with steps of another one, that one, and how many. A run that is no more than the beginning of
-    /// another one was there first; of two that diverge, the one that did so first.
+    /// Returns each run that begins with steps of an earlier one, with that run and the number of
+    /// shared steps. A run that is a prefix of another is the earlier one. Of two runs that
+    /// diverge, the earlier one is the run whose next step is older.
     fn continued(&mut self, mut kept: Vec<usize>) -> Vec<(usize, usize, usize)> {
         kept.retain(|at| self.print(*at).first.is_some());
-        // Only steps of one beginning can be in common.
+        // Only runs with the same first step can share steps.
         let mut by_first: HashMap<Option<u64>, Vec<usize>> = HashMap::new();
         for at in kept {
             by_first.entry(self.print(at).first).or_default().push(at);
         }
         let mut found = Vec::new();
         for mut members in by_first.into_values().filter(|members| members.len() > 1) {
-            // As in a dictionary: what a run has in common with any before it has it in common with the one before.
+            // The order is lexicographic. So the steps that a run shares with any earlier run are
+            // also shared with the one directly before it.
             let mut sorted: Vec<usize> = Vec::with_capacity(members.len());
             members.sort_by(|a, b| self.place(*a).cmp(&self.place(*b)));
             for at in members {
@@ -512,13 +527,13 @@ impl<'a> Group<'a, '_> {
                 }
                 sorted.insert(low, at);
             }
-            // By run the one before it, and how many steps they have in common.
+            // For each run, the run before it and the number of shared steps.
             let mut from: HashMap<usize, (usize, usize)> = HashMap::new();
             for pair in sorted.windows(2) {
                 let [before, at] = *pair else { continue };
                 let steps = self.shared(before, at);
                 from.insert(at, (before, steps));
-                // The run before may have them from an earlier one.
+                // The run before may itself have copied these steps from an earlier one.
                 let mut origin = before;
                 while let Some((earlier, common)) = from.get(&origin).copied()
                     && common >= steps
@@ -561,7 +576,7 @@ impl<'a> Group<'a, '_> {
         }
     }
 
-    /// What a session cost by the output that was captured of it, where that holds all of it.
+    /// Returns the cost of a session by its captured output, if that covers the whole session.
     fn cost_of_output(&self, at: usize) -> Option<f64> {
         let session = self.run(at).filter(|run| {
             run.is_session && run.cost_usd.is_none() && run.cost_by_run_usd.is_none()
@@ -572,7 +587,7 @@ impl<'a> Group<'a, '_> {
             .filter(is_of)
             .filter_map(|other| self.run(other))
             .collect();
-        // Output that is stored twice was paid once.
+        // Output that is stored twice was paid for once.
         let print = |run: &Summary| {
             (
                 run.fingerprint.run,
@@ -590,7 +605,7 @@ impl<'a> Group<'a, '_> {
         cost.filter(|_| !outputs.is_empty() && steps >= session.steps)
     }
 
-    /// Relates captured output to the session that it is of.
+    /// Relates captured output to its session.
     fn captured(&mut self) {
         let streams: Vec<usize> = (0..self.runs.len())
             .filter(|at| self.is_stream(*at))
@@ -613,7 +628,8 @@ impl<'a> Group<'a, '_> {
                 .and_then(|place| sessions.get(place))
                 .copied();
             let Some(session) = session else { continue };
-            // Some programs print a reply that their session lacks; a session that lacks more is an older copy, or cut.
+            // Some programs print a reply that their session lacks. A session that lacks more is an
+            // older copy or truncated.
             let printed = self
                 .run(at)
                 .map_or(0, |run| run.steps.saturating_sub(run.steps_nested));

@@ -1,46 +1,47 @@
-//! What does a copy say that the run which counts for it doesn't?
+//! Collects what a copy records differently from the run that counts in its place.
 
 use super::super::format;
 use super::super::summary::{GivenScore, Summary};
 use crate::model::step::Usage;
 use crate::model::{Certainty, Outcome};
 
-/// At most this many differences of one copy are listed.
+/// The maximum number of differences of one copy that are listed.
 const MAX_DIFFERENCES: usize = 20;
-/// Amounts that differ by less are the same amount.
+/// Amounts that differ by no more than this are equal; US dollars.
 const LEAST_USD: f64 = 1e-6;
 
-/// What a copy says that is something else than what the run says which counts for it.
+/// The statements of a copy that differ from those of the run that counts in its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CopySays {
     /// The key of the copy.
     pub key: String,
     /// The copy's verdict, without a full stop.
     pub verdict: String,
-    /// How the run came out by the copy.
+    /// The outcome of the run according to the copy.
     pub outcome: Outcome,
     /// The stop reason that the copy records.
     pub stop_reason: Option<String>,
-    /// What the copy's verdict rests on.
+    /// The certainty of the copy's verdict.
     pub certainty: Certainty,
-    /// Whether its verdict is another one.
+    /// Whether the copy's verdict describes a different end.
     pub is_other_end: bool,
-    /// Whether it holds the run up to its end, as far as steps tell.
+    /// Whether the copy holds the run up to its end, judged by the number of steps.
     pub is_whole: bool,
-    /// What else differs: "44,553 tokens, here 34,553".
+    /// Other differences: "44,553 tokens, here 34,553".
     pub differs: Vec<String>,
-    /// Which of these can't both be true, as sentences without a full stop.
+    /// The differences that contradict the run, as sentences without a full stop.
     pub contradictions: Vec<String>,
 }
 
 impl CopySays {
-    /// Compares a copy with the run that counts for it. `children` is the sum of the children's tokens, where all are known.
+    /// Compares a copy with the run that counts in its place. `children` is the sum of the
+    /// children's tokens, if all are known.
     pub(super) fn of(copy: &Summary, run: &Summary, children: Option<u64>) -> Option<Self> {
         let key = copy.key.as_str();
         let (own, others) = (own_steps(run), own_steps(copy));
-        // Where steps aren't replies, two files of one run have different numbers of them.
+        // If steps aren't replies, two files of one run may have different numbers of steps.
         let are_replies = copy.steps_are_replies && run.steps_are_replies;
-        // A copy that ends earlier has no records of what came later.
+        // A copy that ends earlier has no records of later steps.
         let is_whole =
             others >= own || !are_replies && copy.verdict.certainty == Certainty::Recorded;
         let mut says = Self {
@@ -168,14 +169,14 @@ impl CopySays {
         self.differs.push(words);
     }
 
-    /// Whether the copy records an end that the run which counts doesn't record.
+    /// Returns whether the copy records an end that the run itself doesn't record.
     pub fn records_end(&self, run: &Summary) -> bool {
         let is_recorded =
             self.is_other_end && self.is_whole && self.certainty == Certainty::Recorded;
         is_recorded && run.verdict.certainty != Certainty::Recorded
     }
 
-    /// All of it in words, a sentence each without a full stop.
+    /// Returns all differences as sentences without a full stop.
     pub fn words(&self) -> impl Iterator<Item = String> {
         let end = self.is_other_end.then_some(&self.verdict);
         end.into_iter()
@@ -192,7 +193,8 @@ fn is_known(outcome: Outcome) -> bool {
     !matches!(outcome, Outcome::Unknown | Outcome::Running)
 }
 
-/// Whether a copy tells of another end. Answers are alike, whatever words their formats have for them.
+/// Returns whether a copy describes a different end. Two answers are the same end, however their
+/// formats word it.
 fn is_other_end(copy: &Summary, run: &Summary) -> bool {
     let (theirs, own) = (&copy.verdict, &run.verdict);
     let is_cut = own_steps(copy) < own_steps(run) && !is_known(theirs.outcome);
@@ -208,7 +210,7 @@ fn tokens(tokens: u64) -> String {
     format!("{} tokens", format::count(tokens))
 }
 
-/// Which part of the tokens differs, where the sums are equal.
+/// Returns the part of the tokens that differs, if the sums are equal.
 fn apart(theirs: Usage, own: Usage) -> Option<String> {
     let parts = [
         ("tokens read", theirs.input, own.input),

@@ -1,4 +1,4 @@
-//! The comparison itself: equality, alignment and the budget they share.
+//! Compares two values: equality, alignment, and the budget that both share.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -9,15 +9,15 @@ use super::{ArrayChange, Change, Item, ObjectChange};
 use crate::analysis::edits::{edits, numbered};
 use crate::model::json::{Json, hash, members, same};
 
-/// Below this nesting values are compared whole.
+/// Values nested deeper than this are compared as a whole.
 const MAX_DEPTH: usize = 32;
 
-/// What one comparison may spend on alignments. Aligning n with m parts costs up to (n + m)², so some 4,000 parts
-/// that differ can be aligned; equal beginnings and ends are free. A count and no clock: the same input must give
-/// the same words.
+/// The cost that one comparison may spend on alignments. Aligning n with m parts costs up to (n +
+/// m)², so about 4,000 differing parts can be aligned. Equal beginnings and ends are free. The
+/// budget is a count rather than a time, so that the same input always gives the same words.
 const BUDGET: usize = 16_000_000;
 
-/// What is left to spend.
+/// The remaining budget.
 pub(super) struct Budget(usize);
 
 impl Budget {
@@ -25,7 +25,7 @@ impl Budget {
         Self(BUDGET)
     }
 
-    /// Takes the cost of aligning `parts` parts, if there is enough left.
+    /// Takes the cost of aligning `parts` parts if enough is left. Returns whether it was.
     pub(super) fn take(&mut self, parts: usize) -> bool {
         let left = parts
             .checked_mul(parts)
@@ -183,7 +183,7 @@ impl<'a> Walk<'a> {
             self.same += old.len();
             return;
         }
-        // An item that only moved is not a change of the item whose place it took.
+        // An item that moved isn't a change of the item whose position it took.
         let pairs = if moved { 0 } else { old.len().min(new.len()) };
         let (before, after) = (self.before, self.after);
         let old = (old.start + self.start)..(old.end + self.start);
@@ -215,7 +215,7 @@ fn sorted(numbers: &[u64]) -> Vec<u64> {
     numbers
 }
 
-/// A value that is hashed once.
+/// A value with its precomputed hash.
 struct Hashed<'a> {
     hash: u64,
     value: &'a Json<'a>,

@@ -1,10 +1,10 @@
-//! What changed between two JSON values? The state diff of a step, said in words and shown in pieces.
+//! Compares two JSON values: the state diff of a step, in words and in pieces.
 //!
-//! A trace records the whole value before and after; one new line in a list of 800 must read as one new line.
-//! Objects are compared key by key, lists by aligning equal items, texts word by word. All of it has limits, and
-//! where a limit was met the result says so instead of guessing.
+//! A trace records the whole value before and after. One new line in a list of 800 must read as one
+//! new line. Objects are compared key by key, lists by aligning equal items, texts word by word.
+//! All comparisons have limits. The result shows when a limit was reached instead of guessing.
 //!
-//! Knows no page: the same words go to the terminal.
+//! Must not know pages. The terminal shows the same words.
 
 use super::number::{counted, grouped};
 use crate::model::json::Json;
@@ -22,29 +22,30 @@ pub use crate::model::json::same;
 
 pub use crate::model::redact::BLANK as REDACTED;
 
-/// The difference of two values; unchanged parts are counted, not kept.
+/// The difference of two values. Unchanged parts are counted, not kept.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<'a> {
-    /// Equal.
+    /// The values are equal.
     Same,
-    /// Only there afterwards.
+    /// The value exists only afterwards.
     Added(&'a Json<'a>),
-    /// Only there before.
+    /// The value exists only before.
     Removed(&'a Json<'a>),
-    /// One number became another.
+    /// A number changed.
     Number {
-        /// As written before.
+        /// The number before, as written.
         before: &'a str,
-        /// As written afterwards.
+        /// The number afterwards, as written.
         after: &'a str,
     },
-    /// One text became another.
+    /// A text changed.
     Text(TextChange<'a>),
-    /// Both are objects.
+    /// Both values are objects.
     Object(ObjectChange<'a>),
-    /// Both are lists.
+    /// Both values are lists.
     Array(ArrayChange<'a>),
-    /// Different without common parts: another type, true and false, or nested too deep to look into.
+    /// The values have no common parts: the types differ, a boolean changed, or they are nested too
+    /// deep to compare.
     Value {
         /// The value before.
         before: &'a Json<'a>,
@@ -56,33 +57,33 @@ pub enum Change<'a> {
 /// The difference of two objects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObjectChange<'a> {
-    /// What is not the same, by key; never [`Change::Same`].
+    /// The members that differ, by key. Never [`Change::Same`].
     pub members: Vec<(&'a str, Change<'a>)>,
-    /// How many keys have the same value on both sides.
+    /// The number of keys with the same value on both sides.
     pub same: usize,
-    /// How many keys there are afterwards.
+    /// The number of keys afterwards.
     pub len_after: usize,
 }
 
 /// The difference of two lists.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrayChange<'a> {
-    /// What is not the same, in list order; never [`Change::Same`].
+    /// The items that differ, in list order. Never [`Change::Same`].
     pub items: Vec<Item<'a>>,
-    /// How many items are on both sides.
+    /// The number of items that both lists have.
     pub same: usize,
-    /// How many items there are afterwards.
+    /// The number of items afterwards.
     pub len_after: usize,
-    /// Whether both hold the same items and only their order differs.
+    /// Whether both lists hold the same items in a different order.
     pub reordered: bool,
     /// Whether the lists were too large to align, so that items were compared by position.
     pub by_position: bool,
 }
 
-/// One item of a list that is not the same.
+/// One item of a list that differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item<'a> {
-    /// Its 0-based place: afterwards, or before where it was removed.
+    /// The 0-based position afterwards, or the position before if the item was removed.
     pub index: usize,
     /// The difference.
     pub change: Change<'a>,
@@ -101,30 +102,31 @@ pub(super) fn words<'a>(before: &'a str, after: &'a str) -> TextChange<'a> {
 /// One entry of a step's state diff.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyChange<'a> {
-    /// The key of the state; empty where the state diff itself is not an object.
+    /// The key of the state; empty if the state diff itself isn't an object.
     pub key: &'a str,
-    /// What is recorded about it.
+    /// What is recorded for the key.
     pub what: What<'a>,
 }
 
-/// What an entry of a state diff holds.
+/// The content of an entry of a state diff.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What<'a> {
     /// A value before and after.
     Changed {
         /// The difference.
         change: Change<'a>,
-        /// Whether the side that is not there was written as `null`. The writer does the same for a key that did
-        /// not exist and for one that was `null`, so nobody can tell them apart.
+        /// Whether the missing side was written as `null`. The writer does that both for a key that
+        /// didn't exist and for a value that was `null`, so the two can't be distinguished.
         or_null: bool,
     },
-    /// Redacted by the writer: it changed, and nothing else is known.
+    /// The writer redacted the entry. The value changed, and nothing else is known.
     Redacted,
-    /// Something else than a value before and after.
+    /// Something other than a value before and after.
     Odd(&'a Json<'a>),
 }
 
-/// Reads the `state_diff` of a step, keys in alphabetical order: the order in the file is random.
+/// Reads the `state_diff` of a step. The keys are in alphabetical order, because their order in the
+/// file is random.
 pub fn changes_of_step<'a>(state_diff: &'a Json<'a>) -> Vec<KeyChange<'a>> {
     match state_diff {
         Json::Null => Vec::new(),
@@ -169,9 +171,10 @@ fn what<'a>(entry: &'a Json<'a>) -> What<'a> {
 }
 
 impl KeyChange<'_> {
-    /// The path and the words of a row: `plan_steps[2]` and `1 of 3 fields`.
+    /// Returns the path and the words of a row: `plan_steps[2]` and `1 of 3 fields`.
     ///
-    /// The path goes on into a list of which a single item changed inside, for the words then say more.
+    /// If only one item of a list changed inside, the path continues into it, because the words
+    /// then say more.
     pub fn row(&self) -> (String, String) {
         let path = pieces::member("", self.key);
         match &self.what {
@@ -192,7 +195,7 @@ impl KeyChange<'_> {
         }
     }
 
-    /// At most `limit` pieces of the difference, each cut after `max_len` bytes of text.
+    /// Returns at most `limit` pieces of the difference, each with at most `max_len` bytes of text.
     pub fn pieces(&self, limit: usize, max_len: usize) -> Pieces {
         match &self.what {
             What::Redacted => Pieces::default(),
@@ -203,7 +206,7 @@ impl KeyChange<'_> {
 }
 
 impl<'a> Change<'a> {
-    /// Goes into a list as long as the only difference is inside one item.
+    /// Descends into lists as long as the only difference is inside one item.
     fn narrowed(&self, mut path: String) -> (String, &Change<'a>) {
         let mut change = self;
         while let Change::Array(array) = change
@@ -216,7 +219,8 @@ impl<'a> Change<'a> {
         (path, change)
     }
 
-    /// The difference in a few words: `list, +2 items → 10`, `number, +1`, `text, 2 words`.
+    /// Describes the difference in a few words: `list, +2 items → 10`, `number, +1`, `text, 2
+    /// words`.
     pub fn words(&self) -> String {
         match self {
             Change::Same => "no visible change".to_owned(),
@@ -238,7 +242,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// How many of a container's parts came, went, or changed inside.
+/// The numbers of parts that were added, removed or changed inside a container.
 struct Counts {
     added: usize,
     removed: usize,
@@ -291,7 +295,7 @@ impl Counts {
             ));
         }
         match (kind, self.added + self.removed) {
-            // "1 of 3 fields" cannot be anything but an object.
+            // "1 of 3 fields" can only refer to an object.
             ("object", 0) => parts.join(", "),
             _ => format!("{kind}, {}", parts.join(", ")),
         }
@@ -324,7 +328,7 @@ impl ArrayChange<'_> {
     }
 }
 
-/// What people call the type of a value.
+/// Returns the common name of a value's type.
 fn kind(value: &Json<'_>) -> &'static str {
     match value {
         Json::Null => "null",
@@ -339,8 +343,9 @@ fn kind(value: &Json<'_>) -> &'static str {
     }
 }
 
-/// The signed difference of two decimal numbers, exact, or to six places after `≈`. `None` where either is written
-/// with an exponent or has too many digits.
+/// Returns the signed difference of two decimal numbers: exact, or rounded to six places and marked
+/// with `≈`. Returns `None` if either number has an exponent or too many digits, or if they are
+/// equal.
 fn delta(before: &str, after: &str) -> Option<String> {
     let (a, b) = (Decimal::parse(before)?, Decimal::parse(after)?);
     let scale = a.scale.max(b.scale);
@@ -376,7 +381,7 @@ fn delta(before: &str, after: &str) -> Option<String> {
     Some(format!("{about}{sign}{whole}{fraction}"))
 }
 
-/// Digits after the point that a difference is shown with.
+/// The maximum number of decimals in a difference.
 const PLACES: u32 = 6;
 
 /// A decimal number: `digits` divided by ten to the power of `scale`.

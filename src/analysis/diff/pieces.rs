@@ -1,4 +1,4 @@
-//! A difference as a flat list of pieces, short enough to show.
+//! Turns a difference into a flat list of pieces, short enough to show.
 
 use std::fmt::{self, Write};
 
@@ -6,44 +6,46 @@ use super::Change;
 use super::text::TextChange;
 use crate::model::json::Json;
 
-/// How much of an unchanged text is shown before and after a change, in characters.
+/// The length of unchanged text shown before and after a change; characters.
 const CONTEXT: usize = 40;
 
-/// Whether a piece came, went or stayed.
+/// Whether a piece was added, removed or unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Only afterwards.
+    /// Exists only afterwards.
     Ins,
-    /// Only before.
+    /// Exists only before.
     Del,
-    /// On both sides: text around a change.
+    /// Exists on both sides: text around a change.
     Same,
 }
 
 /// One piece of a difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Where, from the compared value on: `[2].status`; empty for the value itself. Pieces of one text share it.
+    /// The path from the compared value: `[2].status`; empty for the value itself. All pieces of
+    /// one text have the same path.
     pub path: String,
-    /// Whether it came, went or stayed.
+    /// Whether the piece was added, removed or unchanged.
     pub kind: Kind,
-    /// What to show. A string without its quotes, unless it would be taken for something else.
+    /// The text to show. A string has no quotes, unless it would be mistaken for another type
+    /// without them.
     pub text: String,
-    /// How many bytes more there are, which are not in `text`.
+    /// The number of bytes that `text` leaves out.
     pub left_out: usize,
 }
 
 /// The pieces of a difference.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pieces {
-    /// As many as were asked for, in the order of the value.
+    /// The requested number of pieces, in the order of the value.
     pub pieces: Vec<Piece>,
-    /// How many more there are.
+    /// The number of further pieces.
     pub more: usize,
 }
 
 impl Change<'_> {
-    /// At most `limit` pieces, each cut after `max_len` bytes of text.
+    /// Returns at most `limit` pieces, each with at most `max_len` bytes of text.
     pub fn pieces(&self, limit: usize, max_len: usize) -> Pieces {
         let mut list = List {
             out: Pieces::default(),
@@ -55,7 +57,7 @@ impl Change<'_> {
     }
 }
 
-/// The path of a member: `plan.cost`, or `plan["a key"]` where the key is no plain word.
+/// Returns the path of a member: `plan.cost`, or `plan["a key"]` if the key isn't a plain word.
 pub(super) fn member(path: &str, key: &str) -> String {
     let plain = !key.is_empty()
         && key
@@ -68,7 +70,7 @@ pub(super) fn member(path: &str, key: &str) -> String {
     }
 }
 
-/// The path of an item: `plan[2]`.
+/// Returns the path of an item: `plan[2]`.
 pub(super) fn item(path: &str, index: usize) -> String {
     format!("{path}[{index}]")
 }
@@ -89,7 +91,7 @@ impl List {
                 self.push(path, Kind::Del, before);
                 self.push(path, Kind::Ins, after);
             }
-            // Only the quotes tell "1" from 1.
+            // Only the quotes distinguish "1" from 1.
             Change::Value { before, after } => {
                 self.value(path, Kind::Del, before, true);
                 self.value(path, Kind::Ins, after, true);
@@ -136,7 +138,7 @@ impl List {
         }
     }
 
-    /// Shows the ends of an unchanged text that touch a change.
+    /// Adds the ends of an unchanged text that are next to a change.
     fn context(&mut self, path: &str, text: &str, first: bool, last: bool) {
         let from_start = |count: usize| text.char_indices().nth(count).map(|(at, _)| at);
         let from_end = |count: usize| text.char_indices().rev().nth(count - 1).map(|(at, _)| at);
@@ -183,7 +185,7 @@ impl List {
             room: self.max_len,
             left_out,
         };
-        // Writing to a string cannot fail, and a failing Display would leave what it wrote so far.
+        // Writing to a string can't fail. A failing `Display` would leave the text written so far.
         let _ = write!(capped, "{shown}");
         let Capped { text, left_out, .. } = capped;
         self.out.pieces.push(Piece {
@@ -195,7 +197,8 @@ impl List {
     }
 }
 
-/// Whether `text` without its quotes would be taken for a number, a list, an object, nothing or a quoted text.
+/// Returns whether `text` without quotes would be mistaken for a number, a list, an object, `null`,
+/// a boolean, an empty value or a quoted text.
 fn reads_as_json(text: &str) -> bool {
     let trimmed = text.trim();
     trimmed.is_empty()
@@ -204,7 +207,8 @@ fn reads_as_json(text: &str) -> bool {
         || trimmed.parse::<f64>().is_ok()
 }
 
-/// Keeps the first bytes of what is written and counts the rest, so that a large value is never built.
+/// Keeps the first bytes of the written text and counts the rest, so that a large value is never
+/// built.
 struct Capped {
     text: String,
     room: usize,
@@ -218,7 +222,7 @@ impl Write for Capped {
             .unwrap_or((part, ""));
         self.text.push_str(kept);
         self.left_out += rest.len();
-        // What follows a cut is left out as well, however short it is.
+        // Everything after a cut is left out too, however short it is.
         self.room = if rest.is_empty() {
             self.room - kept.len()
         } else {

@@ -1,4 +1,4 @@
-//! What changed in a text, word by word.
+//! Compares two texts word by word.
 
 use similar::{DiffOp, DiffTag};
 
@@ -7,27 +7,28 @@ use super::pieces::Kind;
 use crate::analysis::edits::{edits, numbered};
 use crate::analysis::number::{counted, grouped};
 
-/// A longer text is not taken apart into words.
+/// Longer texts aren't split into words; bytes.
 const MAX_LEN: usize = 256 * 1024;
 
 /// The difference of two texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TextChange<'a> {
-    /// Parts of it, in reading order; deleted ones stand before what was put in their place.
+    /// The texts share parts. Lists the parts in reading order, deleted ones before the ones that
+    /// replace them.
     Edited(Vec<(Kind, &'a str)>),
-    /// All of it.
+    /// The whole text was replaced.
     Replaced {
         /// The text before.
         before: &'a str,
         /// The text afterwards.
         after: &'a str,
-        /// Whether they were too long to look for what they share.
+        /// Whether the texts were too long to search for shared parts.
         too_large: bool,
     },
 }
 
 impl TextChange<'_> {
-    /// `text, 2 words`: the larger of how many came and how many went.
+    /// Returns `text, 2 words`: the larger of the numbers of added and removed words.
     pub(super) fn words(&self) -> String {
         match self {
             TextChange::Replaced {
@@ -103,7 +104,7 @@ pub(super) fn change<'a>(before: &'a str, after: &'a str, budget: &mut Budget) -
         .filter(|(kind, _)| *kind == Kind::Same)
         .map(|(_, text)| text.len())
         .sum();
-    // Where next to nothing is shared, a mixture of both texts cannot be read.
+    // If the texts share very little, a mixture of both is unreadable.
     if kept * 4 < before.len().min(after.len()) {
         replaced(false)
     } else {
@@ -111,7 +112,8 @@ pub(super) fn change<'a>(before: &'a str, after: &'a str, budget: &mut Budget) -
     }
 }
 
-/// Tokens that are the same on both sides, or that replace each other: how many on either side.
+/// A series of tokens that are equal on both sides, or that replace each other. Holds the number of
+/// tokens on each side.
 #[derive(Clone, Copy)]
 struct Run {
     old: usize,
@@ -130,7 +132,7 @@ impl Run {
     }
 }
 
-/// Joins changes that only a blank or a comma keeps apart: they read as one.
+/// Joins changes that are separated only by white space or punctuation, because they read as one.
 fn joined(runs: &[Run], old: &[&str]) -> Vec<Run> {
     let mut out: Vec<Run> = Vec::with_capacity(runs.len());
     let mut at = 0;
@@ -180,7 +182,7 @@ fn parts<'a>(
     parts
 }
 
-/// A text and the tokens of it that were not taken yet.
+/// A text and its remaining tokens.
 struct Source<'a, 't> {
     text: &'a str,
     tokens: std::slice::Iter<'t, &'t str>,
@@ -201,12 +203,13 @@ impl<'a> Source<'a, '_> {
     }
 }
 
-/// Letters, digits and whatever is not ASCII: an emoji of several characters must stay whole.
+/// Returns whether `c` is part of a word: letters, digits, `_` and everything outside ASCII except
+/// white space. An emoji of several characters must stay whole.
 fn is_word(c: char) -> bool {
     (c.is_alphanumeric() || c == '_' || !c.is_ascii()) && !c.is_whitespace()
 }
 
-/// Cuts a text into words, blanks and single signs.
+/// Splits a text into words, white space and single punctuation characters.
 fn tokens(text: &str) -> Vec<&str> {
     let class = |c: char| match c {
         c if c.is_whitespace() => 0,

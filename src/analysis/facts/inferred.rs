@@ -1,4 +1,5 @@
-//! What would our stop rules have looked at in a run that does not record it? Worked out from heads and events.
+//! Infers the facts that stop rules look at for runs that don't record them, from step heads and
+//! events.
 
 use std::borrow::Cow;
 
@@ -12,20 +13,20 @@ use crate::model::{
 };
 use crate::stop::{Code, Gate, Phase, Source, StepError, StepFacts, Text, Usage};
 
-/// What is worked out and not read.
+/// Describes the facts that are inferred rather than read.
 const INFERRED: &[&str] = &[
     "times are those of events, by the wall clock of the recorded machine",
     "the state counts as changed where state_diff names a field; where an observation shows another change, it is unknown",
     "a step counts as failed where the engine met an error, or where its only call failed; a return code alone is no failure",
 ];
 
-/// The same, of runs whose steps need not ask a model and which record tokens.
+/// A further inference for runs that record tokens and whose steps need not call a model.
 const SCRIPTED: &str = "a step without a request to a model is taken to have used no tokens";
 
-/// The same, of runs whose records hold those of agents that they started.
+/// A further inference for runs whose records include those of sub-agents.
 const NESTED: &str = "a reply within a call, of a sub-agent, is taken to be no step of the run; what it took counts with the step that called it";
 
-/// The facts of these steps, but for those of sub-agents.
+/// Returns the facts of these steps, without those of sub-agents.
 pub(super) fn record<'a>(
     index: &'a Index,
     (steps, count): (impl Iterator<Item = (usize, &'a StepHead)> + Clone, usize),
@@ -41,9 +42,9 @@ pub(super) fn record<'a>(
         .iter()
         .find_map(|segment| segment.goes_back)
         .unwrap_or(usize::MAX);
-    // A run none of whose steps says what it used may have used some in each.
-    // Where all are, nobody says what they are nested in.
+    // If all steps are nested, the records don't show in which step.
     let is_whole = steps.clone().any(|(_, head)| !head.is_nested);
+    // If no step records tokens, any step may have used some.
     let says_tokens =
         |(_, head): (usize, &StepHead)| head.tokens.is_some() || head.tokens_total > Some(0);
     let scripted_is_free = !index.format().is_one_file() && steps.clone().any(says_tokens);
@@ -92,21 +93,21 @@ pub(super) fn record<'a>(
     record
 }
 
-/// Reads the files of one run, in order.
+/// Collects facts from the records of one run, in order.
 struct Teller<'a> {
     index: &'a Index,
-    /// When the run began; microseconds since the epoch.
+    /// The start of the run; microseconds since the Unix epoch.
     origin: Option<i64>,
     /// The event at which the clock went back.
     clock_until: usize,
-    /// How often the state was seen to change.
+    /// The number of state changes seen so far.
     changes: u64,
-    /// Whether a step that asked no model used no tokens.
+    /// Whether a step that didn't call a model used no tokens.
     scripted_is_free: bool,
 }
 
 impl<'a> Teller<'a> {
-    /// When an event was, since the run began.
+    /// Returns the time of an event since the start of the run; milliseconds.
     fn ms(&self, at: usize) -> Option<u64> {
         self.since(
             self.index
@@ -121,7 +122,8 @@ impl<'a> Teller<'a> {
         u64::try_from(ts.checked_sub(self.origin?)? / 1000).ok()
     }
 
-    /// When a step was over: its last event, or what that began.
+    /// Returns when a step ended: at its last event, or when the last activity that its events
+    /// began was over.
     fn ended(&self, group: &Group) -> Option<u64> {
         let until = group
             .until
@@ -133,7 +135,8 @@ impl<'a> Teller<'a> {
     fn step(&mut self, ordinal: usize, head: &StepHead) -> StepFacts {
         let group = self.index.round_of(ordinal);
         let asked = self.events(group, EventKind::Prompt).next().is_some();
-        // Without events nothing says whether a model was asked; a step of another tool is a reply of one.
+        // Without events, it's unknown whether a step called a model. A step of another tool is a
+        // model's reply.
         let scripted = group.is_some() && !asked && !self.index.format().is_one_file();
         let candidate = self.index.name(head.mode) == "final";
         let is_unread = !head.fate.is_readable();
@@ -144,7 +147,7 @@ impl<'a> Teller<'a> {
         self.changes += u64::from(!head.changed.is_empty() || !is_told);
         let usage = self.usage(ordinal, scripted);
         let error = self.error(group, head);
-        // The engine's own errors are in the events alone.
+        // The engine's own errors are recorded only in events.
         let is_error_untold =
             error.is_none() && !self.index.format().is_one_file() && group.is_none();
         StepFacts {
@@ -176,9 +179,9 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Tokens of the step.
+    /// Returns the tokens of the step.
     fn usage(&self, ordinal: usize, scripted: bool) -> Option<Usage> {
-        // No rule tells input from output.
+        // No rule distinguishes input from output.
         let usage = self
             .index
             .tokens_of(ordinal)
@@ -191,7 +194,7 @@ impl<'a> Teller<'a> {
             let phase = match self.index.name(*phase) {
                 "DECIDE_ERROR" => Phase::Decide,
                 "ACT_ERROR" => Phase::Act,
-                // An environment that fails is a result like a tool's; the step goes on.
+                // A failure of the environment is a result like a tool's, and the step continues.
                 "ACT" => return None,
                 _ => Phase::Reduce,
             };
@@ -217,7 +220,7 @@ impl<'a> Teller<'a> {
         })
     }
 
-    /// What the manifest reports of a step that no event tells of.
+    /// Returns the error that the manifest records for a step without events.
     fn reported(&self, head: &StepHead) -> Option<StepError> {
         let manifest = self
             .index
@@ -240,8 +243,8 @@ impl<'a> Teller<'a> {
         })
     }
 
-    /// What a step's texts say: the answer in full from its line, the model's words from its event, since QitOS 0.6
-    /// blanks them on the line.
+    /// Reads the texts of a step: the full answer from its line, and the model's text from its
+    /// event. Since QitOS 0.6, the model's text on the line is blanked.
     fn texts(
         &self,
         ordinal: usize,
@@ -294,7 +297,8 @@ impl<'a> Teller<'a> {
         Ok(())
     }
 
-    /// What the recorded end says of the last step, and the step after it that never ran.
+    /// Adds what the recorded end shows about the last step. After a budget stop, adds the next
+    /// step, which never ran.
     fn end(&self, segment: &Segment, facts: &mut Vec<StepFacts>) {
         let Some((at, end, _)) = &segment.end else {
             return;
@@ -348,8 +352,8 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// What another tool records as the answer of a run that came to a good end, and no step as its own: a submission. The
-    /// last step left it.
+    /// Adds the answer of another tool's run that completed, if the tool records it for the run but
+    /// for no step. Such an answer is a submission, and it belongs to the last step.
     fn answered(&self, facts: &mut [StepFacts]) {
         let whole = |manifest: &&Manifest| self.index.format().is_one_file() && !manifest.is_cut;
         let Some(manifest) = self.index.manifest().get().filter(whole) else {
@@ -366,7 +370,7 @@ impl<'a> Teller<'a> {
         let head = usize::try_from(last.step)
             .ok()
             .and_then(|n| self.index.steps().get(n));
-        // Whoever wrote the trace may take for an answer what was cut.
+        // The writer of the trace may record a truncated reply as the answer.
         let is_cut = head.is_some_and(|head| format::is_at_limit(self.index.name(head.finish)));
         if !last.candidate && last.final_answer.is_none() && !is_cut {
             let (known, is_whole) = format::uncut(answer);
@@ -374,7 +378,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// The events of a round of this kind.
+    /// Returns the events of this kind in a group.
     fn events<'b>(
         &'b self,
         group: Option<&Group>,

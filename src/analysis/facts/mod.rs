@@ -1,6 +1,8 @@
-//! What did the stop rules look at? The facts of each step, as recorded or as far as the files tell.
+//! Collects the facts that stop rules look at in each step, as recorded or as far as the files
+//! allow.
 //!
-//! Where the format records none they are put together from heads and events; what the files do not say stays unknown, and what is worked out rather than read is listed in [`Record::inferred`].
+//! If the format records no facts, they are inferred from step heads and events. What the files
+//! don't record stays unknown. [`Record::inferred`] lists what is inferred rather than read.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -21,51 +23,53 @@ mod inferred;
 #[cfg(test)]
 pub(crate) mod tests;
 
-/// The newest run of a directory, as stop rules see it.
+/// The newest run of a directory, as the stop rules see it.
 #[derive(Debug, Clone, Default)]
 pub struct Record {
-    /// Its steps in order, by ordinal; the last may have come to its first gate only.
+    /// The facts of the steps by ordinal. The last step may have reached only its first gate.
     pub facts: Vec<StepFacts>,
-    /// The rules it ran under, where they are recorded.
+    /// The rules of the run, if recorded.
     pub rules: Option<StopRules>,
-    /// The counters it went on from.
+    /// The counters of the run that this one resumes.
     pub resumed: Stats,
-    /// What is not recorded as such but worked out from what is; empty for our own engine's runs.
+    /// Descriptions of the facts that are inferred rather than recorded; empty for runs of the
+    /// board's own engine.
     pub inferred: Vec<&'static str>,
-    /// Replies of sub-agents that stand among the steps and are none of the run's own: what they took, and the place in
-    /// `facts` of the step that called them.
+    /// The replies of sub-agents among the steps, which aren't steps of the run itself: the
+    /// position in `facts` of the step that called them, and what they used.
     pub nested: Vec<(usize, StepFacts)>,
-    /// Steps whose facts could not be read.
+    /// The number of steps whose facts are unreadable.
     pub unread: usize,
-    /// The steps that have no line, though they ran.
+    /// The steps that ran but have no line.
     pub lost: Option<Lost>,
-    /// From which line on it is not known which of them are steps: there are more lines than steps ran.
+    /// The ordinal from which lines may not be steps, because there are more lines than steps ran.
     pub foreign: Option<u64>,
-    /// Whether the lines of steps do not stand in the order in which the steps ran.
+    /// Whether the lines of steps are in a different order than the steps ran.
     pub disordered: bool,
-    /// Whether the records do not tell where each step begins: these are some of them.
+    /// Whether the records don't show where each step begins, so that `facts` has only some of the
+    /// steps.
     pub untold: bool,
-    /// Whether the step after them all had begun: it is under way, or the run died in it.
+    /// Whether the next step had begun: it is in progress, or the run died in it.
     pub begun: bool,
-    /// Whether the cost of a step is an estimate.
+    /// Whether the cost of any step is an estimate.
     pub cost_estimated: bool,
-    /// What is recorded of the run as a whole beside its steps; only where another tool wrote it.
+    /// What is recorded for the run as a whole, if another tool wrote the trace.
     pub whole: Whole,
 }
 
-/// Steps that ran, by the events or the manifest's count, and have no line.
+/// Steps that ran according to the events or the manifest's count but have no line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
-    /// How many.
+    /// The number of steps.
     pub count: usize,
-    /// The ordinal at which the first of them is missing; what comes after cannot be counted.
+    /// The ordinal of the first missing step. Later steps can't be counted.
     pub from: u64,
-    /// Whether they have lines, and there are more of them than the board keeps.
+    /// Whether the steps have lines, but the run has more steps than the board keeps.
     pub is_skipped: bool,
 }
 
 impl Lost {
-    /// Says why nothing is known of them: "3 steps have no line in steps.jsonl".
+    /// Says why these steps are unknown: "3 steps have no line in steps.jsonl".
     pub fn words(self) -> String {
         let (have, are) = if self.count == 1 {
             ("has", "is")
@@ -81,7 +85,7 @@ impl Lost {
 }
 
 impl Record {
-    /// Whether the tokens of a step were counted by estimate.
+    /// Returns whether the tokens of any step are an estimate.
     pub fn is_estimated(&self) -> bool {
         self.facts
             .iter()
@@ -89,7 +93,7 @@ impl Record {
             .any(|usage| usage.estimated)
     }
 
-    /// The same with what steps cost by their tokens and these prices, where they do not say what they cost.
+    /// Adds estimated costs, by tokens and these prices, to steps that don't record their costs.
     #[must_use]
     pub fn priced(mut self, index: &Index, prices: Option<&Prices>) -> Self {
         let Some(prices) = prices else { return self };
@@ -128,7 +132,7 @@ impl Record {
         self
     }
 
-    /// What replies of sub-agents took came after the decision of the step that called them.
+    /// Counts what sub-agents used as used after the decision of the step that called them.
     fn count_nested(&mut self) {
         (self.whole.untold_tokens, self.whole.untold_cost) = (0, 0);
         for (place, _) in &self.nested {
@@ -146,32 +150,36 @@ impl Record {
         }
     }
 
-    /// What was counted before the first step: what the run went on from, and what it took that its steps do not say.
+    /// Returns the counters before the first step: those of the resumed run, and what the run used
+    /// that its steps don't record.
     pub fn start(&self) -> Stats {
         self.resumed.clone().of_whole(&self.whole, &self.facts)
     }
 
-    /// The last step that ran, if only up to its decision.
+    /// Returns the last step that ran, even if only up to its decision.
     pub fn last_step(&self) -> Option<u64> {
         let ran = |facts: &&StepFacts| facts.reached > Gate::BeforeStep;
         self.facts.iter().rev().find(ran).map(|facts| facts.step)
     }
 }
 
-/// How much a question needs to know.
+/// The amount of detail that a caller needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
-    /// Counters, times, tools, scores: from the index, and a line only where the index has no room for it.
+    /// Counters, times, tools and scores. Reads the index, and a line only if the index has no room
+    /// for its facts.
     Heads,
-    /// Whether texts are equal and answers empty, too: of runs without recorded facts lines are read.
+    /// Also whether texts are equal and answers empty. Reads the lines of runs without recorded
+    /// facts.
     Hashes,
-    /// What texts say, too: lines are read.
+    /// Also the texts themselves. Reads lines.
     Texts,
 }
 
-/// Puts together what is known of a run.
+/// Collects the facts of the newest run.
 pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
-    // Facts take more memory than heads, so a very long run has those of its first and of its newest steps.
+    // Facts take more memory than heads. So only the first and the newest steps of a very long run
+    // have facts.
     let left_out = left_out(index);
     let steps = newest_run(index);
     let count = steps.clone().count() - left_out.len();
@@ -249,8 +257,9 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     };
     record.facts.reserve_exact(count + 1);
     for (ordinal, head) in steps {
-        // A line is opened, which takes longer than all else, only where it has something that its head does not: nothing
-        // bounds how many lines have no facts.
+        // Opening a line takes longer than everything else, so a line is opened only if it has
+        // facts that its head lacks. Lines without facts aren't opened, as their number is
+        // unlimited.
         let facts = head
             .facts
             .as_deref()
@@ -262,7 +271,8 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
             });
         record.unread += usize::from(facts.is_none());
         let mut facts = facts.unwrap_or_else(|| StepFacts::unread(ordinal as u64));
-        // A step without usage asked no model, unless another record of it shows a reply. What critics asked for is apart.
+        // A step with no usage called no model, unless another record of it shows a reply. Critics'
+        // requests are counted separately.
         let is_silent =
             facts.usage == Some(Usage::default()) && facts.late_usage == Usage::default();
         if is_silent && (head.tokens > Some(0) || has_reply(index, ordinal)) {
@@ -275,7 +285,8 @@ pub fn record(index: &Index, lines: &dyn Lines, depth: Depth) -> Record {
     record
 }
 
-/// The facts of a run of our own engine, and its rules, as far as the index holds them. `None` if it holds no rules.
+/// Returns the facts and rules of a run of the board's own engine, as far as the index holds them.
+/// Returns `None` if the index holds no rules.
 pub(super) fn kept(index: &Index) -> Option<Record> {
     let rules = index.manifest_of_end()?.rules.as_ref();
     let mut record = rules
@@ -309,7 +320,7 @@ pub(super) fn kept(index: &Index) -> Option<Record> {
 /// Replaces an answer that the index holds only in part. It isn't blank and contains no word.
 const UNTOLD_ANSWER: &str = "\u{fffd}";
 
-/// Opens no file.
+/// Refuses to read lines, so that only the index is used.
 struct NoLines;
 
 impl Lines for NoLines {
@@ -324,7 +335,8 @@ impl Lines for NoLines {
     }
 }
 
-/// The steps whose facts count other tokens than their requests do: ordinal, tokens by the facts, tokens by the requests.
+/// Returns the steps whose facts and requests record different tokens: the ordinal, the tokens of
+/// the facts, the tokens of the requests.
 pub(super) fn disputed_usage(index: &Index) -> impl Iterator<Item = (usize, u64, u64)> {
     newest_run(index).filter_map(|(n, step)| {
         let of_facts = step.facts.as_deref()?.tokens?;
@@ -334,8 +346,8 @@ pub(super) fn disputed_usage(index: &Index) -> impl Iterator<Item = (usize, u64,
     })
 }
 
-/// Where facts and requests of a step count different tokens, the total that all other records agree on says which of them
-/// hold; where it fits neither, what the step took is unknown.
+/// Resolves differences between the tokens of facts and requests by the total that all other
+/// records agree on. If the total matches neither, the usage of these steps is unknown.
 fn settle_usage(index: &Index, facts: &mut [StepFacts]) {
     let mut disputed = disputed_usage(index).peekable();
     if disputed.peek().is_none() {
@@ -359,7 +371,8 @@ fn settle_usage(index: &Index, facts: &mut [StepFacts]) {
     }
 }
 
-/// The steps in the middle of the newest run that are left out where it has more of them than can be held at once.
+/// Returns the middle steps of the newest run, which are skipped if it has more steps than can be
+/// held at once.
 fn left_out(index: &Index) -> Range<usize> {
     let (start, most) = (index.newest_start(), STEPS_AT_ONCE);
     let end = index.steps().len();
@@ -370,7 +383,7 @@ fn left_out(index: &Index) -> Range<usize> {
     }
 }
 
-/// The same with steps that are left out.
+/// Adds skipped steps to the lost ones.
 fn with_gap(lost: Option<Lost>, gap: &Range<usize>) -> Option<Lost> {
     if gap.is_empty() {
         return lost;
@@ -383,7 +396,7 @@ fn with_gap(lost: Option<Lost>, gap: &Range<usize>) -> Option<Lost> {
     })
 }
 
-/// The steps of the newest run that are counted and not kept.
+/// Returns the steps of the newest run that are counted but not kept.
 fn skipped(index: &Index) -> Option<Lost> {
     let start = index.newest_start();
     let mut skips = index
@@ -404,17 +417,19 @@ fn skipped(index: &Index) -> Option<Lost> {
     })
 }
 
-/// The steps of the newest run that have no line, though they were over, or are counted and not kept.
+/// Returns the steps of the newest run that were completed but have no line, or that are counted
+/// but not kept.
 pub(super) fn lost(index: &Index) -> Option<Lost> {
     if let Some(skipped) = skipped(index) {
         return Some(skipped);
     }
     let (there, unread) = (index.newest_len(), unread(index));
-    // Without an END the last round may be under way still, unless an exception ended it.
+    // Without an END event, the last round may still be in progress, unless an exception ended it.
     let under_way = |segment: &Segment| segment.end.is_none() && segment.teardown.is_none();
     let open = |segment: &Segment| segment.first_group + usize::from(under_way(segment));
     let rounds = match index.segment() {
-        // Events out of order begin a round again and again: only steps that events alone name have no line.
+        // Events out of order begin the same round repeatedly. Then only steps that no line has
+        // count as missing.
         Some(_) if index.is_disordered() => there + unwritten(index),
         Some(segment) => index.groups().len().saturating_sub(open(segment)),
         None => 0,
@@ -423,14 +438,15 @@ pub(super) fn lost(index: &Index) -> Option<Lost> {
     let missing = rounds
         .saturating_sub(there)
         .max(counted(index).saturating_sub(index.newest_lines()));
-    // A line that cannot be read is a step's where there are as many rounds; where no other record tells, it may be none.
+    // An unreadable line is a step if there are as many rounds as lines. Without other records, it
+    // may not be a step.
     let is_told = rounds.max(counted(index)) > 0 || !index.groups().is_empty();
     let count = if is_told {
         missing
     } else {
         missing.max(unread)
     };
-    // Ids count up by one; where they skip, a line is missing.
+    // Ids count up by one. A jump means that a line is missing.
     let jump = index.tally().run.first_jump.unwrap_or(index.steps().len());
     let torn = (unread > 0 && !is_told)
         .then(|| first_unread(index))
@@ -443,7 +459,7 @@ pub(super) fn lost(index: &Index) -> Option<Lost> {
     })
 }
 
-/// How many lines of the newest run hold no readable step, where lines are steps.
+/// Returns the number of unreadable lines of the newest run, in formats whose lines are steps.
 pub(super) fn unread(index: &Index) -> usize {
     if index.format().is_one_file() {
         0
@@ -458,8 +474,8 @@ fn first_unread(index: &Index) -> Option<usize> {
         .map(|(n, _)| n)
 }
 
-/// What the replies in the step in which the newest run broke off took, where their events record it. The step may have
-/// taken more.
+/// Returns what the replies used in the step in which the newest run broke off, if its events
+/// record it. The step may have used more.
 pub(super) fn spent_without_line(index: &Index) -> Option<SpentNote> {
     unfinished(index)?.spent
 }
@@ -468,7 +484,7 @@ fn unfinished(index: &Index) -> Option<&Group> {
     index.groups().get(index.unfinished_group()?)
 }
 
-/// How many steps of the newest run events name and no line has.
+/// Returns the number of steps of the newest run that events name but no line has.
 fn unwritten(index: &Index) -> usize {
     let written: HashSet<i64> = newest_run(index)
         .filter_map(|(_, step)| step.step_id)
@@ -483,9 +499,9 @@ fn unwritten(index: &Index) -> usize {
     named.difference(&written).count()
 }
 
-/// Whether events show a model's reply in a step.
+/// Returns whether events show a model's reply in a step.
 fn has_reply(index: &Index, ordinal: usize) -> bool {
-    // Most runs that ask no model have no such event at all.
+    // Most runs that don't call a model have no such event.
     let replied = index
         .newest_segments()
         .iter()
@@ -499,8 +515,8 @@ fn has_reply(index: &Index, ordinal: usize) -> bool {
     })
 }
 
-/// Whether the newest run broke off in a step of which a model's reply is on record and no line: what that took is in no
-/// sum of steps.
+/// Returns whether the newest run broke off in a step that has a recorded model reply but no line.
+/// Sums over steps don't include that reply's usage.
 pub(super) fn has_reply_without_line(index: &Index) -> bool {
     let events = unfinished(index).map(|group| group.first..group.end);
     let is_reply = |n: usize| {
@@ -512,9 +528,10 @@ pub(super) fn has_reply_without_line(index: &Index) -> bool {
     events.is_some_and(|mut events| events.any(is_reply))
 }
 
-/// The first line of the newest run that may be no step, where there are more lines than steps ran.
+/// Returns the first line of the newest run that may not be a step, if there are more lines than
+/// steps ran.
 pub(super) fn foreign(index: &Index) -> Option<u64> {
-    // Where events were dropped, nobody knows how many rounds there were.
+    // If events were dropped, the number of rounds is unknown.
     if index.format().is_one_file() || index.event_skips().is_cut() {
         return None;
     }
@@ -535,8 +552,8 @@ pub(super) fn foreign(index: &Index) -> Option<u64> {
     Some((first + odd) as u64)
 }
 
-/// Whether it is known how many steps of the newest run were completed: as many as it has lines. The one in which an
-/// exception ended the run was not.
+/// Returns whether the number of completed steps of the newest run is known and equals the number
+/// of its lines. A step that an exception ended isn't completed.
 pub(super) fn is_counted(index: &Index) -> bool {
     let died = index
         .segment()
@@ -548,7 +565,8 @@ pub(super) fn is_counted(index: &Index) -> bool {
         && index.double_steps().0 == 0
 }
 
-/// Steps by the manifest's count, which is no help where several runs wrote or it is not final.
+/// Returns the number of steps by the manifest; 0 if the manifest isn't final or several runs wrote
+/// into the directory.
 fn counted(index: &Index) -> usize {
     let manifest = index
         .manifest()
@@ -564,7 +582,8 @@ fn from_line(ordinal: usize, head: &StepHead, lines: &dyn Lines) -> Option<StepF
     StepFacts::from_step(ordinal as u64, &format::step(&record)?).ok()
 }
 
-/// The facts of a step of our own engine, without reading its line; of texts no more than whether they are equal.
+/// Returns the facts of a step of the board's own engine without reading its line. The facts show
+/// only whether texts are equal.
 fn from_head(
     index: &Index,
     ordinal: usize,
@@ -597,7 +616,7 @@ fn from_head(
     })
 }
 
-/// The names of a step's actions; `None` where the index does not have them all.
+/// Returns the names of a step's actions; `None` if the index doesn't have all of them.
 fn actions(index: &Index, head: &StepHead) -> Option<Vec<String>> {
     let all_named = head.tools().count() == head.actions as usize;
     all_named.then(|| {
@@ -607,7 +626,7 @@ fn actions(index: &Index, head: &StepHead) -> Option<Vec<String>> {
     })
 }
 
-/// The start of the answer, as the index keeps it.
+/// Returns the start of the answer, as the index keeps it.
 fn answer(head: &StepHead) -> String {
     head.call
         .strip_prefix("answer: ")
@@ -630,7 +649,8 @@ fn critics(index: &Index, head: &StepHead) -> Vec<CriticFact> {
     head.critics.iter().enumerate().map(critic).collect()
 }
 
-/// The facts of a step that only reached its first gate: the END event has them, and no line.
+/// Returns the facts of a step that reached only its first gate. The END event holds them, and the
+/// step has no line.
 fn at_the_end(index: &Index, lines: &dyn Lines) -> Option<StepFacts> {
     let (event, end, _) = index.segment()?.end.as_ref()?;
     if let Some(facts) = &end.facts {

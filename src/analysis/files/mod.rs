@@ -1,8 +1,9 @@
-//! Which files did a run ask to change, and in which steps? Reads the calls of all its steps, when somebody asks.
+//! Lists the files that a run's calls asked to change, and the steps that did so. Reads the calls
+//! of all steps on request.
 //!
-//! What the calls ask for is read by [`patch`](super::patch); how they went is what the index keeps of them. Where no call
-//! of a step asks for an edit, what other tools' records tell of files counts. What commands do to files is not seen here.
-//! Must not know pages.
+//! [`patch`](super::patch) reads what the calls ask for. The index records whether the calls
+//! succeeded. If no call of a step asks for an edit, the file changes that other tools record count
+//! instead. Changes made by shell commands aren't tracked. Must not know pages.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,93 +16,98 @@ use crate::model::json::{Json, walk};
 use crate::model::step::{Call, Change, Step};
 use crate::model::{Index, Lines, StepHead, TraceFile};
 
-/// More edits of one run are counted and not listed.
+/// The maximum number of edits of one run that are listed. Further ones are only counted.
 pub const MAX_EDITS: usize = 50_000;
 
-/// Lines of a run that one request reads at most, about a second and a half of work; the next request continues there.
+/// The maximum number of lines of a run that one request reads, which takes about 1.5 seconds. The
+/// next request continues there.
 const MAX_READ: usize = 50_000;
 
-/// So many pairs of lines are looked at in all to align texts; edits beyond are listed and not counted in lines.
+/// The maximum number of pairs of lines that are compared to align the texts of a run. Further
+/// edits are listed, but their lines aren't counted.
 const MAX_PAIRS: usize = 50_000_000;
 
-/// The files of a run, in the order in which they were first asked to change.
+/// The files of a run, in the order of their first edits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Files {
-    /// File by file.
+    /// The files.
     pub files: Vec<File>,
-    /// How many edits are listed.
+    /// The number of listed edits.
     pub edits: usize,
-    /// How many steps could not be read, so that their edits are not known.
+    /// The number of unreadable steps, whose edits are unknown.
     pub unread: usize,
-    /// How many edits are not listed, since there are too many.
+    /// The number of edits that aren't listed because there are too many.
     pub left_out: usize,
-    /// How many steps at the end are left for the next request.
+    /// The number of steps at the end that are left for the next request.
     pub pending: usize,
 }
 
 /// A file that calls ask to change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct File {
-    /// As the calls name it.
+    /// The path, as the calls name it.
     pub path: String,
-    /// Lines that come, in all edits that did not fail.
+    /// The number of added lines in all edits that didn't fail.
     pub added: usize,
-    /// Lines that go, likewise.
+    /// The number of removed lines in all edits that didn't fail.
     pub removed: usize,
-    /// How many edits failed.
+    /// The number of failed edits.
     pub failed: usize,
-    /// How many did not, and are not counted in lines: too large, too many, or their lines are not recorded.
+    /// The number of edits that didn't fail but whose lines aren't counted: too large, too many, or
+    /// not recorded.
     pub uncounted: usize,
-    /// In the order of the run.
+    /// The edits in the order of the run.
     pub edits: Vec<Edited>,
 }
 
 /// One edit of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
-    /// The step whose call asks for it.
+    /// The step whose call asks for the edit.
     pub step: usize,
-    /// The place of the call among those of the step; `None` where no call asks for it and the records tell of it.
+    /// The position of the call in the step; `None` if no call asks for the edit and it comes from
+    /// other records.
     pub call: Option<usize>,
-    /// The place of the edit among those of the call, or of the change among those of the step.
+    /// The position of the edit in the call, or of the change in the step.
     pub at: usize,
-    /// What becomes of the file: `changed`, `inserted`, `added`, `written`, `deleted`, `moved`.
+    /// The kind of edit: `changed`, `inserted`, `added`, `written`, `deleted`, `moved`.
     pub kind: &'static str,
-    /// The name it gets.
+    /// The new path of a moved file.
     pub to: Option<String>,
-    /// How many lines come and go; `None` where they are not counted.
+    /// The numbers of added and removed lines; `None` if they aren't counted.
     pub lines: Option<(usize, usize)>,
-    /// Whether the call went well; `None` where that is not known.
+    /// Whether the call succeeded; `None` if unknown.
     pub ok: Option<bool>,
-    /// Whether the run went back to before the step, and on from there.
+    /// Whether the run later went back to before the step and continued from there.
     pub is_left: bool,
 }
 
-/// The list of a run as far as it was read, and what it was read from. Brought up to date, it reads the steps that are
-/// new or other than they were, and those behind them.
+/// The list of a run as far as it has been read. An update reads only the steps that are new or
+/// changed, and the steps after them.
 #[derive(Debug, Clone, Default)]
 pub struct Followed {
     list: Arc<Files>,
-    /// Where in the list each file stands.
+    /// The position of each file in the list.
     places: HashMap<String, usize>,
     steps: Vec<Seen>,
 }
 
-/// What is left of a step that was read.
+/// The remains of a step that was read.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
-    /// What the step asked for, what came of it and where it stands; 0 where it has to be read again.
+    /// A hash of the step's requests, results and location; 0 if the step must be read again.
     print: u64,
-    /// How many pairs of lines were left for the steps behind it.
+    /// The number of pairs of lines that were left for the steps after this one.
     pairs: usize,
-    /// How many edits were not listed, up to and with it.
+    /// The number of edits that weren't listed, up to and including this step.
     left_out: usize,
-    /// How many steps could not be read, likewise.
+    /// The number of unreadable steps, up to and including this one.
     unread: usize,
 }
 
 impl Followed {
-    /// The edits that the calls of a run ask for, as it is now. A long run takes several calls; `pending` steps are left.
+    /// Returns the edits that the calls of a run ask for. Updates the list first. A long run takes
+    /// several calls, and `pending` steps are left.
     pub fn files(&mut self, index: &Index, lines: &dyn Lines) -> Arc<Files> {
         self.read(index, lines, MAX_READ)
     }
@@ -130,12 +136,12 @@ impl Followed {
         Arc::clone(&self.list)
     }
 
-    /// How many steps and edits it remembers.
+    /// Returns the number of remembered steps and edits.
     pub fn size(&self) -> usize {
         self.steps.len() + self.list.edits
     }
 
-    /// Forgets the steps from `n` on.
+    /// Forgets step `n` and all later steps.
     fn go_back(&mut self, n: usize) {
         self.steps.truncate(n);
         let list = Arc::make_mut(&mut self.list);
@@ -148,13 +154,13 @@ impl Followed {
                 *file = File::of(std::mem::take(&mut file.path), edits);
             }
         }
-        // In the order in which they were first asked to change, those without edits are the last ones.
+        // The files are in the order of their first edits, so those without edits are at the end.
         list.files.retain(|file| !file.edits.is_empty());
         list.edits = list.files.iter().map(|file| file.edits.len()).sum();
         self.places.retain(|_, place| *place < list.files.len());
     }
 
-    /// Takes in step `n`; says whether its line was read.
+    /// Adds step `n`. Returns whether its line was read.
     fn take(
         &mut self,
         n: usize,
@@ -195,7 +201,7 @@ impl Followed {
         is_read
     }
 
-    /// Lists the edits of a step; `None` where it cannot be read.
+    /// Adds the edits of a step to the list. `None` means that the step is unreadable.
     fn add(&mut self, found: Option<Vec<(String, Edited)>>) {
         let list = Arc::make_mut(&mut self.list);
         let Some(found) = found else {
@@ -222,7 +228,7 @@ impl Followed {
     }
 }
 
-/// Tells a step apart from another one that stands in its place; never 0.
+/// Returns a hash that distinguishes a step from another one at the same position. Never 0.
 fn print(head: &StepHead) -> u64 {
     let mut hash = DefaultHasher::new();
     (
@@ -257,7 +263,8 @@ impl File {
         file
     }
 
-    /// Whether the lines of an edit that did not fail could be counted, or none had to be.
+    /// Returns whether the lines of any edit that didn't fail are counted. Also true if no lines
+    /// had to be counted.
     pub fn is_counted(&self) -> bool {
         self.uncounted == 0 || self.uncounted + self.failed < self.edits.len()
     }
@@ -275,11 +282,11 @@ impl File {
     }
 }
 
-/// What the records of other tools tell of a file is the value of a key that begins so.
+/// The prefix of the keys under which other tools' records hold the changes of a file.
 const FILE: &str = "files.";
 
-/// The edits of a step, each with the path of its file; of those that need more than the `pairs` of lines that are left,
-/// one that is not counted.
+/// Returns the edits of a step, each with the path of its file. `pairs` is the remaining number of
+/// pairs of lines. The lines of an edit that needs more aren't counted.
 fn of_step(
     n: usize,
     head: &StepHead,
@@ -347,7 +354,7 @@ fn of_step(
         }
     }
     if found.is_empty() {
-        // What a script asks for counts where nothing tells what it did.
+        // Patches in scripts count only if nothing else shows what the script did.
         for (call, wanted) in step.calls.iter().enumerate() {
             let Some(patches) = in_scripts(&args(wanted)) else {
                 continue;
@@ -366,7 +373,7 @@ fn of_step(
     found
 }
 
-/// Tells `read` what the records tell of a file besides the calls.
+/// Passes the edit that the records hold for a file, apart from calls, to `read`.
 fn with_recorded<T>(
     path: &str,
     change: &Change<'_>,
@@ -383,7 +390,8 @@ fn args<'a>(call: &Call<'a>) -> Json<'a> {
     call.args.map_or(Json::Null, |args| args.json())
 }
 
-/// Tells `read` what this edit of its step is, line by line; `None` where it is too large or not there any more.
+/// Passes this edit of its step to `read`, line by line. Returns `None` if the edit is too large or
+/// doesn't exist any more.
 pub fn with_edit<T>(
     edit: &Edited,
     step: &Step<'_>,

@@ -1,4 +1,5 @@
-//! A list that follows a run is the list of that run read at once, and reads only what it has to.
+//! Tests that a list that follows a run equals a list that is read at once, and that it reads only
+//! the necessary lines.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -7,7 +8,7 @@ use super::*;
 use crate::analysis::facts::tests::Files as Run;
 use crate::model::Span;
 
-/// A run that counts the lines which are read of it.
+/// A run that counts the lines that are read.
 struct Counted {
     run: Run,
     _dir: tempfile::TempDir,
@@ -27,7 +28,8 @@ impl Lines for Counted {
     }
 }
 
-/// A run whose steps edit these files, each with its number of new lines; no name, no edit.
+/// Returns a run whose steps edit these files, each with the number of new lines. A step with an
+/// empty name makes no edit.
 fn run(edits: &[(&str, usize)]) -> Counted {
     let dir = tempfile::tempdir().unwrap();
     let mut lines = String::new();
@@ -63,7 +65,7 @@ fn run(edits: &[(&str, usize)]) -> Counted {
     }
 }
 
-/// The list after a run went on or changed, and how many lines were read for it.
+/// Updates the list after a run grew or changed. Returns the number of lines that were read.
 fn follow(list: &mut Followed, edits: &[(&str, usize)]) -> usize {
     let run = run(edits);
     let files = list.files(&run.run.index, &run);

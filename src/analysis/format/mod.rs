@@ -1,6 +1,7 @@
-//! How does a value read? Durations, times, counts and sizes, one function each, for pages and the terminal alike.
+//! Formats durations, times, counts and sizes, with one function each, for pages and the terminal.
 //!
-//! Knows no clock and no zone of its own: both are parameters, so that the same call always gives the same words.
+//! Must not read the clock or the system's time zone. Both are parameters, so that the same call
+//! always gives the same words.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ mod visible;
 
 pub use visible::{json_visible, visible, visible_line};
 
-/// What stands for a value that is not recorded.
+/// The text for a value that is not recorded.
 pub const MISSING: &str = "–";
 
 /// The sign of a negative number.
@@ -27,18 +28,19 @@ pub fn or_missing<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String
     value.map_or_else(|| MISSING.to_owned(), show)
 }
 
-/// A duration recorded as a number of milliseconds.
+/// Formats a duration recorded as a number of milliseconds.
 pub fn millis(ms: f64) -> String {
     match Duration::try_from_secs_f64(ms / 1000.0) {
         Ok(shown) => duration(shown),
-        // Negative, or longer than time: as recorded.
+        // A negative or too large number is shown as recorded.
         Err(_) => format!("{ms} ms"),
     }
 }
 
-/// A duration: `26.0 ms`, `412 ms`, `3.4 s`, `5 min 09 s`, `2 h 07 min`, `3 d 04 h`.
+/// Formats a duration: `26.0 ms`, `412 ms`, `3.4 s`, `5 min 09 s`, `2 h 07 min`, `3 d 04 h`.
 ///
-/// Each is rounded to its last digit, and one that rounds up to the next unit is shown in that unit.
+/// Rounds to the last digit shown. A duration that rounds up to the next unit is shown in that
+/// unit.
 pub fn duration(duration: Duration) -> String {
     let micros = duration.as_micros();
     let rounded = |unit: u128| (micros + unit / 2) / unit;
@@ -67,7 +69,7 @@ pub fn duration(duration: Duration) -> String {
     }
 }
 
-/// A duration for a `datetime` attribute: `PT3.412S`.
+/// Formats a duration for a `datetime` attribute: `PT3.412S`.
 pub fn iso_duration(duration: Duration) -> String {
     let fraction = format!("{:06}", duration.subsec_micros());
     match fraction.trim_end_matches('0') {
@@ -76,12 +78,13 @@ pub fn iso_duration(duration: Duration) -> String {
     }
 }
 
-/// A place in a run, from its start: `+17.442 s`, `+5 min 09.442 s`, and `−0.003 s` where clocks disagree.
+/// Formats a time in a run relative to its start: `+17.442 s`, `+5 min 09.442 s`, or `−0.003 s` if
+/// clocks disagree.
 pub fn offset(micros: i64) -> String {
     offset_to(micros, 1000, 3)
 }
 
-/// [`offset`] with one decimal, for narrow columns: `+17.4 s`.
+/// Formats like [`offset`] with one decimal, for narrow columns: `+17.4 s`.
 pub fn offset_short(micros: i64) -> String {
     offset_to(micros, 100_000, 1)
 }
@@ -101,10 +104,11 @@ fn offset_to(micros: i64, unit: u64, digits: usize) -> String {
     }
 }
 
-/// How long ago: `4 s ago`, `4 min ago`, `3 h ago`, `5 d ago`, after a week `22 Feb`, in another year `22 Feb 2025`.
+/// Formats an age: `4 s ago`, `4 min ago`, `3 h ago`, `5 d ago`. After a week it's a date: `22
+/// Feb`, or `22 Feb 2025` in another year.
 ///
-/// Both moments are microseconds since the Unix epoch. A moment that is still to come reads `in 4 s`: the clocks of
-/// two machines disagree, and that must be seen.
+/// Both times are microseconds since the Unix epoch. A time in the future reads `in 4 s`, so that
+/// readers notice when the clocks of two machines disagree.
 pub fn age(micros: i64, now: i64, zone: &TimeZone) -> String {
     let seconds = now.abs_diff(micros) / 1_000_000;
     let words = match seconds {
@@ -122,7 +126,7 @@ pub fn age(micros: i64, now: i64, zone: &TimeZone) -> String {
     }
 }
 
-/// A day: `22 Feb`, and `22 Feb 2025` where `now` is in another year.
+/// Formats a date: `22 Feb`, or `22 Feb 2025` if `now` is in another year.
 pub fn date(micros: i64, now: i64, zone: &TimeZone) -> String {
     let local = |micros| {
         Timestamp::from_microsecond(micros)
@@ -136,19 +140,20 @@ pub fn date(micros: i64, now: i64, zone: &TimeZone) -> String {
     }
 }
 
-/// A moment on the clock, as a `<time>` element needs it.
+/// The texts of a `<time>` element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clock {
-    /// 24 hours, local: `09:15:02`.
+    /// The local 24-hour time: `09:15:02`.
     pub text: String,
-    /// All of it, with the zone's name: `22 Feb 2026, 09:15:02.123 Europe/Berlin (+01:00)`.
+    /// The full time, with the name of the zone: `22 Feb 2026, 09:15:02.123 Europe/Berlin
+    /// (+01:00)`.
     pub title: String,
-    /// For `datetime`: `2026-02-22T09:15:02.123456+01:00`.
+    /// The value of `datetime`: `2026-02-22T09:15:02.123456+01:00`.
     pub iso: String,
 }
 
-/// A moment on the clock of `zone`. A moment without a recorded zone keeps the clock it was written with, and the
-/// title says so. `None` outside the years that have dates.
+/// Formats a time in `zone`. A time without a recorded zone is shown as written, and the title says
+/// so. Returns `None` for years outside the supported range.
 pub fn clock(stamp: Stamp, zone: &TimeZone) -> Option<Clock> {
     let zone = if stamp.zoned {
         zone.clone()
@@ -179,10 +184,10 @@ pub fn clock(stamp: Stamp, zone: &TimeZone) -> Option<Clock> {
     })
 }
 
-/// The reason for a mark of an estimate.
+/// The explanation of the `≈` prefix.
 pub const SOME_ESTIMATED: &str = "some tokens are estimated";
 
-/// The mark before a number: `≥` where it is a lower bound, `≈` where part of it is estimated.
+/// Returns the prefix of a number: `≥` for a lower bound, `≈` if part of it is estimated.
 pub fn bound(is_least: bool, is_estimate: bool) -> &'static str {
     match (is_least, is_estimate) {
         (false, false) => "",
@@ -192,9 +197,9 @@ pub fn bound(is_least: bool, is_estimate: bool) -> &'static str {
     }
 }
 
-/// A number of tokens for a table: `9,686`, from 10,000 on `17.2 k`, from a million on `1.2 M`.
+/// Formats a number of tokens for a table: `9,686`, from 10,000 `17.2 k`, from a million `1.2 M`.
 ///
-/// Where there is room, [`count`] shows all digits.
+/// Use [`count`] to show all digits.
 pub fn tokens(number: u64) -> String {
     match number {
         ..10_000 => count(number),
@@ -203,7 +208,7 @@ pub fn tokens(number: u64) -> String {
     }
 }
 
-/// A size: `248 bytes`, `4.1 KB`, `1.2 MB`; a KB is 1,000 bytes.
+/// Formats a size: `248 bytes`, `4.1 KB`, `1.2 MB`. A KB is 1,000 bytes.
 pub fn bytes(number: u64) -> String {
     match number {
         1 => "1 byte".to_owned(),
@@ -223,9 +228,10 @@ fn tenths_of(number: u64, unit: u64, name: &str) -> String {
     )
 }
 
-/// A score with two decimals: `0.90`, `−0.50`. One that is not finite is [`MISSING`]: its place shows it as recorded.
+/// Formats a score with two decimals: `0.90`, `−0.50`. Returns [`MISSING`] for a score that isn't
+/// finite. The recorded values of the step show such a score.
 pub fn score(score: f64) -> String {
-    /// Beyond this, digits before the point are noise.
+    /// The decimals of larger scores are noise.
     const LARGE: f64 = 1e6;
     if !score.is_finite() {
         return MISSING.to_owned();
@@ -242,9 +248,11 @@ pub fn score(score: f64) -> String {
     }
 }
 
-/// An amount of US dollars: `$12.50`, and below a dollar `$0.0042`. What is not nothing never reads as such: `<$0.0001`.
+/// Formats an amount in US dollars: `$12.50`, below a dollar `$0.0042`. An amount other than zero
+/// never reads as zero: `<$0.0001`.
 pub fn usd(amount: f64) -> String {
-    /// No run costs that much: the digits of such a number say nothing, and there may be 309 of them.
+    /// No run costs this much. The digits of such a number mean nothing, and there may be 309 of
+    /// them.
     const LARGE: f64 = 1e9;
     let (size, sign) = (amount.abs(), if amount < 0.0 { "\u{2212}" } else { "" });
     match size {
@@ -257,7 +265,8 @@ pub fn usd(amount: f64) -> String {
     }
 }
 
-/// A share in whole percent: `11 %`. What is not nothing or not all never reads as such: `<1 %`, `>99 %`.
+/// Formats a share in whole percent: `11 %`. A share other than zero or all never reads as such:
+/// `<1 %`, `>99 %`.
 pub fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return MISSING.to_owned();
@@ -270,7 +279,7 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A place in a row, in words up to twelve: `first`, `twelfth`, `13th`. Counts from 1.
+/// Returns an ordinal number, as a word up to twelve: `first`, `twelfth`, `13th`. Counts from 1.
 pub fn ordinal(number: u64) -> String {
     let word = match number {
         1 => "first",
@@ -298,7 +307,7 @@ pub fn ordinal(number: u64) -> String {
     word.to_owned()
 }
 
-/// A difference with its sign: `+3`, `−1,200`, `0`.
+/// Formats a difference with its sign: `+3`, `−1,200`, `0`.
 pub fn signed(number: i64) -> String {
     match number {
         0 => "0".to_owned(),
@@ -307,7 +316,7 @@ pub fn signed(number: i64) -> String {
     }
 }
 
-/// A range: `7–13`, and `7` where both ends are one.
+/// Formats a range: `7–13`, or `7` if both ends are equal.
 pub fn range(from: u64, to: u64) -> String {
     if from == to {
         count(from)

@@ -1,29 +1,32 @@
-//! Text of a trace with nothing hidden in it.
+//! Makes hidden characters in trace texts visible.
 //!
-//! A trace may hold anything: escape sequences that would drive a terminal, marks that turn the reading direction,
-//! characters without a shape. They are replaced by something that can be seen and does nothing.
+//! A trace may hold anything: escape sequences that would control a terminal, marks that change the
+//! reading direction, characters without a glyph. These are replaced by visible characters with no
+//! effect.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Shows control characters as symbols (`␛`) and invisible format characters as `⟨U+202E⟩`; tabs and line feeds stay.
+/// Shows control characters as symbols (`␛`) and invisible format characters as `⟨U+202E⟩`. Keeps
+/// tabs and line feeds.
 ///
-/// Joiners and variation selectors stay where writing and emoji need them. The result is safe for a terminal; in
-/// HTML it still has to be escaped.
+/// Keeps joiners and variation selectors that scripts and emoji need. The result is safe for a
+/// terminal. In HTML it must still be escaped.
 pub fn visible(text: &str) -> Cow<'_, str> {
     shown(text, false, push_symbol)
 }
 
-/// [`visible`] for one line: tabs and line feeds become symbols as well.
+/// Converts like [`visible`], but to one line: tabs and line feeds become symbols too.
 pub fn visible_line(text: &str) -> Cow<'_, str> {
     shown(text, true, push_symbol)
 }
 
-/// [`visible`] with what is hidden written as JSON writes it (`\u202e`), so that a document still says the same.
+/// Converts like [`visible`], but writes hidden characters as JSON escapes (`\u202e`), so that a
+/// document keeps its meaning.
 pub fn json_visible(text: &str) -> Cow<'_, str> {
     shown(text, false, |out, c| {
         for unit in c.encode_utf16(&mut [0; 2]) {
-            // Writing to a string cannot fail.
+            // Writing to a string can't fail.
             let _ = write!(out, "\\u{unit:04x}");
         }
     })
@@ -57,28 +60,29 @@ fn shown(text: &str, one_line: bool, push: impl Fn(&mut String, char)) -> Cow<'_
 fn push_symbol(out: &mut String, c: char) {
     let code = u32::from(c);
     match code {
-        // Every font has these two, and few those of the block below.
+        // All fonts have these two symbols. Few have those of the block below.
         0x09 => out.push('⇥'),
         0x0a => out.push('↵'),
-        // The block "Control Pictures" holds them in the same order.
+        // The block "Control Pictures" has the symbols in the same order.
         0..0x20 => out.extend(char::from_u32(0x2400 + code)),
         0x7f => out.push('\u{2421}'),
-        // Writing to a string cannot fail.
+        // Writing to a string can't fail.
         _ => drop(write!(out, "⟨U+{code:04X}⟩")),
     }
 }
 
-/// Whether a reader would not see `c`, or see other characters in another order because of it.
+/// Returns whether `c` is invisible or changes the order in which other characters are shown.
 fn is_hidden(c: char, before: Option<char>, after: Option<char>) -> bool {
     if matches!(c, ' '..='~') {
         return false;
     }
     match c {
-        // Zero-width joiner and non-joiner: Persian, Indic scripts and emoji are written with them.
+        // Zero-width joiners and non-joiners are part of Persian, Indic scripts and emoji.
         '\u{200c}' | '\u{200d}' => {
             !(before.is_some_and(is_written) && after.is_some_and(is_written))
         }
-        // Variation selectors choose the shape of the one character before; digits, # and * begin keycaps.
+        // Variation selectors select the glyph of the character before. Digits, `#` and `*` begin
+        // keycaps.
         '\u{fe00}'..='\u{fe0f}' => {
             !before.is_some_and(|c| c.is_ascii_digit() || matches!(c, '#' | '*') || is_written(c))
         }
@@ -86,9 +90,10 @@ fn is_hidden(c: char, before: Option<char>, after: Option<char>) -> bool {
     }
 }
 
-/// Whether `c` is a visible character outside ASCII, so that a joiner or selector beside it has a purpose.
+/// Returns whether `c` is a visible character outside ASCII, so that a joiner or selector next to
+/// it has an effect.
 fn is_written(c: char) -> bool {
-    // A joiner after a selector is how emoji are put together; two selectors or two joiners are not.
+    // Emoji may have a joiner after a selector, but not two selectors or two joiners in a row.
     let selector = matches!(c, '\u{fe0f}');
     !c.is_ascii() && !c.is_whitespace() && !c.is_control() && (selector || !is_invisible(c))
 }
@@ -97,7 +102,8 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}') || is_format(c)
 }
 
-/// Characters of Unicode's category Cf, line separators, and letters and selectors that have no shape.
+/// Returns whether `c` is in Unicode's category Cf, a line separator, or a letter or selector
+/// without a glyph.
 fn is_format(c: char) -> bool {
     matches!(
         c,

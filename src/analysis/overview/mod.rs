@@ -1,12 +1,14 @@
-//! What stands out where, in a run with more steps than there is room for? Columns that keep the extremes of their steps.
+//! Condenses a run with more steps than fit on a page into columns that keep the extremes of their
+//! steps.
 //!
-//! Knows the index only. A column keeps one step of each kind, so that no error hides a retry and no peak is averaged away.
+//! Must know only the index. A column keeps one step of each kind, so that an error doesn't hide a
+//! retry and peaks aren't averaged out.
 
 use crate::analysis::replay::{StepFlag, has};
 use crate::analysis::timing::took;
 use crate::model::Index;
 
-/// The marks of a step, in the order of their weight.
+/// The marks of a step, the most important first.
 pub const MARKS: [StepFlag; 4] = [
     StepFlag::Error,
     StepFlag::Stop,
@@ -14,12 +16,12 @@ pub const MARKS: [StepFlag; 4] = [
     StepFlag::Code,
 ];
 
-/// What stands out among some steps, each with the step itself.
+/// The extremes of some steps, each with its step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Extremes {
-    /// The first step with each of [`MARKS`], and how many have it.
+    /// The first step with each of the [`MARKS`], and the number of steps that have it.
     pub marks: [Option<(usize, usize)>; MARKS.len()],
-    /// The first step that a person's prompt stands before, and how many such there are.
+    /// The first step that follows a person's prompt, and the number of such steps.
     pub turns: Option<(usize, usize)>,
     /// The lowest score.
     pub lowest: Option<(f64, usize)>,
@@ -28,14 +30,15 @@ pub struct Extremes {
 }
 
 impl Extremes {
-    /// The extremes of several columns.
+    /// Combines the extremes of several columns.
     fn of(columns: &[Self]) -> Self {
         let mut all = Self::default();
         columns.iter().for_each(|column| all.add(column));
         all
     }
 
-    /// The step that one looks at first: the one with the weightiest mark, else the lowest score, else the longest.
+    /// Returns the step to look at first: the one with the most important mark, else the first of a
+    /// turn, else the one with the lowest score, else the longest.
     pub fn first(&self) -> Option<usize> {
         let marked = self.marks.iter().flatten().next().map(|(n, _)| *n);
         let turn = || self.turns.map(|(n, _)| n);
@@ -71,14 +74,15 @@ impl Extremes {
 /// A run in columns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Overview {
-    /// From left to right.
+    /// The columns from left to right.
     pub columns: Vec<Extremes>,
-    /// The same of all steps.
+    /// The extremes of all steps.
     pub whole: Extremes,
 }
 
 impl Overview {
-    /// Lays steps into `columns` columns; `place` tells the first and the last column of a step.
+    /// Distributes the steps over `columns` columns. `place` returns the first and the last column
+    /// of a step.
     pub fn new(index: &Index, columns: usize, place: impl Fn(usize) -> (usize, usize)) -> Self {
         let mut overview = Self {
             columns: vec![Extremes::default(); columns],
@@ -99,12 +103,12 @@ impl Overview {
         overview
     }
 
-    /// The extremes of some columns.
+    /// Returns the extremes of some columns.
     pub fn of(&self, columns: std::ops::Range<usize>) -> Option<Extremes> {
         self.columns.get(columns).map(Extremes::of)
     }
 
-    /// The extremes of the steps from `first` to before `end`, of which there are few.
+    /// Returns the extremes of the steps in `first..end`, which should be few. Without turns.
     pub fn among(index: &Index, first: usize, end: usize) -> Extremes {
         let mut all = Extremes::default();
         (first..end.min(index.steps().len())).for_each(|n| all.add(&of_step(index, n, false)));
@@ -124,7 +128,8 @@ fn of_step(index: &Index, n: usize, begins_turn: bool) -> Extremes {
     }
 }
 
-/// The steps that a person's prompt stands before, in order; empty where no prompt follows the first.
+/// Returns the steps that follow a person's prompt, in order; empty if there is no prompt after the
+/// first.
 fn turns(index: &Index) -> Vec<usize> {
     let Some(prompt) = index
         .names()
@@ -139,7 +144,7 @@ fn turns(index: &Index) -> Vec<usize> {
         .enumerate()
         .filter(|(_, event)| event.stage == prompt)
         .map(|(at, _)| at);
-    // The step after a prompt is that of the first round behind it.
+    // The step after a prompt is the step of the first group after it.
     let step = |at: usize| index.step_of(index.groups().partition_point(|group| group.first <= at));
     let mut steps: Vec<usize> = prompts.filter_map(step).collect();
     steps.dedup();

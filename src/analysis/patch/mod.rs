@@ -1,8 +1,10 @@
-//! Which files does a call want to change, and how? Reads the arguments of editing tools as lines that go and come.
+//! Reads the file edits that a call requests, from the arguments of editing tools, as removed and
+//! added lines.
 //!
-//! Tools are known by their arguments, not by their names: a path with an old and a new text, a list of those, a path with
-//! a whole text, numbers of lines with a text, a patch in a text. What is told is what the call asks for; whether it was done, its result says. Must not
-//! know pages, and never reads the files themselves.
+//! Tools are recognized by their arguments rather than their names: a path with an old and a new
+//! text, a list of those, a path with a whole text, line numbers with a text, or a patch in a text.
+//! The edits are what the call requests. Its result shows whether they were made. Must not know
+//! pages, and never reads the edited files.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -13,78 +15,80 @@ use super::diff::{Kind, TextChange, words};
 use super::edits::{edits, numbered};
 use crate::model::json::Json;
 
-/// A longer text is not compared line by line: nobody reads it so, and the time to align it grows with its square.
+/// Longer texts aren't compared line by line; bytes. The time to align them grows with the square
+/// of their length, and the result would be too long to read.
 const MAX_BYTES: usize = 256 * 1024;
-/// More lines than this of either text are not aligned, for the same reason.
+/// Longer texts aren't aligned, for the same reason; lines.
 const MAX_LINES: usize = 4_000;
-/// So many lines that stay are shown on either side of a change.
+/// The number of unchanged lines shown before and after a change.
 const CONTEXT: usize = 3;
 
-/// What a call asks of one file.
+/// The changes to one file that a call requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit<'a> {
     /// The file, as the call names it.
     pub path: Cow<'a, str>,
-    /// What becomes of it.
+    /// The kind of edit.
     pub kind: EditKind<'a>,
-    /// How many lines come.
+    /// The number of added lines.
     pub added: usize,
-    /// How many lines go.
+    /// The number of removed lines.
     pub removed: usize,
-    /// Where the call names lines by their numbers, which.
+    /// The line numbers, if the call gives any.
     place: Option<Row<'a>>,
     hunks: Vec<Hunk<'a>>,
 }
 
-/// What becomes of a file.
+/// The kind of edit of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EditKind<'a> {
-    /// A part of it changes.
+    /// A part of the file changes.
     Changed,
-    /// The text is put in at a place that the call names, or at the end.
+    /// A text is inserted at a position that the call gives, or at the end.
     Inserted,
-    /// It is new, as a patch says.
+    /// The file is new, according to a patch.
     Added,
-    /// All of it is written; what was there before the call does not say.
+    /// The whole file is written. The call doesn't show whether it existed.
     Written,
-    /// It goes.
+    /// The file is deleted.
     Deleted,
-    /// It gets another name, and may change.
+    /// The file gets another name, and may change.
     Moved(&'a str),
 }
 
 /// A row of an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Row<'a> {
-    /// Where the next lines stand, as the patch words it.
+    /// The position of the next lines, as the patch words it.
     Place(&'a str),
-    /// So many lines stay, which are not shown.
+    /// The number of unchanged lines that aren't shown.
     Unchanged(usize),
-    /// The call names the lines that go by their numbers, and holds the texts of so many of them.
+    /// The numbers of the removed lines, which the call gives instead of their texts, and how many
+    /// of these texts it holds nevertheless.
     Numbered(RangeInclusive<u32>, usize),
-    /// A line, in parts that stay or are what changed in it.
+    /// A line, in parts. A part is `true` if it changed.
     Line(Sign, Vec<(bool, &'a str)>),
 }
 
-/// Whether a line stays, goes or comes.
+/// Whether a line is unchanged, removed or added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
-    /// It stays.
+    /// The line is unchanged.
     Same,
-    /// It goes.
+    /// The line is removed.
     Del,
-    /// It comes.
+    /// The line is added.
     Ins,
 }
 
-/// What a call asks for, and the arguments that say so.
+/// The edits that a call requests, and the arguments that contain them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallEdits<'a> {
-    /// File by file, in the order of the call.
+    /// The edits of each file, in the order of the call.
     pub edits: Vec<Edit<'a>>,
-    /// The arguments whose whole text stands in the edits.
+    /// The arguments whose whole text is in the edits.
     pub arguments: Vec<&'a str>,
-    /// The file of an edit that is too large to be told line by line; there are no edits then.
+    /// The file of an edit that is too large to show line by line. Then there are no edits.
     pub too_large: Option<&'a str>,
 }
 
@@ -110,11 +114,12 @@ const PAIRS: [(&str, &str); 9] = [
     ("from_text", "to_text"),
 ];
 const NUMBERED: [&str; 4] = ["text", "new_text", "new_str", "replacement_text"];
-/// What a file is called that only the state of the tool tells: the one that it has open.
+/// Stands for the path of a file that the tool has open and the call doesn't name.
 const OPEN_FILE: &str = "(the open file, which the call does not name)";
 const WHOLE: [&str; 5] = ["content", "contents", "file_text", "new_content", "text"];
 
-/// The edits that a call of the tool `name` asks for; nothing where it is no edit, or one too large to show line by line.
+/// Returns the edits that a call of the tool `name` requests. Empty if the call isn't an edit, or
+/// if it's too large to show line by line.
 pub fn asked<'a>(name: &str, args: &'a Json<'a>) -> CallEdits<'a> {
     match args {
         Json::String(text) => CallEdits {
@@ -138,7 +143,7 @@ pub fn asked<'a>(name: &str, args: &'a Json<'a>) -> CallEdits<'a> {
                     ..CallEdits::default()
                 };
             }
-            // The content of a file may be a patch, and is no change of what that patch names.
+            // The content of a file may be a patch, which isn't applied to the files that it names.
             let texts = members
                 .iter()
                 .filter(|(key, _)| path.is_none() || !WHOLE.contains(&&**key));
@@ -167,7 +172,8 @@ pub fn asked<'a>(name: &str, args: &'a Json<'a>) -> CallEdits<'a> {
     }
 }
 
-/// The file of a call whose old and new texts have to be aligned, and how many pairs of lines there are to look at.
+/// Returns the file of a call with old and new texts to align, and the number of pairs of lines to
+/// compare.
 pub fn to_align<'a>(args: &'a Json<'a>) -> Option<(&'a str, usize)> {
     let lines = |text: &str| memchr::memchr_iter(b'\n', text.as_bytes()).count() + 1;
     let pairs = |args: &'a Json<'a>| {
@@ -190,8 +196,8 @@ pub fn to_align<'a>(args: &'a Json<'a>) -> Option<(&'a str, usize)> {
     (all > 0).then_some((path, all))
 }
 
-/// What a record tells of a file besides its calls, by its texts before and after, as far as they are recorded; nothing
-/// where they tell no line, or are too large.
+/// Returns the edit of a file whose texts before and after are recorded outside of calls, as far as
+/// they are. Returns `None` if no text after it is recorded or the texts are too large.
 pub fn recorded<'a>(
     path: &'a str,
     before: Option<&'a str>,
@@ -207,7 +213,7 @@ pub fn recorded<'a>(
     })
 }
 
-/// The same, by a unified diff of the file.
+/// Returns the same as [`recorded`], from a unified diff of the file.
 pub fn recorded_diff<'a>(path: &'a str, diff: &'a str) -> Option<Edit<'a>> {
     if diff.len() > MAX_BYTES {
         return None;
@@ -221,8 +227,8 @@ pub fn recorded_diff<'a>(path: &'a str, diff: &'a str) -> Option<Edit<'a>> {
     })
 }
 
-/// The patches that stand as strings in scripts among the arguments of a call, one below the other. A script that runs
-/// other tools holds its patch so.
+/// Returns the patches in string literals of scripts among the arguments of a call, joined by line
+/// feeds. A script that runs other tools may hold its patch this way.
 pub fn in_scripts(args: &Json<'_>) -> Option<Json<'static>> {
     let Json::Object(members) = args else {
         return None;
@@ -235,7 +241,7 @@ pub fn in_scripts(args: &Json<'_>) -> Option<Json<'static>> {
     (!patches.is_empty()).then(|| Json::String(Cow::Owned(patches.join("\n"))))
 }
 
-/// The strings of a script that hold a patch.
+/// Returns the string literals of a script that hold a patch.
 fn literals(script: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = script;
@@ -267,7 +273,7 @@ fn literals(script: &str) -> Vec<String> {
                 letter => text.push(letter),
             }
         }
-        // Only a template has line ends; in a shell's quotes a backslash means something else.
+        // Only template literals span lines. In a shell's quotes, a backslash has another meaning.
         if quote == '`'
             || !from
                 .get(..end)
@@ -286,7 +292,7 @@ fn text<'a>(args: &'a Json<'a>, key: &str) -> Option<&'a str> {
         .filter(|text| text.len() <= MAX_BYTES)
 }
 
-/// An edit of a file that has an argument of its own.
+/// Returns the edits of a call that names a file in an argument.
 fn at_path<'a>(name: &str, path: &'a str, args: &'a Json<'a>) -> CallEdits<'a> {
     if let Some((edit, arguments)) = replaced(path, args) {
         return CallEdits {
@@ -354,7 +360,7 @@ fn at_path<'a>(name: &str, path: &'a str, args: &'a Json<'a>) -> CallEdits<'a> {
     }
 }
 
-/// Whether a call writes a whole text, by the name of its tool or its command.
+/// Returns whether a call writes a whole text, judged by the name or command of its tool.
 fn writes(name: &str, args: &Json<'_>) -> bool {
     let lower = name.to_ascii_lowercase();
     text(args, "command") == Some("create")
@@ -363,23 +369,23 @@ fn writes(name: &str, args: &Json<'_>) -> bool {
         || appends(name)
 }
 
-/// Whether what a tool writes comes after what is there, by its name.
+/// Returns whether a tool writes after the existing text, judged by its name.
 fn appends(name: &str) -> bool {
     name.to_ascii_lowercase().contains("append")
 }
 
-/// Whether a tool changes parts of a file, by its name.
+/// Returns whether a tool changes parts of a file, judged by its name.
 fn replaces(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     lower.contains("edit") || lower.contains("replace")
 }
 
-/// Whether a call without a path changes the file that its tool has open.
+/// Returns whether a call without a path changes the file that its tool has open.
 fn edits_open_file(name: &str, args: &Json<'_>) -> bool {
     replaces(name) && (replaced(OPEN_FILE, args).is_some() || renumbered(OPEN_FILE, args).is_some())
 }
 
-/// Whether the arguments are those of an edit, however long their texts are.
+/// Returns whether the arguments are those of an edit, regardless of the length of their texts.
 fn is_edit(name: &str, args: &Json<'_>) -> bool {
     let has = |args: &Json<'_>, key: &str| args.get(key).and_then(Json::as_str).is_some();
     let has_pair = |args: &Json<'_>| {
@@ -401,14 +407,14 @@ fn is_edit(name: &str, args: &Json<'_>) -> bool {
         || writes(name, args) && WHOLE.iter().any(|key| has(args, key))
 }
 
-/// What a patch is called that is too large to be read.
+/// Returns the label for the files of a patch that is too large to read.
 fn large_patch(text: &str) -> Option<&'static str> {
     let begins = |head| text.starts_with(head);
     let is_patch = || text.contains("*** Begin Patch\n") || begins("diff --git ") || begins("--- ");
     (text.len() > MAX_BYTES && is_patch()).then_some("(files of a patch)")
 }
 
-/// An old text and a new one.
+/// Returns the edit of a call with an old and a new text.
 fn replaced<'a>(path: &'a str, args: &'a Json<'a>) -> Option<(Edit<'a>, Vec<&'a str>)> {
     let (old_key, new_key) = PAIRS
         .into_iter()
@@ -420,8 +426,8 @@ fn replaced<'a>(path: &'a str, args: &'a Json<'a>) -> Option<(Edit<'a>, Vec<&'a 
     ))
 }
 
-/// Lines that are named by their numbers, and the text that comes in their place. Of those that go, a call may hold the
-/// first, so that the tool finds out whether they are still the same.
+/// Returns the edit of a call that gives line numbers and a replacement text. The call may hold the
+/// text of the first replaced line, so that the tool can check that the file hasn't changed.
 fn renumbered<'a>(path: &'a str, args: &'a Json<'a>) -> Option<(Edit<'a>, Vec<&'a str>)> {
     let number = |key| match args.get(key)? {
         Json::Number(digits) => digits.parse::<u32>().ok(),
@@ -449,7 +455,7 @@ fn renumbered<'a>(path: &'a str, args: &'a Json<'a>) -> Option<(Edit<'a>, Vec<&'
     ))
 }
 
-/// Lines that stand together, and where, as the patch words it.
+/// Consecutive lines, and their position as the patch words it.
 type Hunk<'a> = (Option<&'a str>, Vec<(Sign, &'a str)>);
 
 impl<'a> Edit<'a> {
@@ -476,7 +482,8 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Its lines in reading order. Which words changed in them takes long to find: who only counts does not ask.
+    /// Returns the lines in reading order. Callers that only count lines shouldn't use this,
+    /// because finding the changed words takes long.
     pub fn rows(&self) -> Vec<Row<'a>> {
         let mut rows: Vec<_> = self.place.iter().cloned().collect();
         for (place, lines) in &self.hunks {
@@ -487,7 +494,7 @@ impl<'a> Edit<'a> {
     }
 }
 
-/// Lines without the end of the last.
+/// Splits a text into lines. A line feed at its end doesn't start another line.
 fn lines(text: &str) -> Vec<&str> {
     text.strip_suffix('\n')
         .unwrap_or(text)
@@ -503,7 +510,7 @@ fn all(sign: Sign, text: &str) -> Vec<(Sign, &str)> {
     }
 }
 
-/// Two texts line by line; `None` where they have too many lines.
+/// Compares two texts line by line. Returns `None` if either has too many lines.
 fn compared<'a>(old: &'a str, new: &'a str) -> Option<Vec<(Sign, &'a str)>> {
     if old.is_empty() || new.is_empty() {
         return Some(
@@ -534,7 +541,8 @@ fn compared<'a>(old: &'a str, new: &'a str) -> Option<Vec<(Sign, &'a str)>> {
     Some(out)
 }
 
-/// Leaves out lines that stay and are far from a change, and marks the words in those that replace each other.
+/// Leaves out unchanged lines that are far from a change, and marks the changed words in lines that
+/// replace each other.
 fn shortened<'a>(lines: &[(Sign, &'a str)], rows: &mut Vec<Row<'a>>) {
     let mut at = 0;
     let run = |from: usize, sign: Sign| {
@@ -572,7 +580,8 @@ fn shortened<'a>(lines: &[(Sign, &'a str)], rows: &mut Vec<Row<'a>>) {
     }
 }
 
-/// Lines that go and those that come in their place. Words are marked where each line has a partner: one line by one.
+/// Adds removed lines and the ones that replace them. Marks the changed words if each removed line
+/// has exactly one replacement.
 fn replaced_lines<'a>(gone: &[(Sign, &'a str)], come: &[(Sign, &'a str)], rows: &mut Vec<Row<'a>>) {
     let whole = |(sign, line): &(Sign, &'a str)| Row::Line(*sign, vec![(false, *line)]);
     if gone.len() != come.len() {
@@ -601,7 +610,8 @@ fn replaced_lines<'a>(gone: &[(Sign, &'a str)], come: &[(Sign, &'a str)], rows: 
     rows.extend(new);
 }
 
-/// The edits of a patch in a text, in either of the two forms in use; nothing where it holds none.
+/// Returns the edits of a patch in a text, in either of the two common formats. Empty if the text
+/// holds no patch.
 fn patch(text: &str) -> Vec<Edit<'_>> {
     if text.len() > MAX_BYTES {
         return Vec::new();
@@ -614,7 +624,7 @@ fn patch(text: &str) -> Vec<Edit<'_>> {
     }
 }
 
-/// A file of a patch while its lines are read.
+/// A file of a patch whose lines are being read.
 struct File<'a> {
     path: &'a str,
     kind: EditKind<'a>,
@@ -644,7 +654,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// The patch of `apply_patch`: between `*** Begin Patch` and `*** End Patch`.
+/// Reads a patch of `apply_patch`: between `*** Begin Patch` and `*** End Patch`.
 fn enveloped(text: &str) -> Vec<Edit<'_>> {
     let mut files: Vec<File<'_>> = Vec::new();
     let mut is_inside = false;
@@ -679,7 +689,7 @@ fn enveloped(text: &str) -> Vec<Edit<'_>> {
     files.into_iter().map(File::edit).collect()
 }
 
-/// A unified diff: `--- old`, `+++ new`, then hunks that say how many lines they have.
+/// Reads a unified diff: `--- old`, `+++ new`, then hunks with the numbers of their lines.
 fn unified(text: &str) -> Vec<Edit<'_>> {
     unified_after(Vec::new(), text)
         .into_iter()
@@ -687,10 +697,10 @@ fn unified(text: &str) -> Vec<Edit<'_>> {
         .collect()
 }
 
-/// The same, where `files` are known already: hunks that no file is named for are of the last one.
+/// Reads a unified diff with some files already known. Hunks without a file belong to the last one.
 fn unified_after<'a>(mut files: Vec<File<'a>>, text: &'a str) -> Vec<Edit<'a>> {
     let mut lines = text.lines().peekable();
-    // How many lines of either side the hunk still has.
+    // The remaining lines of the hunk before and after.
     let mut left = (0, 0);
     while let Some(line) = lines.next() {
         if left != (0, 0) {
@@ -701,7 +711,7 @@ fn unified_after<'a>(mut files: Vec<File<'a>>, text: &'a str) -> Vec<Edit<'a>> {
                 Some((" ", rest)) => (Sign::Same, rest, (1, 1)),
                 Some(("\\", _)) => continue,
                 _ if line.is_empty() => (Sign::Same, line, (1, 1)),
-                // It is no hunk after all: what is not understood is not shown as an edit.
+                // Not a hunk after all. A text that can't be parsed isn't shown as an edit.
                 _ => return Vec::new(),
             };
             file.push(sign, rest);
@@ -727,7 +737,8 @@ fn unified_after<'a>(mut files: Vec<File<'a>>, text: &'a str) -> Vec<Edit<'a>> {
     files.into_iter().map(File::edit).collect()
 }
 
-/// The path in a head line, without the `a/` and `b/` of git and a time behind it.
+/// Returns the path in a header line, without the prefixes `a/` and `b/` of git and without a
+/// timestamp.
 fn named(head: &str) -> &str {
     let path = head.split('\t').next().unwrap_or(head).trim_end();
     path.strip_prefix("a/")
@@ -735,7 +746,7 @@ fn named(head: &str) -> &str {
         .unwrap_or(path)
 }
 
-/// How many lines a hunk has before and after: `@@ -1,4 +1,5 @@`.
+/// Returns the numbers of lines of a hunk before and after: `@@ -1,4 +1,5 @@`.
 fn hunk(line: &str) -> Option<(usize, usize)> {
     let (old, rest) = line.strip_prefix("@@ -")?.split_once(" +")?;
     let (new, _) = rest.split_once(" @@")?;

@@ -1,8 +1,9 @@
-//! Which step of one run corresponds to which step of another?
+//! Aligns the steps of two runs.
 //!
-//! Steps are aligned by what they ask for: the names and arguments of all actions, in full. A step without an action
-//! (an answer, a wait, a hand-over) is like any other of its mode, so that two answers stand side by side even where
-//! their words differ. Knows no page and reads no line: the index has a hash of the whole call.
+//! Two steps correspond if they request the same: the names and full arguments of all actions are
+//! equal. A step without an action (an answer, a wait, a handoff) corresponds to any step of the
+//! same mode, so that two different answers are in one row. Must not know pages or read lines. The
+//! index has a hash of the whole call.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -16,29 +17,30 @@ use crate::model::{Index, StepHead};
 #[cfg(test)]
 pub(super) mod tests;
 
-/// Steps of two runs that stand side by side; never neither of them.
+/// One row of the alignment. At least one side has a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Pair {
     /// The step of run A, by ordinal.
     pub a: Option<usize>,
-    /// The step of run B.
+    /// The step of run B, by ordinal.
     pub b: Option<usize>,
-    /// Whether both ask for the same: actions and arguments, or the answer.
+    /// Whether both steps request the same: actions and arguments, or the answer.
     #[serde(skip)]
     pub asks_same: bool,
 }
 
-/// Up to so many steps on both sides together, without those at the beginning and the end that are alike, are aligned
-/// as one. The cost is the square of it at worst.
+/// The largest number of steps of both runs together, after trimming equal ends, that are aligned
+/// at once. The worst-case cost is its square.
 const MAX_WHOLE: usize = 4_000;
-/// Of more steps, so many of each run are aligned at a time.
+/// The number of steps per run that are aligned at a time if there are more than [`MAX_WHOLE`].
 const WINDOW: usize = 1_000;
 
-/// Every step of the newest run of both directories, in order, as verdicts and numbers are about it; steps that stand at the
-/// same place and differ are side by side.
+/// Aligns the newest runs of both directories, as verdicts and numbers are about these. Returns
+/// every step of both, in order. Different steps at the same position share a row.
 ///
-/// Where more than 4,000 steps are left after what is alike at both ends, they are aligned window by window: then a
-/// stretch of more than 1,000 steps that only one run has may leave like steps apart that follow it.
+/// If more than 4,000 steps remain after trimming equal ends, they are aligned window by window. A
+/// section of more than 1,000 steps that only one run has may then keep later equal steps from
+/// being aligned.
 pub fn align(a: &Index, b: &Index) -> Vec<Pair> {
     let ((old_steps, old), (new_steps, new)) = (keys(a), keys(b));
     let mut pairs = Vec::with_capacity(old.len().max(new.len()));
@@ -92,12 +94,13 @@ pub fn align(a: &Index, b: &Index) -> Vec<Pair> {
     pairs
 }
 
-/// Leaves away what follows the last like steps of a window, if those lie far enough in it: with the next steps in view
-/// it may turn out otherwise.
+/// Drops everything after the last equal steps of a window, if these are far enough into it. With
+/// the next steps in view, the alignment of the rest may turn out differently.
 fn keep_certain(ops: &mut Vec<DiffOp>) {
     let last = ops.iter().rposition(|op| {
         let (tag, old, new) = op.as_tag_tuple();
-        // Every window must bring the alignment on by half of it, or many of them would be needed.
+        // Each window must advance the alignment by at least half its size, or there would be too
+        // many windows.
         tag == DiffTag::Equal && old.end.max(new.end) >= WINDOW / 2
     });
     ops.truncate(last.map_or(ops.len(), |last| last + 1));
@@ -114,8 +117,8 @@ fn side_by_side(pairs: &mut Vec<Pair>, a: std::ops::Range<usize>, b: std::ops::R
     }
 }
 
-/// The steps of the newest run, by ordinal, and what each is aligned by. If the events don't tell of several runs, all lines
-/// count as one run's.
+/// Returns the ordinals of the newest run's steps and the keys to align them by. If the events show
+/// no second run, all steps belong to one run.
 fn keys(index: &Index) -> (Vec<usize>, Vec<u64>) {
     let first = if index.segments().len() > 1 {
         index.newest_start()
