@@ -1,5 +1,5 @@
-// How long ago? Keeps `time[data-age]` (an age) and `time[data-since]` (a duration so far) true while the page is live.
-// Times stand still while the connection is lost or paused: what is on the page is then as old as it says.
+// Updates `time[data-age]` (an age) and `time[data-since]` (a duration so far) while the page is live.
+// Times stop while the connection is lost or paused, so that they don't make old data look current.
 
 const DAY = 86400;
 

@@ -1,4 +1,5 @@
-// Does the list follow the run? On, it stays at its end; off, nothing moves and a pill counts the new steps.
+// Lets the list of steps follow a live run. If on, the list stays at its end. If off, nothing moves and a pill counts the
+// new steps.
 
 const NEAR = 30; // px from the end that still count as the end
 const HEAD = 60; // px of the list that its head covers
@@ -35,7 +36,7 @@ function toEnd() {
   steps()?.scrollTo({ top: steps().scrollHeight });
 }
 
-/** Scrolls the list, and only the list, to the selected row where that is out of sight. */
+/** Scrolls the list, but not the page, to the selected row if it isn't visible. */
 function toSelected() {
   const row = document.querySelector("#steps a[aria-current]")?.getBoundingClientRect();
   if (!row) return;
@@ -70,7 +71,7 @@ for (const hand of ["wheel", "touchmove", "pointerdown"]) {
   document.addEventListener(hand, scrolls, { passive: true });
 }
 
-// Scrolling does not bubble, so it is caught on its way down.
+// Scroll events don't bubble, so the listener captures them.
 document.addEventListener(
   "scroll",
   ({ target }) => {
@@ -82,7 +83,7 @@ document.addEventListener(
 );
 
 document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
-  // The server shows the newest step only to those who follow.
+  // The server selects the newest step only for pages that follow.
   if (on && ctx.sourceElement.id === "pulse") ctx.request.body.set("follow", "1");
 });
 document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {

@@ -1,5 +1,5 @@
-// Where to? Ctrl-K opens a box that offers runs, steps, pages and commands for the words typed into it. The board finds
-// them; here they become rows, as text, never as markup.
+// The jump box: Ctrl-K opens a dialog that searches runs, steps, pages and commands. The server does the search. This
+// script shows the results as text, never as markup.
 
 const NAME = "Jump to a run, a step, a page or a command";
 const HINT = "A run, a step's number, a page, a command";

@@ -1,4 +1,4 @@
-// What was news, and is it still? Says counts to screen readers, and takes the blue edge off what was looked at.
+// Announces the number of new items to screen readers, and removes the blue edge of items that the user has looked at.
 
 const QUIET = 5000; // ms between two announcements
 let said = 0; // when the last one was made
