@@ -2,9 +2,9 @@
 
 const chart = (target) => target.closest?.("[data-points]");
 const handle = (target) => target.closest?.("[data-hand]");
-const NEAR = 4; // a pointer that moves less between down and up clicks
+const NEAR = 4; // px; a smaller movement is a click
 let dragged; // { box, from, brush }
-let wasDragged = false; // the click that ends a drag opens nothing
+let wasDragged = false; // the click that ends a drag must not open anything
 
 /** The position of `x` in a chart, as a share of its width. */
 function share(box, x) {
@@ -71,7 +71,7 @@ document.addEventListener(
   (event) => {
     if (!wasDragged && !handle(event.target)) return;
     wasDragged = false;
-    event.preventDefault(); // the pointer may have been let go over a point
+    event.preventDefault(); // the drag may have ended over a point
     event.stopImmediatePropagation();
   },
   { capture: true },

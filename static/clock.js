@@ -22,7 +22,7 @@ function tick() {
   if (document.hidden || ["wait", "paused"].includes(document.body.dataset.state)) return;
   for (const time of document.querySelectorAll("time[data-age], time[data-since]")) {
     const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(time.dataset.since || time.dateTime)) / 1000));
-    const old = "age" in time.dataset && seconds >= 7 * DAY; // then the server wrote a date
+    const old = "age" in time.dataset && seconds >= 7 * DAY; // in that case the server wrote a date
     if (Number.isNaN(seconds) || old) continue;
     const words = "age" in time.dataset ? age(seconds) : duration(seconds);
     if (time.textContent !== words) time.textContent = words;

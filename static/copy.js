@@ -5,7 +5,7 @@ const TEXTS = "main pre, main .pair .call";
 const said = document.createElement("p");
 said.className = "vh";
 said.setAttribute("role", "status");
-document.body.append(said); // a live region has to be there before it says something
+document.body.append(said); // a live region must exist before it announces anything
 
 /** The original text of an element: a diff with its signs, or a folded text with its rest. */
 function textOf(element) {

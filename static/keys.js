@@ -81,8 +81,8 @@ document.addEventListener("keydown", (event) => {
   if (pair) return find(`[data-go="${CSS.escape(key)}"]`)?.click();
   if (key === "g") prefix = key;
   else if (key === " ") {
-    if (!twin("Space") || event.target.closest?.("button, summary, [type=checkbox]:focus-visible")) return; // it presses what has the focus
-    event.preventDefault(); // or the page would scroll
+    if (!twin("Space") || event.target.closest?.("button, summary, [type=checkbox]:focus-visible")) return; // the space bar clicks the focused element
+    event.preventDefault(); // otherwise the page would scroll
     press("Space");
   } else if (key === "/" && find("input[type=search]")) enter(find("input[type=search]"), event);
   else if (twin(key)?.matches(FIELDS)) enter(twin(key), event);
@@ -91,6 +91,6 @@ document.addEventListener("keydown", (event) => {
 
 document.addEventListener("click", (event) => {
   if (!event.target.closest?.("[data-keys]") || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  event.preventDefault(); // without scripts the link leads to a page
+  event.preventDefault(); // without scripts, the link leads to a page
   help();
 });

@@ -4,14 +4,14 @@
 const body = document.body;
 
 let stream; // the open EventSource
-let retry; // the timer of the next try
+let retry; // the timer of the next attempt
 let tries = 0; // since the stream was last open
 let down = 0; // when the stream was lost, in ms; 0 while it is open
 let paused = false;
 let ended = "ended" in body.dataset;
-let newest = Number(body.dataset.rev); // the newest revision heard of
+let newest = Number(body.dataset.rev); // the newest known revision
 let asked = newest; // the revision the last request was made for
-let busy = false; // whether that request is under way
+let busy = false; // whether that request is in progress
 
 function disconnect() {
   stream?.close();
@@ -54,7 +54,7 @@ function refresh() {
   if (busy || paused || down || newest === Number(body.dataset.rev) || !document.getElementById("pulse")) return;
   asked = newest;
   body.dispatchEvent(new CustomEvent("board:rev", { detail: { rev: asked } }));
-  if (!busy) setTimeout(refresh, 5); // htmx does not listen to the pulse it has just placed
+  if (!busy) setTimeout(refresh, 5); // htmx doesn't listen yet to a pulse that it has just swapped in
 }
 
 const ofPulse = (event) => event.detail.ctx?.sourceElement?.id === "pulse";
@@ -82,7 +82,7 @@ if (body.dataset.stream) {
     paused = !paused;
     down = 0;
     if (paused) disconnect();
-    else connect(); // the first message brings what was missed
+    else connect(); // the first message delivers missed changes
     tell();
   });
   // A hidden tab closes its connection, because a browser has only about six for all tabs together.

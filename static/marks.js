@@ -1,7 +1,7 @@
 // Keeps the marked runs in the address, in the checkboxes of the rows, and in the selection tray.
 
 const tray = () => document.getElementById("tray");
-const names = ["mark", "run"]; // as this page writes them, and as the form does
+const names = ["mark", "run"]; // used by this page, and by the form
 const given = new URLSearchParams(location.search);
 const marks = new Set(names.flatMap((name) => given.getAll(name)));
 
@@ -43,7 +43,7 @@ document.addEventListener(
       event.preventDefault();
       marks.clear();
       changed();
-    } else if (new URL(link.href).pathname === "/") link.href = marked(link.href); // filters and orders keep the marks
+    } else if (new URL(link.href).pathname === "/") link.href = marked(link.href); // filters and sort orders keep the marks
   },
   { capture: true },
 );
@@ -57,4 +57,4 @@ document.addEventListener("formdata", ({ target, formData }) => {
 });
 
 document.addEventListener("htmx:after:swap", show);
-addEventListener("pageshow", show); // a browser may bring back boxes as they were left
+addEventListener("pageshow", show); // a browser may restore the old state of checkboxes

@@ -2,11 +2,11 @@
 // time, and puts the place into the address. Walking replaces the address. Jumping adds a history entry.
 
 const box = () => document.getElementById("replay");
-let moves = []; // [what, how far or where]: asked for while a request was under way
+let moves = []; // [kind, distance or place], queued while a request is in progress
 let busy = false;
 let playing = false;
 let timer;
-let shown; // the position whose events are in sight
+let shown; // the place whose events are visible
 
 /** Moves by events, by steps or to a place. Merges moves of the same kind that wait for the server. */
 function move(kind, by) {
@@ -14,7 +14,7 @@ function move(kind, by) {
   const walks = kind === "events" || kind === "steps";
   if (walks && last?.[0] === kind) last[1] += by;
   else if (walks) moves.push([kind, by]);
-  else moves = [[kind, by]]; // whatever came before would only be left again
+  else moves = [[kind, by]]; // earlier moves no longer matter
   send();
 }
 
@@ -30,7 +30,7 @@ async function send() {
   try {
     await htmx.ajax("GET", url, { source: "#replay", target: "#replay", swap: "outerMorph" });
   } catch {
-    play(false); // the board is away; the page says so
+    play(false); // the server doesn't respond; the page shows that
   }
   busy = false;
   if ("stop" in box().dataset && kind === "events") play(false);

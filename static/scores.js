@@ -1,7 +1,7 @@
 // Shows the point of a chart nearest to the pointer, or selected with the arrow keys. Enter and a click open its step.
 
 const links = (box) => [...box.querySelectorAll("svg a")];
-let pointer; // where the pointer last was over a chart: { box, x, y }
+let pointer; // the last pointer position over a chart: { box, x, y }
 
 /** The centre of a point, in window coordinates. */
 function middle(link) {
@@ -63,7 +63,7 @@ document.addEventListener("keydown", (event) => {
   if (!box || event.ctrlKey || event.metaKey || event.altKey) return;
   if (handle(event.target)) return;
   if (!["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) return;
-  event.preventDefault(); // or the chart would scroll away below the point
+  event.preventDefault(); // otherwise the chart would scroll
   step(box, event.key)?.focus();
 });
 

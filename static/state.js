@@ -7,7 +7,7 @@ const STATES = {
   paused: ["Paused", "#i-pause"],
   wait: ["Reconnecting", "#i-stalled"],
 };
-let now; // what live.js said last
+let now; // the last state from live.js
 
 function show() {
   const { paused, ended, down, tries } = now;

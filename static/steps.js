@@ -1,14 +1,14 @@
 // Loads the rows of the step list around the visible lines. When they run out, `#steprows` is requested again and morphed,
 // so that rows which stay keep their elements. Also shows the step of a row that is clicked.
 
-const NEAR = 20; // lines that are to be there above and below those in sight
+const NEAR = 20; // lines to keep loaded above and below the visible ones
 const box = document.getElementById("steps");
 const list = () => document.getElementById("steprows");
 const shown = () => document.getElementById("stepview")?.dataset.n;
 const part = `${location.pathname.replace(/\/$/, "")}/steps/`;
 let busy = false;
-let asked; // the line in the middle of what was asked for last
-let missed = false; // another step was chosen while rows were on their way
+let asked; // the middle line of the last request
+let missed = false; // whether another step was chosen during a request
 
 async function fetchRows(query) {
   busy = true;
@@ -18,7 +18,7 @@ async function fetchRows(query) {
   } finally {
     busy = false;
     if (missed) mark((missed = false));
-    requestAnimationFrame(check); // the reader may have gone on meanwhile
+    requestAnimationFrame(check); // the user may have scrolled meanwhile
   }
 }
 
@@ -81,7 +81,7 @@ if (box) {
   document.addEventListener("steps:show", ({ detail }) => show(`${part}${detail}`));
   document.addEventListener("steps:mark", ({ detail }) => shown() !== undefined && show(`${part}${shown()}/part?to=${detail}`));
   document.addEventListener("htmx:after:swap", async ({ detail: { ctx } }) => {
-    if (ctx.sourceElement?.id === "pulse") asked = undefined; // the list may have grown at the place
+    if (ctx.sourceElement?.id === "pulse") asked = undefined; // the list may have grown here
     const chosen = ctx.target?.id === "stepview";
     await mark(!chosen);
     if (chosen) lead();

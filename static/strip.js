@@ -22,7 +22,7 @@ function press(event) {
   event.preventDefault();
   const { left, width } = links.getBoundingClientRect();
   const steps = Number(links.closest(".strip").dataset.steps);
-  const column = Math.min(Math.max(0, Math.floor(event.clientX - left)), Math.ceil(width) - 1); // of pixels
+  const column = Math.min(Math.max(0, Math.floor(event.clientX - left)), Math.ceil(width) - 1); // in pixels
   const first = Math.min(steps - 1, Math.floor((column * steps) / width));
   const until = Math.max(first + 1, Math.floor(((column + 1) * steps) / width));
   const detail = `${first}/part?to=first&until=${until}`;

@@ -2,7 +2,7 @@
 
 const handle = (target) => target.closest?.("[data-hand]");
 const form = () => document.getElementById("chartform");
-const NEAR = 4; // a pointer that moves less presses
+const NEAR = 4; // px; a smaller movement is a click
 let dragged; // { hand, from, moved }
 
 /** Moves a threshold and writes it into the field. */
