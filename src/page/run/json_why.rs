@@ -28,7 +28,7 @@ pub(crate) struct Why<'a> {
     evidence: Vec<Evidence>,
     /// The result of every rule that could have ended the run.
     rules: Vec<Rule>,
-    /// How close a running run is to its limits.
+    /// How close a live run is to its limits.
     pace: Option<String>,
     /// Contradictions between the files, one sentence each.
     contradictions: Vec<String>,

@@ -47,7 +47,7 @@ impl Lists {
         let mut left = MAX_SIZE.saturating_sub(size);
         let mut fits = Vec::new();
         for (other, list) in kept.iter().rev() {
-            // A locked list is being built. Its size counts as 0 until then.
+            // A locked list is being built. Until it is done, its size counts as 0.
             let size = list.try_lock().map_or(0, |list| list.size());
             let is_kept = other == key || size <= left;
             if is_kept && other != key {

@@ -1,4 +1,4 @@
-//! Shows the step that has no line yet. Its events tell how far each phase is.
+//! Shows the step that has no line yet. Its events show the progress of each phase.
 
 use askama::Template;
 use askama::filters::HtmlSafe;

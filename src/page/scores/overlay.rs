@@ -105,7 +105,7 @@ impl<'a> Source<'a> {
         self.spots.iter().map(|spot| spot.score)
     }
 
-    /// Returns the line of run number `place`.
+    /// Returns the line of the run at index `place`.
     fn line(&self, frame: Frame, place: usize, columns: usize) -> Line {
         let trace = frame.trace(&self.spots);
         let title = |spot: &Spot| {
@@ -147,7 +147,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Returns the letter of run number `place`.
+/// Returns the letter of the run at index `place`.
 pub(crate) fn letter(place: usize) -> String {
     let letter = u32::try_from(place)
         .ok()

@@ -262,7 +262,7 @@ fn stairs(heights: impl Iterator<Item = Option<f64>>, top: usize, base: Option<u
     let mut path = String::new();
     let mut before = None;
     for (x, height) in heights.enumerate() {
-        // Smaller differences than a tenth of a pixel can't be seen.
+        // Differences below a tenth of a pixel can't be seen.
         let y = height.map(|height| ((top as f64 + height) * 10.0).round() / 10.0);
         let _ = match (before, y, base) {
             (None, Some(y), None) => write!(path, "M{x} {y}h1"),

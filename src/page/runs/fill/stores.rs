@@ -30,7 +30,7 @@ impl Store {
         line(&self.status.address)
     }
 
-    /// Returns the time up to which the shown data is known to be complete.
+    /// Returns the time up to which the shown data is complete.
     pub(crate) fn as_of(&self, ctx: &ListContext) -> Option<When> {
         self.when(self.status.as_of?, ctx)
     }
