@@ -1,12 +1,12 @@
-// Which part of a chart of scores is shown? The one that is dragged over. Its ends are fields of the form, and can be typed.
+// Zooms a chart of scores to the range that the user drags over. The ends are also fields of the form, and can be typed.
 
 const chart = (target) => target.closest?.("[data-points]");
 const handle = (target) => target.closest?.("[data-hand]");
-const NEAR = 4; // a pointer that moves less between down and up clicks
+const NEAR = 4; // px; a smaller movement is a click
 let dragged; // { box, from, brush }
-let wasDragged = false; // the click that ends a drag opens nothing
+let wasDragged = false; // the click that ends a drag must not open anything
 
-/** A part of a chart, as shares of its width. */
+/** The position of `x` in a chart, as a share of its width. */
 function share(box, x) {
   const { left, width } = box.querySelector("svg.chart").getBoundingClientRect();
   return Math.min(1, Math.max(0, (x - left) / width));
@@ -28,7 +28,7 @@ function brush(x) {
   dragged.brush.setAttribute("width", `${(b - a) * 100}%`);
 }
 
-/** Shows what was dragged over: its ends go into the address. */
+/** Loads the page with the selected range in the address. */
 function zoom({ box, from }, x) {
   const [low, high] = [Number(box.dataset.from), Number(box.dataset.to)];
   const at = (place) => low + share(box, place) * (high - low);
@@ -71,12 +71,12 @@ document.addEventListener(
   (event) => {
     if (!wasDragged && !handle(event.target)) return;
     wasDragged = false;
-    event.preventDefault(); // the pointer may have been let go over a point
+    event.preventDefault(); // the drag may have ended over a point
     event.stopImmediatePropagation();
   },
   { capture: true },
 );
 
-// A browser would drag the picture of a link.
+// Otherwise the browser would drag the picture of a link.
 document.addEventListener("dragstart", (event) => chart(event.target) && event.preventDefault());
 

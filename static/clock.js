@@ -1,5 +1,5 @@
-// How long ago? Keeps `time[data-age]` (an age) and `time[data-since]` (a duration so far) true while the page is live.
-// Times stand still while the connection is lost or paused: what is on the page is then as old as it says.
+// Updates `time[data-age]` (an age) and `time[data-since]` (a duration so far) while the page is live.
+// Times stop while the connection is lost or paused, so that they don't make old data look current.
 
 const DAY = 86400;
 
@@ -22,7 +22,7 @@ function tick() {
   if (document.hidden || ["wait", "paused"].includes(document.body.dataset.state)) return;
   for (const time of document.querySelectorAll("time[data-age], time[data-since]")) {
     const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(time.dataset.since || time.dateTime)) / 1000));
-    const old = "age" in time.dataset && seconds >= 7 * DAY; // then the server wrote a date
+    const old = "age" in time.dataset && seconds >= 7 * DAY; // in that case the server wrote a date
     if (Number.isNaN(seconds) || old) continue;
     const words = "age" in time.dataset ? age(seconds) : duration(seconds);
     if (time.textContent !== words) time.textContent = words;

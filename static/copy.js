@@ -1,13 +1,13 @@
-// What can be copied? A text, a call, and what a button says; values are in values.js. The button of a text comes when the
-// pointer or the focus does, so that a page of a thousand texts has no thousand buttons.
+// Copies texts, calls, and the contents of copy buttons. values.js copies JSON values. A text gets its button when the
+// pointer or the focus reaches it, so that a page of a thousand texts doesn't have a thousand buttons.
 
 const TEXTS = "main pre, main .pair .call";
 const said = document.createElement("p");
 said.className = "vh";
 said.setAttribute("role", "status");
-document.body.append(said); // a live region has to be there before it says something
+document.body.append(said); // a live region must exist before it announces anything
 
-/** The text of an element as it was before it was set: a diff with its signs, a folded text with its rest. */
+/** The original text of an element: a diff with its signs, or a folded text with its rest. */
 function textOf(element) {
   if (element.matches(".lines-of")) {
     const sign = { INS: "+", DEL: "-" };
@@ -20,20 +20,20 @@ function textOf(element) {
   return element.textContent + joint + rest.querySelector("pre").textContent;
 }
 
-/** What follows a text, but for its button. */
+/** The element after a text and its button. */
 function after(element) {
   const next = element.nextElementSibling;
   return next?.matches(".copy") ? next.nextElementSibling : next;
 }
 
-/** Whether only the beginning of a text is on the page. */
+/** Whether the page has only the beginning of a text. */
 const isCut = (element) => Boolean(after(element)?.matches("p.rest:has(a[href*='value?'])"));
 
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Only pages that a browser trusts have a clipboard; a selected field can be copied from on all.
+    // Only trusted pages have a clipboard. Copying from a selected field works on all pages.
     const field = document.createElement("textarea");
     field.value = text;
     field.className = "vh";
@@ -44,7 +44,7 @@ async function copy(text) {
   }
 }
 
-/** Shows the button of a text, once. */
+/** Adds a button to a text, once. */
 function offer(element) {
   if (!element || element.nextElementSibling?.matches(".copy")) return;
   const button = document.createElement("button");
@@ -55,7 +55,7 @@ function offer(element) {
   element.after(button);
 }
 
-/** Says what came of it, on the button and aloud. */
+/** Announces the outcome on the button and to screen readers. */
 function tell(button, words) {
   said.textContent = words;
   button.dataset.word ??= button.textContent;

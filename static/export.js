@@ -1,11 +1,11 @@
-// How does a saved run play? One step at a time, phase by phase, with the state beside it. Everything is in the file.
+// Replays a saved run: one step at a time, phase by phase, with the state beside it. The file contains everything.
 
 const find = (selector) => document.querySelector(selector);
 const steps = [...document.querySelectorAll(".xstep")];
 const states = JSON.parse(find("#states").textContent);
 const RANK = { decide: 0, act: 1, reduce: 2, critic: 3, check: 4, recover: 5 };
 const phases = steps.map((step) => step.dataset.phases.split(" ").filter(Boolean));
-// One place per event; a step without events has one place.
+// One place per event. A step without events has one place.
 const starts = [];
 let places = 0;
 for (const list of phases) {
@@ -27,7 +27,7 @@ const stepAt = (place) => {
   return low;
 };
 
-/** The state after the first `count` steps: key to [value, step that wrote it, doubt]. */
+/** The state after the first `count` steps: a map from key to [value, step that wrote it, doubt]. */
 function stateAfter(count) {
   const state = new Map();
   for (const changes of states.slice(0, count)) for (const [key, ...told] of changes) state.set(key, told);
@@ -80,7 +80,7 @@ function show() {
   slide.max = places - 1;
   slide.value = at;
   slide.setAttribute("aria-valuetext", where);
-  // A browser refuses an address that changes with every key that is held down.
+  // Browsers refuse to change the address at the rate of a key that is held down.
   clearTimeout(settling);
   settling = setTimeout(() => on && history.replaceState(null, "", `#step=${step}&event=${event + 1}`), 200);
 }
@@ -116,13 +116,13 @@ function replay(start) {
   show();
 }
 
-/** Opens the replay at a step with that many of its events told. */
+/** Opens the replay at a step, after that many of its events. */
 function open(step, event) {
   at = (starts[step] ?? 0) + Math.max(0, Math.min(event, (phases[step] ?? []).length) - 1);
   replay(true);
 }
 
-/** `#step=4&event=2` opens the replay there; `#step-4` is a link of the page. */
+/** Reads the address: `#step=4&event=2` opens the replay there, `#step-4` is a link of the page. */
 function fromAddress() {
   const cursor = /^#step=(\d+)(?:&event=(\d+))?$/.exec(location.hash);
   const link = /^#step-(\d+)$/.exec(location.hash);
@@ -131,7 +131,7 @@ function fromAddress() {
     open(step, Number(cursor[2] ?? 1));
   } else if (link && on && starts[link[1]] !== undefined) to(starts[link[1]]);
   else if (on && location.hash) {
-    // A part of the page that the replay hides.
+    // The link leads to a part of the page that the replay hides.
     replay(false);
     find(`#${CSS.escape(location.hash.slice(1))}`)?.scrollIntoView();
   }

@@ -1,15 +1,16 @@
-// Does the list follow the run? On, it stays at its end; off, nothing moves and a pill counts the new steps.
+// Lets the list of steps follow a live run. If on, the list stays at its end. If off, nothing moves and a pill counts the
+// new steps.
 
-const NEAR = 30; // px from the end that still count as the end
-const HEAD = 60; // px of the list that its head covers
+const NEAR = 30; // px; a smaller distance counts as the end
+const HEAD = 60; // px; height of the list's head
 const steps = () => document.getElementById("steps");
 const pill = () => document.getElementById("pill");
 const count = () => Number(document.getElementById("steprows")?.dataset.steps ?? 0);
 const room = (box) => box.scrollHeight - box.clientHeight - box.scrollTop;
 
 let on = document.querySelector("[data-follow]")?.getAttribute("aria-pressed") === "true";
-let seen = count(); // steps that are not new to the reader
-let byHand = false; // whether the reader is the one who scrolls
+let seen = count(); // number of steps that the user has seen
+let byHand = false; // whether the user is scrolling
 
 function show() {
   for (const button of document.querySelectorAll("[data-follow]")) button.setAttribute("aria-pressed", String(on));
@@ -35,16 +36,16 @@ function toEnd() {
   steps()?.scrollTo({ top: steps().scrollHeight });
 }
 
-/** Scrolls the list, and only the list, to the selected row where that is out of sight. */
+/** Scrolls the list, but not the page, to the selected row if it isn't visible. */
 function toSelected() {
   const row = document.querySelector("#steps a[aria-current]")?.getBoundingClientRect();
   if (!row) return;
   if (!document.querySelector("#steps li:has(> a[aria-current]) ~ li") && document.getElementById("steprows").dataset.below === "0") {
-    steps().scrollTop = steps().scrollHeight; // how the run ended stands below the last step
+    steps().scrollTop = steps().scrollHeight; // the end of the run is below the last step
     return;
   }
   const { top, bottom } = steps().getBoundingClientRect();
-  const inWindow = Math.min(bottom, innerHeight); // where the list begins below the window, nothing of it is seen
+  const inWindow = Math.min(bottom, innerHeight); // the list isn't visible if it begins below the window
   const end = inWindow - top > 3 * HEAD ? inWindow : bottom;
   if (row.top < top + HEAD || row.bottom > end) steps().scrollTop += row.top - (top + end) / 2;
 }
@@ -61,7 +62,7 @@ document.addEventListener("click", ({ target }) => {
   else if (target.closest("[data-follow]")) set(!on);
   else if (target.closest("#steps a, a[rel=prev], a[rel=next]")) {
     byHand = false;
-    set(false); // who chooses a step wants to read it
+    set(false); // a user who chooses a step wants to read it
   }
 });
 
@@ -70,7 +71,7 @@ for (const hand of ["wheel", "touchmove", "pointerdown"]) {
   document.addEventListener(hand, scrolls, { passive: true });
 }
 
-// Scrolling does not bubble, so it is caught on its way down.
+// Scroll events don't bubble, so the listener captures them.
 document.addEventListener(
   "scroll",
   ({ target }) => {
@@ -82,7 +83,7 @@ document.addEventListener(
 );
 
 document.addEventListener("htmx:config:request", ({ detail: { ctx } }) => {
-  // The server shows the newest step only to those who follow.
+  // The server selects the newest step only for pages that follow.
   if (on && ctx.sourceElement.id === "pulse") ctx.request.body.set("follow", "1");
 });
 document.addEventListener("htmx:after:swap", ({ detail: { ctx } }) => {

@@ -1,10 +1,10 @@
-// Where to? Ctrl-K opens a box that offers runs, steps, pages and commands for the words typed into it. The board finds
-// them; here they become rows, as text, never as markup.
+// The jump box: Ctrl-K opens a dialog that searches runs, steps, pages and commands. The server does the search. This
+// script shows the results as text, never as markup.
 
 const NAME = "Jump to a run, a step, a page or a command";
 const HINT = "A run, a step's number, a page, a command";
-let box, field, list, says, asking; // `asking` is the question under way
-let offers = []; // what the rows stand for
+let box, field, list, says, asking; // `asking` is the controller of the open request
+let offers = []; // the items of the rows
 let chosen = 0;
 
 function made(tag, attributes = {}, text = "") {
@@ -25,7 +25,7 @@ function build() {
   field.addEventListener("input", ask);
   box.addEventListener("keydown", pressed);
   list.addEventListener("click", ({ target, ctrlKey, metaKey }) => go(offers[[...list.children].indexOf(target.closest("li"))], ctrlKey || metaKey));
-  box.addEventListener("click", ({ target }) => target === box && box.close()); // beside the box
+  box.addEventListener("click", ({ target }) => target === box && box.close()); // a click outside the box
   box.addEventListener("close", () => asking?.abort());
 }
 
@@ -70,13 +70,13 @@ function choose(at) {
 function go(offer, apart) {
   if (!offer) return;
   if (offer.href && apart) return window.open(offer.href, "_blank", "noopener");
-  box.close(); // gives the focus back, which a command may need
+  box.close(); // restores the focus, which a command may need
   if (offer.href) return location.assign(offer.href);
   document.body.dispatchEvent(new KeyboardEvent("keydown", { key: offer.key.replace("Space", " "), bubbles: true, cancelable: true }));
 }
 
 function pressed(event) {
-  event.stopPropagation(); // what is typed here is no key of the page
+  event.stopPropagation(); // keys typed here must not trigger shortcuts
   const page = Math.max(1, Math.floor(list.clientHeight / (list.firstElementChild?.offsetHeight || 1)) - 1);
   const by = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page }[event.key];
   if (by) choose(chosen + by);
@@ -88,12 +88,12 @@ function pressed(event) {
 
 document.addEventListener("keydown", (event) => {
   if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
-  event.preventDefault(); // a browser may have a use of its own for it
+  event.preventDefault(); // the browser may have its own shortcut
   open();
 });
 
 document.addEventListener("click", (event) => {
   if (!event.target.closest?.("[data-jump]") || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  event.preventDefault(); // without scripts the link leads to the filter of the run table
+  event.preventDefault(); // without scripts, the link leads to the filter of the run table
   open();
 });

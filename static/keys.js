@@ -1,11 +1,11 @@
-// Which key does what? Every key presses or focuses something that can also be clicked; `?` lists them.
+// Handles keyboard shortcuts. Every key clicks or focuses an element of the page. `?` lists all keys.
 
 const find = (selector) => document.querySelector(selector);
 const all = (selector) => [...document.querySelectorAll(selector)];
 const FIELDS = "input:not([type=range], [type=checkbox]), select, textarea, [contenteditable]";
 let prefix = ""; // the first key of a pair such as `g r`
 
-/** Moves the focus among the links of a list: one on, one back, or to the last. */
+/** Moves the focus to the next, previous or last link of a list. */
 function inList(key) {
   const links = all("#rows tr th a");
   const at = links.indexOf(document.activeElement?.closest("#rows tr")?.querySelector("th a"));
@@ -18,7 +18,7 @@ function focus(link) {
   link?.scrollIntoView({ block: "nearest" });
 }
 
-/** To why the run stopped: on a tab without the panel that says it, by the link in the header. */
+/** Moves to the verdict. On tabs without the verdict panel, clicks the link in the header. */
 function verdict() {
   const heading = find("#verdict");
   if (!heading) return find("#runhead dd.verdict a")?.click();
@@ -27,16 +27,16 @@ function verdict() {
   heading.scrollIntoView({ block: "center" });
 }
 
-/** Shows or hides the list of keys; it is fetched when it is first asked for. */
+/** Shows or hides the list of keys, which is loaded at the first use. */
 async function help() {
   if (!find("#keys")) await htmx.ajax("GET", "/keys/part", { target: "body", swap: "beforeend" });
   find("#keys")?.togglePopover();
 }
 
-/** What the page itself says a key presses. */
+/** The element that a key clicks, if the page declares one. */
 const twin = (key) => find(`[data-key="${CSS.escape(key)}"]`);
 
-/** A field is not pressed but typed into; the key itself must not land in it. */
+/** Focuses a field without typing the key into it. */
 function enter(field, event) {
   event.preventDefault();
   field.focus();
@@ -81,8 +81,8 @@ document.addEventListener("keydown", (event) => {
   if (pair) return find(`[data-go="${CSS.escape(key)}"]`)?.click();
   if (key === "g") prefix = key;
   else if (key === " ") {
-    if (!twin("Space") || event.target.closest?.("button, summary, [type=checkbox]:focus-visible")) return; // it presses what has the focus
-    event.preventDefault(); // or the page would scroll
+    if (!twin("Space") || event.target.closest?.("button, summary, [type=checkbox]:focus-visible")) return; // the space bar clicks the focused element
+    event.preventDefault(); // otherwise the page would scroll
     press("Space");
   } else if (key === "/" && find("input[type=search]")) enter(find("input[type=search]"), event);
   else if (twin(key)?.matches(FIELDS)) enter(twin(key), event);
@@ -91,6 +91,6 @@ document.addEventListener("keydown", (event) => {
 
 document.addEventListener("click", (event) => {
   if (!event.target.closest?.("[data-keys]") || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  event.preventDefault(); // without scripts the link leads to a page
+  event.preventDefault(); // without scripts, the link leads to a page
   help();
 });

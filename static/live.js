@@ -1,17 +1,17 @@
-// Is there news? One stream of revision numbers comes in, `board:rev` goes out, and `board:state` when the stream's
-// state changes. It sees no content: `#pulse` listens to `board:rev`, and htmx fetches and places what changed.
+// Receives a stream of revision numbers. Dispatches `board:rev` for a new revision, and `board:state` when the state of
+// the stream changes. It handles no content: `#pulse` listens to `board:rev`, and htmx loads and swaps the changes.
 
 const body = document.body;
 
 let stream; // the open EventSource
-let retry; // the timer of the next try
+let retry; // the timer of the next attempt
 let tries = 0; // since the stream was last open
 let down = 0; // when the stream was lost, in ms; 0 while it is open
 let paused = false;
 let ended = "ended" in body.dataset;
-let newest = Number(body.dataset.rev); // the newest revision heard of
+let newest = Number(body.dataset.rev); // the newest known revision
 let asked = newest; // the revision the last request was made for
-let busy = false; // whether that request is under way
+let busy = false; // whether that request is in progress
 
 function disconnect() {
   stream?.close();
@@ -28,7 +28,7 @@ function connect() {
     tell();
   });
   stream.addEventListener("rev", (event) => hear(JSON.parse(event.data)));
-  // The browser would retry by itself, but not after every kind of failure, and not at this pace.
+  // The browser retries too, but not after every kind of failure, and not at this pace.
   for (const loss of ["error", "bye"]) stream.addEventListener(loss, lose);
 }
 
@@ -41,7 +41,7 @@ function lose() {
 }
 
 function hear({ rev, boot, status }) {
-  // Another start of the server counts from the beginning: cursors and revisions of this page mean nothing to it.
+  // After a restart the server counts from the beginning, so the cursors and revisions of this page are invalid.
   if (boot && body.dataset.boot && boot !== body.dataset.boot) return location.reload();
   if (status) ended = ["finished", "died", "unknown"].includes(status);
   newest = rev;
@@ -50,11 +50,11 @@ function hear({ rev, boot, status }) {
 }
 
 function refresh() {
-  // While the stream is down or paused nothing is asked; its first message after that comes back here.
+  // No requests while the stream is down or paused. Its next message calls this function again.
   if (busy || paused || down || newest === Number(body.dataset.rev) || !document.getElementById("pulse")) return;
   asked = newest;
   body.dispatchEvent(new CustomEvent("board:rev", { detail: { rev: asked } }));
-  if (!busy) setTimeout(refresh, 5); // htmx does not listen to the pulse it has just placed
+  if (!busy) setTimeout(refresh, 5); // htmx doesn't listen yet to a pulse that it has just swapped in
 }
 
 const ofPulse = (event) => event.detail.ctx?.sourceElement?.id === "pulse";
@@ -82,10 +82,10 @@ if (body.dataset.stream) {
     paused = !paused;
     down = 0;
     if (paused) disconnect();
-    else connect(); // the first message brings what was missed
+    else connect(); // the first message delivers missed changes
     tell();
   });
-  // A hidden tab holds no connection: a browser has only about six for all tabs together.
+  // A hidden tab closes its connection, because a browser has only about six for all tabs together.
   document.addEventListener("visibilitychange", () => {
     down = 0;
     if (document.hidden) disconnect();

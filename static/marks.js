@@ -1,11 +1,11 @@
-// Which runs are marked? Keeps them in the address, on the boxes of whatever rows there are, and in the tray.
+// Keeps the marked runs in the address, in the checkboxes of the rows, and in the selection tray.
 
 const tray = () => document.getElementById("tray");
-const names = ["mark", "run"]; // as this page writes them, and as the form does
+const names = ["mark", "run"]; // used by this page, and by the form
 const given = new URLSearchParams(location.search);
 const marks = new Set(names.flatMap((name) => given.getAll(name)));
 
-/** An address of the run table with these marks in it. */
+/** Adds the marks to an address of the run table. */
 function marked(address) {
   const url = new URL(address, location.href);
   for (const name of names) url.searchParams.delete(name);
@@ -43,12 +43,12 @@ document.addEventListener(
       event.preventDefault();
       marks.clear();
       changed();
-    } else if (new URL(link.href).pathname === "/") link.href = marked(link.href); // filters and orders keep the marks
+    } else if (new URL(link.href).pathname === "/") link.href = marked(link.href); // filters and sort orders keep the marks
   },
   { capture: true },
 );
 
-// What a form sends: the marks as they are now, also of runs that are not in the table at the moment.
+// Forms send the current marks, including those of runs that the table doesn't show at the moment.
 document.addEventListener("formdata", ({ target, formData }) => {
   const name = target.id === "cmp" ? "run" : target.matches("#runs :is([role=search], .cols form)") ? "mark" : "";
   if (!name) return;
@@ -57,4 +57,4 @@ document.addEventListener("formdata", ({ target, formData }) => {
 });
 
 document.addEventListener("htmx:after:swap", show);
-addEventListener("pageshow", show); // a browser may bring back boxes as they were left
+addEventListener("pageshow", show); // a browser may restore the old state of checkboxes

@@ -1,9 +1,9 @@
-// What was news, and is it still? Says counts to screen readers, and takes the blue edge off what was looked at.
+// Announces the number of new items to screen readers, and removes the blue edge of items that the user has looked at.
 
 const QUIET = 5000; // ms between two announcements
-let said = 0; // when the last one was made
+let said = 0; // time of the last announcement
 let timer;
-let counts = {}; // noun -> how many, not yet said
+let counts = {}; // noun -> number, not announced yet
 let sentence = "";
 
 function say() {

@@ -1,20 +1,20 @@
-// Where is the replay, and does it play? The server knows the run: this asks for `#replay` at another place, one request
-// at a time, and puts the place into the address. Walking replaces the address, jumping adds one to go back to.
+// Moves and plays the replay. The server has the run: this script requests `#replay` at another place, one request at a
+// time, and puts the place into the address. Walking replaces the address. Jumping adds a history entry.
 
 const box = () => document.getElementById("replay");
-let moves = []; // [what, how far or where]: asked for while a request was under way
+let moves = []; // [kind, distance or place], queued while a request is in progress
 let busy = false;
 let playing = false;
 let timer;
-let shown; // the position whose events are in sight
+let shown; // the place whose events are visible
 
-/** Goes on by events or by steps, or to a place; moves of one kind that wait for the server become one. */
+/** Moves by events, by steps or to a place. Merges moves of the same kind that wait for the server. */
 function move(kind, by) {
   const last = moves.at(-1);
   const walks = kind === "events" || kind === "steps";
   if (walks && last?.[0] === kind) last[1] += by;
   else if (walks) moves.push([kind, by]);
-  else moves = [[kind, by]]; // whatever came before would only be left again
+  else moves = [[kind, by]]; // earlier moves no longer matter
   send();
 }
 
@@ -30,7 +30,7 @@ async function send() {
   try {
     await htmx.ajax("GET", url, { source: "#replay", target: "#replay", swap: "outerMorph" });
   } catch {
-    play(false); // the board is away; the page says so
+    play(false); // the server doesn't respond; the page shows that
   }
   busy = false;
   if ("stop" in box().dataset && kind === "events") play(false);
@@ -38,7 +38,7 @@ async function send() {
   send();
 }
 
-/** The page shows another place: the address, the slider and the clock follow. */
+/** Updates the address, the slider and the timer to the place that the page shows. */
 function arrive(jump) {
   const { at, url, skip, wait } = box().dataset;
   if (url !== location.pathname + location.search) {
@@ -47,7 +47,7 @@ function arrive(jump) {
   look();
   const slider = document.getElementById("pos");
   if (slider && !moves.length) slider.value = at;
-  // A swap changes what a box says at first, not what it says once somebody used it.
+  // A swap changes the default of a checkbox, but not its state once the user has clicked it.
   for (const stop of document.querySelectorAll("#stops [type=checkbox]")) stop.checked = stop.defaultChecked;
   clearTimeout(timer);
   if (!playing || busy || moves.length) return;
@@ -55,7 +55,7 @@ function arrive(jump) {
   else if (!("alive" in box().dataset)) play(false);
 }
 
-/** Brings what happens now into sight, where it is news. */
+/** Scrolls to the current phase, if the place changed. */
 function look() {
   const { at } = box().dataset;
   if (at !== shown) document.querySelector(".phase.now")?.scrollIntoView({ block: "nearest" });
@@ -73,7 +73,7 @@ if (box()) {
   document.addEventListener("replay:move", ({ detail }) => move(...detail));
   document.addEventListener("replay:toggle", () => play(!playing));
   document.addEventListener("htmx:before:swap", (event) => {
-    // News of the run that was asked for before the reader moved on would lead back; the pulse asks again.
+    // A pulse requested before the last move would lead back. The next pulse is up to date.
     const { sourceElement, request } = event.detail.ctx;
     if (sourceElement?.id !== "pulse") return;
     const from = new URL(request.action, location).searchParams.get("from");

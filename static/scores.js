@@ -1,15 +1,15 @@
-// Which score is that? Pointer and arrow keys name the nearest point of a chart; Enter and a click open its step.
+// Shows the point of a chart nearest to the pointer, or selected with the arrow keys. Enter and a click open its step.
 
 const links = (box) => [...box.querySelectorAll("svg a")];
-let pointer; // where the pointer last was over a chart: { box, x, y }
+let pointer; // the last pointer position over a chart: { box, x, y }
 
-/** The middle of a point in the window. */
+/** The centre of a point, in window coordinates. */
 function middle(link) {
   const { x, y, width, height } = (link.querySelector("circle, path") ?? link).getBoundingClientRect();
   return [x + width / 2, y + height / 2];
 }
 
-/** The point under or nearest to a place of the window; how far it is along the axis counts most. */
+/** The point nearest to a position in the window. The distance along the axis counts most. */
 function nearest({ box, x, y }) {
   let best, least = Infinity;
   for (const link of links(box)) {
@@ -27,7 +27,7 @@ function show(box, link) {
   box.parentElement.querySelector("[data-readout]").textContent = words;
 }
 
-/** The point an arrow key leads to from the one that has the focus. */
+/** The point to which an arrow key moves the focus. */
 function step(box, key) {
   const all = links(box);
   const at = all.indexOf(document.activeElement);
@@ -63,18 +63,18 @@ document.addEventListener("keydown", (event) => {
   if (!box || event.ctrlKey || event.metaKey || event.altKey) return;
   if (handle(event.target)) return;
   if (!["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) return;
-  event.preventDefault(); // or the chart would scroll away below the point
+  event.preventDefault(); // otherwise the chart would scroll
   step(box, event.key)?.focus();
 });
 
-// New points take the place of old ones; what the reader looks at is said again.
+// New points replace the old ones. Show the current point again.
 document.addEventListener("htmx:after:swap", () => {
   const focused = document.activeElement?.closest?.("[data-points] svg a");
   if (pointer?.box.isConnected) show(pointer.box, nearest(pointer));
   else if (focused) show(chart(focused), focused);
 });
 
-// An axis, a critic or a row that is chosen is shown at once; without scripts there is the button.
+// A chosen axis, critic or row is applied at once. Without scripts, the form has a button.
 document.addEventListener("change", ({ target }) => {
   if (target.matches("#chartform [type=radio], #chartform select, #lockform [type=range]")) target.form.requestSubmit();
 });

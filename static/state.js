@@ -1,4 +1,4 @@
-// How live is this page? Says the state of the stream in the bar, and under it when the connection is gone.
+// Shows the state of the stream in the bar, and a notice below it when the connection is lost.
 
 const part = (name) => document.querySelector(`[data-${name}]`);
 const STATES = {
@@ -7,17 +7,17 @@ const STATES = {
   paused: ["Paused", "#i-pause"],
   wait: ["Reconnecting", "#i-stalled"],
 };
-let now; // what live.js said last
+let now; // the last state from live.js
 
 function show() {
   const { paused, ended, down, tries } = now;
   const seconds = down ? Math.floor((Date.now() - down) / 1000) : 0;
-  // The first connection of a page takes a moment and is no loss.
+  // The first connection of a page takes a moment. That isn't a lost connection.
   const state = paused ? "paused" : down && (tries || seconds) ? "wait" : ended ? "ended" : "live";
   const [word, icon] = STATES[state];
   part("live").dataset.live = document.body.dataset.state = state;
   part("live").querySelector("use").setAttribute("href", icon);
-  // Setting the same word again would make screen readers say it again.
+  // Setting the same word again would make screen readers repeat it.
   if (part("live-word").textContent !== word) part("live-word").textContent = word;
   part("live-seconds").textContent = state === "wait" ? `${seconds} s` : "";
   part("lost").hidden = state !== "wait" || seconds < 2;

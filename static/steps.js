@@ -1,14 +1,14 @@
-// Which rows of the step list are on the page? Some lines around those in sight; `#steprows` is fetched anew where they
-// run out, and morphed, so that rows which stay are the same elements. Also: a click on a row shows its step.
+// Loads the rows of the step list around the visible lines. When they run out, `#steprows` is requested again and morphed,
+// so that rows which stay keep their elements. Also shows the step of a row that is clicked.
 
-const NEAR = 20; // lines that are to be there above and below those in sight
+const NEAR = 20; // lines to keep loaded above and below the visible ones
 const box = document.getElementById("steps");
 const list = () => document.getElementById("steprows");
 const shown = () => document.getElementById("stepview")?.dataset.n;
 const part = `${location.pathname.replace(/\/$/, "")}/steps/`;
 let busy = false;
-let asked; // the line in the middle of what was asked for last
-let missed = false; // another step was chosen while rows were on their way
+let asked; // the middle line of the last request
+let missed = false; // whether another step was chosen during a request
 
 async function fetchRows(query) {
   busy = true;
@@ -18,11 +18,11 @@ async function fetchRows(query) {
   } finally {
     busy = false;
     if (missed) mark((missed = false));
-    requestAnimationFrame(check); // the reader may have gone on meanwhile
+    requestAnimationFrame(check); // the user may have scrolled meanwhile
   }
 }
 
-/** Fetches the lines in sight, where they or their neighbours are not there. */
+/** Loads the visible lines, if they or their neighbours are missing. */
 async function check() {
   if (busy) return;
   const { above, lines, below } = list().dataset;
@@ -37,7 +37,7 @@ async function check() {
   await fetchRows(`line=${middle}`);
 }
 
-/** Marks the row of the step that is read; fetches it where it is not there. */
+/** Marks the row of the current step. Loads the row if it's missing. */
 async function mark(fetched) {
   const row = document.querySelector(`#step-${shown()} > a`);
   for (const other of list().querySelectorAll("a[aria-current]")) if (other !== row) other.removeAttribute("aria-current");
@@ -49,7 +49,7 @@ async function mark(fetched) {
   mark(true);
 }
 
-/** The links that are about one step lead to the one that is read. */
+/** Updates the links that depend on the current step. */
 function lead() {
   for (const link of document.querySelectorAll("[data-at-step]")) {
     const url = new URL(link.href);
@@ -58,9 +58,10 @@ function lead() {
   }
 }
 
-/** Where the list begins in the window, so that it can end inside of it. */
+/** Sets where the list begins in the window, so that it can end inside the window. */
 function place() {
-  // At the end of the page it is pushed above where it sticks; following that it would grow and be pushed again.
+  // At the end of the page the list is pushed above its sticky position. Without this bound, it would grow and be pushed
+  // further.
   const least = parseFloat(getComputedStyle(box).top) || 0;
   box.style.setProperty("--list-top", `${Math.max(box.getBoundingClientRect().top, least)}px`);
 }
@@ -80,7 +81,7 @@ if (box) {
   document.addEventListener("steps:show", ({ detail }) => show(`${part}${detail}`));
   document.addEventListener("steps:mark", ({ detail }) => shown() !== undefined && show(`${part}${shown()}/part?to=${detail}`));
   document.addEventListener("htmx:after:swap", async ({ detail: { ctx } }) => {
-    if (ctx.sourceElement?.id === "pulse") asked = undefined; // the list may have grown at the place
+    if (ctx.sourceElement?.id === "pulse") asked = undefined; // the list may have grown here
     const chosen = ctx.target?.id === "stepview";
     await mark(!chosen);
     if (chosen) lead();

@@ -1,10 +1,11 @@
-// Where in all steps is the one that is read, and which one was pressed? The links over the picture lead to ranges of
-// steps; a press here is more exact. Among picked steps: what was picked is shown in place, and the keys keep to the list.
+// Marks the current step in the strip of all steps, and opens the step that is clicked. The links over the picture lead to
+// ranges of steps, but a click here is exact. For selected steps: shows the selection in place, and keeps the keys within
+// the list.
 
 const shown = () => document.getElementById("stepview")?.dataset.n;
 const isPicked = () => "picked" in (document.getElementById("steprows")?.dataset ?? {});
 
-/** The strip of all steps shows where the step is that is read. */
+/** Marks the current step in the strip. */
 function point() {
   const strip = document.getElementById("strip");
   const here = strip?.querySelector(".here");
@@ -14,21 +15,21 @@ function point() {
   here.setAttribute("d", `M${x}.5 0v${here.ownerSVGElement.viewBox.baseVal.height}`);
 }
 
-/** A press on the strip shows the step in that very column; of several the one that stands out. */
+/** Shows the step in the clicked column of pixels. If the column has several, shows the most notable one. */
 function press(event) {
   const links = event.target.closest?.(".strip-links");
   if (!links || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   const { left, width } = links.getBoundingClientRect();
   const steps = Number(links.closest(".strip").dataset.steps);
-  const column = Math.min(Math.max(0, Math.floor(event.clientX - left)), Math.ceil(width) - 1); // of pixels
+  const column = Math.min(Math.max(0, Math.floor(event.clientX - left)), Math.ceil(width) - 1); // in pixels
   const first = Math.min(steps - 1, Math.floor((column * steps) / width));
   const until = Math.max(first + 1, Math.floor(((column + 1) * steps) / width));
   const detail = `${first}/part?to=first&until=${until}`;
   document.dispatchEvent(new CustomEvent("steps:show", { detail }));
 }
 
-/** Among picked steps the next one is the next in the list. */
+/** Moves to the next step of the list, if the list is a selection. */
 function walk(event) {
   const link = event.target.closest?.("a[rel=next], a[rel=prev]");
   const row = document.getElementById(`step-${shown()}`);
@@ -40,7 +41,7 @@ function walk(event) {
   next.querySelector("a").click();
 }
 
-/** The list shows what was picked, in place. */
+/** Shows the selection in place. */
 async function pick({ target }) {
   const form = target.closest?.("#pick");
   if (!form) return;

@@ -1,5 +1,4 @@
-// Is the tab that is shown in sight? Where the row of tabs is wider than the window it is scrolled there once, and the page
-// itself is not.
+// Scrolls the row of tabs once to the open tab, if the row is wider than the window. Doesn't scroll the page.
 
 const tabs = document.getElementById("tabs");
 const current = tabs?.querySelector("[aria-current]");

@@ -1,10 +1,10 @@
-// Which theme? The system's, light or dark: kept in this browser, set on <html> before the first paint.
+// Sets the theme (system, light or dark) on <html> before the first paint. The browser stores the choice.
 // A classic script in <head>, because a module would run after the page was already drawn in the wrong colours.
 
 (() => {
   const root = document.documentElement;
   const themes = ["system", "light", "dark"];
-  // What only works with scripts is shown by this mark.
+  // The style sheet shows elements that need scripts only with this mark.
   root.dataset.js = "";
 
   const stored = () => {

@@ -1,8 +1,8 @@
-// Where is the threshold of a chart? Its handle is dragged, or moved with arrows; it is the field of the form that is sent.
+// Moves the threshold of a chart: by dragging its handle, or with the arrow keys. The form sends the value in its field.
 
 const handle = (target) => target.closest?.("[data-hand]");
 const form = () => document.getElementById("chartform");
-const NEAR = 4; // a pointer that moves less presses
+const NEAR = 4; // px; a smaller movement is a click
 let dragged; // { hand, from, moved }
 
 /** Moves a threshold and writes it into the field. */
@@ -30,7 +30,7 @@ function move(hand, score) {
   form().elements.threshold.value = value;
 }
 
-/** The score at a height of the window. */
+/** The score at a y coordinate of the window. */
 function scoreAt(hand, y) {
   const [low, high] = ["valuemin", "valuemax"].map((name) => Number(hand.getAttribute(`aria-${name}`)));
   const [top, bottom] = [Number(hand.dataset.top), Number(hand.dataset.bottom)];
@@ -59,7 +59,7 @@ document.addEventListener("pointerup", () => {
 
 document.addEventListener("pointercancel", () => (dragged = undefined));
 
-/** Arrows move a threshold that has the focus; Enter shows it, Delete takes it away. */
+/** Handles keys on a focused threshold: arrows move it, Enter applies it, Delete removes it. */
 function keyOnHandle(event, hand) {
   const [low, high, now] = ["min", "max", "now"].map((name) => Number(hand.getAttribute(`aria-value${name}`)));
   const by = (high - low) / 100;

@@ -1,5 +1,5 @@
-// What does a reader press on the replay page? Links, the play button, the slider, the picture, the breakpoints; each
-// becomes a move that `replay.js` makes. Without scripts the links and the form work by themselves.
+// Handles the controls of the replay page: links, play button, slider, picture and breakpoints. Each becomes a move for
+// `replay.js`. Without scripts, the links and the form work by themselves.
 
 const box = () => document.getElementById("replay");
 const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
@@ -24,14 +24,14 @@ function click(event) {
   else move(link.closest(".seg") ? "change" : "jump", `${link.pathname}/part${link.search}`);
 }
 
-/** Other breakpoints, at the same place. */
+/** Changes the breakpoints without moving. */
 function choose(event) {
   const form = event.target.closest("#stops");
   if (!form || event.target.type === "text") return;
   event.preventDefault();
   const query = new URLSearchParams(new FormData(form));
   form.elements.add.value = "";
-  // The keys of the replay work again.
+  // Without focus in the field, the keys of the replay work again.
   form.elements.add.blur();
   move("change", `${location.pathname}/part?${query}`);
 }

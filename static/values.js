@@ -1,9 +1,9 @@
-// Which value can be copied? Any of a JSON tree. The page may show it in part and with signs for what cannot be seen, so
-// the board is asked for its text.
+// Copies any value of a JSON tree. The page may show only a part of it, with signs for invisible characters, so the text
+// comes from the server.
 
 const VALUES = "main [data-value], main [data-value] .json > li";
 
-/** Shows the button of a value, once: behind it, and in the corner of one that has lines of its own. */
+/** Adds a button to a value, once: after it, or in the corner of a value with several lines. */
 function offer(element) {
   if (!element) return;
   const isRow = element.matches("li");

@@ -1,8 +1,8 @@
-//! How does a picture or a file look that stands in a value itself, as base64? A raster picture in place, from an address of
-//! its own; anything else by its type and size.
+//! Shows a picture or a file that a value embeds as base64. A raster picture is shown in place,
+//! from a separate address. Anything else is named by its type and size.
 //!
-//! Models and tools spell such blocks in several ways; each has a type and a text. A picture is served only where its first
-//! bytes are those of its type, and only types that cannot hold scripts.
+//! Models and tools write such blocks in several ways, all with a type and a text. The board serves
+//! a picture only if its first bytes match its type, and only types that can't contain scripts.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -15,35 +15,35 @@ use crate::page::part::fold::Fold;
 use crate::page::part::href;
 use crate::page::part::text::Line;
 
-/// A shorter text is shown as text.
+/// Shorter texts are shown as text; bytes.
 const MIN_BYTES: usize = 64;
-/// The base64 of a picture may have so many bytes; a longer one is named.
+/// A picture with more base64 is only named; bytes.
 const MAX_BYTES: usize = 7 << 20;
 
-/// A picture or a file inside of a value.
+/// A picture or a file inside a value.
 #[derive(Debug, Clone, Template)]
 #[template(path = "part/attachment.html")]
 pub(crate) struct Attachment {
-    /// The address of the picture; `None` where it is only named.
+    /// The address of the picture. `None` if it is only named.
     pub picture: Option<String>,
-    /// The value as it is written; `None` where it has no address.
+    /// The address of the recorded value, if it has one.
     pub value: Option<String>,
-    /// Its type and its size.
+    /// The type and the size.
     pub caption: Line,
 }
 
 impl HtmlSafe for Attachment {}
 
-/// What stands in a value.
+/// The embedded data of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Inside<'a> {
-    /// Its type, as recorded.
+    /// The recorded MIME type.
     mime: &'a str,
-    /// Its bytes in base64.
+    /// The bytes in base64.
     data: &'a str,
 }
 
-/// Whether a text is an address that holds data.
+/// Returns whether a text is a `data:` URL with base64.
 pub(crate) fn is_data(text: &str) -> bool {
     of_address(text).is_some()
 }
@@ -54,19 +54,20 @@ fn of_address(text: &str) -> Option<Inside<'_>> {
     (is_type && is_base64(data)).then_some(Inside { mime, data })
 }
 
-/// Whether a text may be base64, by its beginning; all of it is looked at when it is decoded.
+/// Returns whether the beginning of a text looks like base64. Decoding checks the rest.
 fn is_base64(text: &str) -> bool {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=');
     text.len() >= MIN_BYTES && text.as_bytes().iter().take(256).all(is_part)
 }
 
-/// The picture or file that a value holds, itself or as a block with a type and a text.
+/// Returns the picture or file that a value holds: a `data:` URL, or a block with a type and a
+/// text.
 pub(crate) fn of<'v>(value: &'v Json<'_>) -> Option<Inside<'v>> {
     match value {
         Json::String(text) => of_address(text),
         Json::Object(_) => {
             let word = |of: &'v Json<'_>, key: &str| of.get(key).and_then(Json::as_str);
-            // `image_url` is an address, or an object that holds one.
+            // `image_url` is an address, or an object with one.
             let address = ["image_url", "url", "image"].into_iter().find_map(|key| {
                 let inner = value.get(key)?;
                 of_address(inner.as_str().or_else(|| inner.get("url")?.as_str())?)
@@ -96,7 +97,7 @@ pub(crate) fn of<'v>(value: &'v Json<'_>) -> Option<Inside<'v>> {
 }
 
 impl Inside<'_> {
-    /// Its type by its first bytes, where it is a raster picture.
+    /// Returns the MIME type by the first bytes. `None` if it isn't a raster picture.
     fn raster(&self) -> Option<&'static str> {
         let head = self.data.get(..16)?;
         let head = STANDARD.decode(head).ok()?;
@@ -110,13 +111,13 @@ impl Inside<'_> {
         }
     }
 
-    /// Its type and its bytes, where it is a picture that may be shown.
+    /// Returns the type and the bytes of a picture that may be shown.
     pub(crate) fn picture(&self) -> Option<(&'static str, Vec<u8>)> {
         let kind = self.raster().filter(|_| self.data.len() <= MAX_BYTES)?;
         Some((kind, STANDARD.decode(self.data).ok()?))
     }
 
-    /// How many bytes it has.
+    /// Returns the size in bytes.
     fn bytes(&self) -> u64 {
         let filled = self
             .data
@@ -130,7 +131,7 @@ impl Inside<'_> {
 }
 
 impl Attachment {
-    /// Sets what stands at `pointer`.
+    /// Formats the data at `pointer`.
     pub(crate) fn new(inside: &Inside<'_>, pointer: &str, fold: &mut Fold) -> Self {
         let value = fold.links.value(pointer);
         let kind = inside.raster();

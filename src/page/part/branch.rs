@@ -1,4 +1,5 @@
-//! What could the agent have done instead? Reads the candidates of a decision and the note on which of them won.
+//! Shows the alternatives that the agent considered: the candidates of a decision and the note on
+//! which one won.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -9,20 +10,20 @@ use crate::page::part::sign::Phrase;
 use crate::page::part::text;
 use crate::page::part::text::Line;
 
-/// A call or an answer is cut to so many characters; its link has all of it.
+/// Longer calls and answers are truncated; characters. A link leads to the whole text.
 const CALL: usize = 160;
-/// At most this many candidates are shown.
+/// Candidates that are shown, at most.
 const MAX_ROWS: usize = 50;
 
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/branch.html")]
 pub(crate) struct Branch {
-    /// Who chose, and why.
+    /// Names the selector and its reason.
     pub says: Phrase,
     pub rows: Vec<Candidate>,
-    /// How many are left out; empty for none.
+    /// States how many candidates aren't shown. May be empty.
     pub more: Line,
-    /// All of them on a page of their own.
+    /// The address of all candidates on a separate page.
     pub href: Option<String>,
 }
 
@@ -30,18 +31,18 @@ impl HtmlSafe for Branch {}
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Candidate {
-    /// Its score, as recorded.
+    /// The recorded score.
     pub score: Line,
-    /// What it would have done.
+    /// The call or answer that the candidate proposed.
     pub call: Line,
-    /// Why, in the agent's words.
+    /// The agent's reason.
     pub why: Line,
-    /// Whether it won.
+    /// Whether the candidate won.
     pub chosen: bool,
 }
 
 impl Branch {
-    /// Reads a decision; `None` where it has no candidates.
+    /// Reads a decision. Returns `None` if it has no candidates.
     pub(crate) fn new(decision: &Json<'_>, fold: &Fold) -> Option<Self> {
         let candidates = decision
             .get("candidates")
@@ -112,7 +113,7 @@ impl Candidate {
     }
 }
 
-/// An action as it reads in a list.
+/// Formats an action for a list.
 fn called(action: &Json<'_>) -> String {
     let name = action
         .get("name")

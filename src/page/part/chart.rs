@@ -1,24 +1,25 @@
-//! How do numbers become shapes? Coordinates for the small charts; colours and markup stay with the templates.
+//! Computes the coordinates of small charts. The templates provide colours and markup.
 
 use std::fmt::Write as _;
 
 use crate::page::shell::Status;
 
-/// Scores as a line of 56 by 16 units on a fixed scale from 0 (below) to 1 (above).
+/// Scores as a line of 56 by 16 units on a scale from 0 (bottom) to 1 (top).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Spark {
-    /// SVG path data; a step without a score is a gap.
+    /// SVG path data. A step without a score is a gap.
     pub path: String,
-    /// Where the last score is: x.
+    /// The x coordinate of the last score.
     pub x: String,
-    /// Where the last score is: y.
+    /// The y coordinate of the last score.
     pub y: String,
 }
 
-/// So many series have a colour of their own.
+/// The number of series colours.
 const SERIES: usize = 6;
 
-/// The number of the colour that a critic of a run has everywhere, from 1 on: in lists, bars and lanes.
+/// Returns the number of a critic's colour, from 1. It is the same in all lists, bars and lanes of
+/// a run.
 pub(crate) fn series_of(critics: &[String], name: &str) -> usize {
     critics
         .iter()
@@ -28,11 +29,13 @@ pub(crate) fn series_of(critics: &[String], name: &str) -> usize {
         + 1
 }
 
-/// Columns of the sparkline: more scores than this are thinned to the extremes of each column.
+/// Columns of the sparkline. If there are more than two scores per column, only the extremes of
+/// each column are drawn.
 const COLUMNS: usize = 56;
 
 impl Spark {
-    /// Draws `scores`, one per step; what is missing or outside 0 to 1 is a gap. `None` where nothing can be drawn.
+    /// Draws `scores`, one per step. A score that is missing or outside 0 to 1 is a gap. Returns
+    /// `None` if there are only gaps.
     pub(crate) fn new(scores: &[Option<f64>]) -> Option<Self> {
         let scores = thin(scores);
         let step = if scores.len() > 1 {
@@ -51,7 +54,7 @@ impl Spark {
             };
             let x = format!("{:.1}", first + index as f64 * step);
             let y = format!("{:.1}", 14.0 - 12.0 * score);
-            // A point of its own needs a line of no length to be seen at all.
+            // A single point needs a line of length zero to be visible.
             let _ = if joined {
                 write!(path, "L{x} {y}")
             } else {
@@ -64,7 +67,8 @@ impl Spark {
     }
 }
 
-/// Leaves out what cannot be drawn, and keeps the lowest and the highest score of each column, in their order.
+/// Removes scores outside 0 to 1. Thins many scores to the lowest and the highest of each column,
+/// in their order.
 fn thin(scores: &[Option<f64>]) -> Vec<Option<f64>> {
     let drawn = scores
         .iter()
@@ -92,29 +96,28 @@ fn thin(scores: &[Option<f64>]) -> Vec<Option<f64>> {
     out
 }
 
-/// One share of a stacked bar, before it has a place.
+/// One share of a stacked bar, without a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// What it is made of; decides the colour.
+    /// The status of the runs, which sets the colour.
     pub status: Status,
-    /// Its name: `budget_steps`.
+    /// The name of the share: `budget_steps`.
     pub name: String,
-    /// How many runs it stands for.
+    /// The number of runs.
     pub count: usize,
-    /// The list of these runs.
+    /// The address of the list of these runs.
     pub href: String,
 }
 
-/// One share of a stacked bar of 1000 units.
+/// One share of a stacked bar of 1000 units, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// What it stands for.
     pub share: Share,
     pub x: String,
     pub width: String,
 }
 
-/// Puts `shares` side by side, in their order; those of no width are left out.
+/// Places `shares` side by side, in their order. Skips those with a count of zero.
 pub(crate) fn stack(shares: Vec<Share>) -> Vec<Segment> {
     let total: usize = shares.iter().map(|share| share.count).sum();
     let scale = 1000.0 / total.max(1) as f64;
@@ -132,7 +135,7 @@ pub(crate) fn stack(shares: Vec<Share>) -> Vec<Segment> {
     segments
 }
 
-/// The filled part of a bar of 100 units: `done` of `limit`, never more than full.
+/// Returns the filled part of a bar of 100 units: `done` of `limit`, at most 100.
 pub(crate) fn filled(done: usize, limit: usize) -> String {
     format!(
         "{:.1}",

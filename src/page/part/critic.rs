@@ -1,4 +1,5 @@
-//! What did the critics say? Reads `critic_outputs` of any writer: named or not, with any kind of score.
+//! Shows the output of critics. Reads `critic_outputs` of any writer: with or without names, and
+//! with any kind of score.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -12,35 +13,35 @@ use crate::page::part::sign::Sign;
 use crate::page::part::svg::Axis;
 use crate::page::part::text::Line;
 
-/// A reason longer than this, in bytes, is folded.
+/// Longer reasons are folded; bytes.
 const REASON: usize = 400;
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/critic.html")]
 pub(crate) struct Critic {
-    /// Its name, or `critic 1` by position.
+    /// The critic's name, or `critic 1` by position.
     pub name: Line,
-    /// What it asked for.
+    /// The action that the critic requested.
     pub mark: Sign,
-    /// The bar on the fixed scale; `None` where the score is not on it.
+    /// The bar on the scale from 0 to 1. `None` if the score is outside it.
     pub axis: Option<Axis>,
-    /// The score: two decimals on the scale, as recorded otherwise.
+    /// The score: with two decimals if it is on the scale, otherwise as recorded.
     pub score: Line,
-    /// The score as recorded, where it has more decimals than are shown.
+    /// The recorded score, if it has more decimals than `score`.
     pub exact: Line,
-    /// Why there is no bar, or what the score was before.
+    /// Explains a missing bar, or states the previous score.
     pub remark: Line,
-    /// The reason, where it is short.
+    /// A short reason.
     pub reason: Line,
-    /// The reason, where it is long.
+    /// A long reason.
     pub long_reason: Option<Folded>,
     pub details: Option<JsonView>,
-    /// What it wants changed: patches of the prompt or the state, and keys the board does not know.
+    /// Changes that the critic requested: patches of the prompt or the state, and unknown keys.
     pub patches: Vec<Patch>,
 }
 
 impl HtmlSafe for Critic {}
 
-/// Something a critic wants changed.
+/// A change that a critic requested.
 #[derive(Debug, Clone)]
 pub(crate) struct Patch {
     /// The key, such as `instruction_patch`.
@@ -49,14 +50,15 @@ pub(crate) struct Patch {
 }
 
 impl Critic {
-    /// Gives it the colour that it has everywhere in its run, whose critics are `critics`.
+    /// Sets the critic's colour, which is the same on all pages of a run with these `critics`.
     pub(crate) fn colour(&mut self, critics: &[String]) {
         if let Some(axis) = &mut self.axis {
             axis.series = series_of(critics, self.name.as_str());
         }
     }
 
-    /// Shows the outputs of a step, as many as the page takes. `previous` answers the last score a critic of that name gave before.
+    /// Reads the outputs of a step, as many as the page has room for. `previous` returns the last
+    /// score before this step from a critic of that name.
     pub(crate) fn read_all(
         outputs: &[CriticOutput<'_>],
         previous: impl Fn(&str) -> Option<f64>,
@@ -139,7 +141,7 @@ impl Critic {
                 self.remark = "outside the scale".into();
             }
             (Some(score), None, _) => {
-                // Where a line was repaired, these words stood there bare.
+                // In repaired lines, these words were bare literals.
                 self.score = match score {
                     Json::String(word) if matches!(&**word, "NaN" | "Infinity" | "-Infinity") => {
                         (&**word).into()
@@ -152,7 +154,8 @@ impl Critic {
     }
 }
 
-/// What a critic asked for; `stop` and `retry` decide, everything else lets the run go on.
+/// Returns the sign of the action that a critic requested. `stop` and `retry` decide. After any
+/// other action the run continues.
 fn asked(word: Option<Value<'_>>) -> Sign {
     match word.map(Value::json) {
         Some(Json::String(action)) => match action.as_ref() {

@@ -1,17 +1,17 @@
-//! How is a table written for spreadsheets and other programs? Fields and line ends of RFC 4180.
+//! Writes CSV with the fields and line ends of RFC 4180, for spreadsheets and other programs.
 //!
-//! In what a person downloads, a word that a spreadsheet would run as a formula has an apostrophe before it: traces hold
-//! what models wrote.
+//! Traces contain text of models. In downloads for people, fields that a spreadsheet would run as
+//! formulas start with an apostrophe.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 use crate::analysis::format::visible;
 
-/// Writes one row; a field is quoted where its text would end it.
+/// Writes one row for a person. Quotes fields as needed and disarms formulas.
 ///
 /// # Errors
-/// What `out` says.
+/// Returns the errors of `out`.
 pub(crate) fn write_row(
     out: &mut dyn Write,
     fields: impl Iterator<Item = impl AsRef<str>>,
@@ -19,10 +19,10 @@ pub(crate) fn write_row(
     write(out, fields, harmless)
 }
 
-/// The same for programs: each field to the letter, since they compare and join them.
+/// Writes one row for programs, which compare and join fields, so each field is exact.
 ///
 /// # Errors
-/// What `out` says.
+/// Returns the errors of `out`.
 pub(crate) fn write_row_verbatim(
     out: &mut dyn Write,
     fields: impl Iterator<Item = impl AsRef<str>>,
@@ -49,8 +49,8 @@ fn write(
     out.write_all(b"\r\n")
 }
 
-/// A field with nothing hidden in it, or a word that would be a formula with an apostrophe before it. A number is none,
-/// whatever its sign.
+/// Makes hidden characters visible, and puts an apostrophe before formulas. A number is not a
+/// formula, even with a sign.
 pub(crate) fn harmless(field: &str) -> Cow<'_, str> {
     let runs = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
     if runs {

@@ -1,4 +1,5 @@
-//! What did the agent decide, and how was that read? Thought, decision, and what the parser had to say.
+//! Shows the decision of a step: who made it, how it was parsed, its reasoning, and the parser's
+//! diagnostics.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -16,16 +17,16 @@ use crate::page::part::text::Line;
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/decision.html")]
 pub(crate) struct Decision {
-    /// The mode as recorded; empty where nothing was decided.
+    /// The recorded mode. Empty if the step has no decision.
     pub(crate) mode: Line,
-    /// What that means, who made it and how it was read.
+    /// Explains the mode, who made the decision and how it was parsed.
     pub says: Phrase,
     pub answer: Option<Folded>,
-    /// What could have been decided instead.
+    /// The alternatives that the agent considered.
     pub branch: Option<Branch>,
-    /// What the parser complained about.
+    /// The parser's diagnostics.
     pub trouble: Option<Trouble>,
-    /// What else the decision carries.
+    /// The rest of the decision's `meta`.
     pub meta: Option<JsonView>,
 }
 
@@ -33,25 +34,25 @@ impl HtmlSafe for Decision {}
 
 #[derive(Debug, Clone)]
 pub(crate) struct Trouble {
-    /// How bad it was.
+    /// The severity.
     pub mark: Sign,
-    /// The code and the summary.
+    /// The code, the summary and the details.
     pub says: Phrase,
-    /// What the model had written, as far as it is recorded.
+    /// The recorded preview of the model's raw output.
     pub wrote: Option<Folded>,
-    /// What the model is asked to do about it.
+    /// The repair instruction for the model.
     pub asks: Option<Folded>,
     pub all: JsonView,
 }
 
-/// Whether the critic that decides wants the step done again.
+/// Returns whether the deciding critic asked for a retry of the step.
 fn sent_back(step: &Step<'_>) -> bool {
     let actions = || step.critics.iter().map(|output| output.action);
     CriticAction::deciding(actions()).and_then(|at| actions().nth(at)) == Some(CriticAction::Retry)
 }
 
 impl Decision {
-    /// Shows the decision of a step.
+    /// Formats the decision of a step.
     pub(crate) fn new(step: &Step<'_>, fold: &mut Fold) -> Self {
         let mut out = Self {
             trouble: trouble(&step.parsing, fold),
@@ -98,7 +99,7 @@ impl Decision {
             "branch" => out.branch.is_some(),
             _ => false,
         };
-        // The diagnostics repeat what the step itself says about its parser.
+        // The diagnostics repeat the step's own parser fields.
         if let Some((meta, Json::Object(members))) = decision.meta.map(|meta| (meta, meta.json())) {
             let own: Vec<_> = members
                 .into_iter()
@@ -111,7 +112,7 @@ impl Decision {
     }
 }
 
-/// The reasoning the decision carries.
+/// Returns the decision's reasoning.
 pub(crate) fn thought(step: &Step<'_>, fold: &mut Fold) -> Option<Folded> {
     let rationale = step.decision.as_ref()?.rationale?;
     let thought = rationale
@@ -120,7 +121,7 @@ pub(crate) fn thought(step: &Step<'_>, fold: &mut Fold) -> Option<Folded> {
     Some(fold.prose(&thought, &rationale.at.to_string()))
 }
 
-/// Who made the decision, and which parsers read it.
+/// Adds who made the decision, and which parsers tried to read it.
 fn read_by(parsing: &Parsing<'_>, says: Phrase) -> Phrase {
     let attempts = parsing.attempts.map(Value::json);
     let attempts = attempts

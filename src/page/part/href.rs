@@ -1,10 +1,11 @@
-//! Every address the board links to is made here, so that a key is encoded once and in one way.
+//! Builds every address that the board links to, so that keys are encoded in one place.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::page::assets;
 
-/// Everything but the unreserved characters of RFC 3986 is encoded, so a key is always one path segment.
+/// Encodes everything but the unreserved characters of RFC 3986. A key is then always one path
+/// segment.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -13,14 +14,14 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 
 /// Encodes one path segment or one query value.
 pub(crate) fn encode(text: &str) -> String {
-    // A segment of dots alone would be taken for a relative path by every browser.
+    // Browsers treat a segment of only dots as a relative path.
     if text == "." || text == ".." {
         return text.replace('.', "%2E");
     }
     utf8_percent_encode(text, SEGMENT).to_string()
 }
 
-/// Adds `name=value` pairs to `path`; pairs without a value are left out.
+/// Adds `name=value` pairs to `path`. Skips pairs with an empty value.
 pub(crate) fn with_query(path: &str, pairs: &[(&str, &str)]) -> String {
     let mut out = path.to_owned();
     for (index, (name, value)) in pairs
@@ -40,40 +41,40 @@ pub(crate) fn assets() -> String {
     format!("/static/{}", assets::version())
 }
 
-/// The run table with a query.
+/// Returns the address of the run table with a query.
 pub(crate) fn runs(query: &str) -> String {
     with_query("/", &[("q", query)])
 }
 
-/// Other rules over the runs that a query selects.
+/// Returns the address of a sweep: other rules for the runs that a query selects.
 pub(crate) fn sweep(query: &str) -> String {
     with_query("/whatif", &[("q", query)])
 }
 
-/// A text in the runs that a query selects.
+/// Returns the address of a full-text search in the runs that a query selects.
 pub(crate) fn search(text: &str, query: &str) -> String {
     with_query("/search", &[("q", text), ("in", query)])
 }
 
 pub(crate) const KEYS: &str = "/keys";
 
-/// Two runs beside each other.
+/// Two runs side by side.
 pub(crate) const COMPARE: &str = "/compare";
 /// Two runs row by row.
 pub(crate) const LOCKSTEP: &str = "/compare/replay";
 
-/// Two runs beside each other; an empty key is still to be chosen.
+/// Returns the address of two runs side by side. An empty key means that a run isn't chosen yet.
 pub(crate) fn compare(a: &str, b: &str) -> String {
     with_query(COMPARE, &[("a", a), ("b", b)])
 }
 
-/// The same from row `from` on.
+/// Returns the address of two runs side by side, starting at row `from`.
 pub(crate) fn compare_from(a: &str, b: &str, from: Option<usize>) -> String {
     let from = from.map(|from| from.to_string()).unwrap_or_default();
     with_query(COMPARE, &[("a", a), ("b", b), ("from", &from)])
 }
 
-/// Row `at` of two runs.
+/// Returns the address of row `at` of two runs.
 pub(crate) fn lockstep(a: &str, b: &str, at: usize) -> String {
     with_query(LOCKSTEP, &[("a", a), ("b", b), ("at", &at.to_string())])
 }
@@ -82,55 +83,58 @@ pub(crate) fn run(key: &str) -> String {
     format!("/runs/{}", encode(key))
 }
 
-/// The page of a run with step `n` selected.
+/// Returns the address of a run with step `n` selected.
 pub(crate) fn run_at(key: &str, n: usize) -> String {
     format!("/runs/{}?step={n}", encode(key))
 }
 
-/// The run page with the step selected that started the run `child`.
+/// Returns the address of a run with the step selected that started the run `child`.
 pub(crate) fn run_started(key: &str, child: &str) -> String {
     with_query(&run(key), &[("started", child)])
 }
 
-/// One step on a page of its own.
+/// Returns the address of the separate page of a step.
 pub(crate) fn step(key: &str, n: usize) -> String {
     format!("/runs/{}/steps/{n}", encode(key))
 }
 
-/// One event; what is below it is its line and the values in it.
+/// Returns the address of an event. The addresses of its line and values are below it.
 pub(crate) fn event(key: &str, n: usize) -> String {
     format!("/runs/{}/events/{n}", encode(key))
 }
 
-/// The line of `len` bytes whose address is `base`, on a page of its own; one that is too long for that, as it is.
+/// Returns the address of a line of `len` bytes, given its `base`: a page of the value, or the raw
+/// text if the line is too long for that.
 pub(crate) fn alone(base: &str, len: u64) -> String {
     let is_page = len <= crate::model::MAX_LINE_BYTES;
     format!("{base}/{}", if is_page { "value" } else { "raw" })
 }
 
-/// The manifest likewise.
+/// Returns the address of the manifest.
 pub(crate) fn manifest(key: &str) -> String {
     format!("/runs/{}/manifest", encode(key))
 }
 
-/// A tab of the run page: `events`, `manifest`, `issues`; the empty name is the steps. `/runs/{key}/events` is the
-/// stream of revisions, so tabs are a parameter.
+/// Returns the address of a tab of the run page: `events`, `manifest`, `issues`. An empty name
+/// means the steps. Tabs are a parameter because `/runs/{key}/events` is the stream of revisions.
 pub(crate) fn tab(key: &str, tab: &str) -> String {
     with_query(&run(key), &[("tab", tab)])
 }
 
-/// Other stop rules asked about a run; without rules, those that the board suggests.
+/// Returns the address where other stop rules can be tried on a run. Without rules, the page uses
+/// those that the board suggests.
 pub(crate) fn whatif(key: &str) -> String {
     format!("{}/whatif", run(key))
 }
 
-/// The same with these rules, and with the step that is read; with no rules, only the run's own.
+/// Returns the address of these rules on a run, with the current step. An empty list means only the
+/// run's own rules.
 pub(crate) fn whatif_with(key: &str, rules: &[String], step: Option<usize>) -> String {
     let rules: Vec<String> = rules
         .iter()
         .map(|rule| format!("rule={}", encode(rule)))
         .collect();
-    // An empty parameter tells "no rule" from "nothing asked yet".
+    // An empty parameter means "no rule". Without the parameter, nothing was asked yet.
     let query = if rules.is_empty() {
         "rule=".to_owned()
     } else {
@@ -140,28 +144,30 @@ pub(crate) fn whatif_with(key: &str, rules: &[String], step: Option<usize>) -> S
     format!("{}?{query}{step}", whatif(key))
 }
 
-/// A run, event by event.
+/// Returns the address of the replay of a run, event by event.
 pub(crate) fn replay(key: &str) -> String {
     format!("{}/replay", run(key))
 }
 
-/// The same at the first event of step `n`.
+/// Returns the address of the replay at the first event of step `n`.
 pub(crate) fn replay_at(key: &str, n: usize) -> String {
     with_query(&replay(key), &[("step", &n.to_string())])
 }
 
-/// What the critics of a run said.
+/// Returns the address of the critics' scores of a run.
 pub(crate) fn scores(key: &str) -> String {
     format!("{}/scores", run(key))
 }
 
-/// The scores of several runs over each other, from this one on; of no run, how to choose them.
+/// Returns the address of an overlay of several runs' scores, starting with this run. With an empty
+/// key, the page lets the user choose runs.
 pub(crate) fn overlay(key: &str) -> String {
     with_query("/scores", &[("run", key)])
 }
 
-/// The element id for a run: letters, digits and `-` stay, everything else becomes `_` and its bytes in hex,
-/// so that the id is a valid CSS identifier and two keys never share one.
+/// Returns the element id of a run. Letters, digits and `-` stay. `_` is doubled, and every other
+/// byte becomes `_` and two hex digits. The id is a valid CSS identifier, and no two keys share
+/// one.
 pub(crate) fn run_id(key: &str) -> String {
     let mut id = String::from("run-");
     for byte in key.bytes() {

@@ -1,6 +1,6 @@
-//! How far is a question over many runs? What the pages of a search and of a sweep say of it alike.
+//! Shows the progress of a job over many runs. The search page and the sweep page share it.
 //!
-//! Knows neither what is asked nor who works on it.
+//! Must not know the question of the job or its workers.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -11,15 +11,15 @@ use serde::Serialize;
 use crate::analysis::format::{self, Clock, counted};
 use crate::model::time::Stamp;
 
-/// Whether a question over many runs is answered.
+/// The state of a job over many runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum State {
     Running,
     Done,
-    /// For some runs; somebody ended it.
+    /// Somebody cancelled it. It covers some of the runs.
     Cancelled,
-    /// A fault of the board ended it.
+    /// It failed because of a bug in the board.
     Failed,
 }
 
@@ -29,17 +29,17 @@ impl State {
     }
 }
 
-/// A job as a page sees it.
+/// A job, as a page sees it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Status {
     pub(crate) state: State,
-    /// When it began, in microseconds since the epoch; also its name in addresses.
+    /// When the job began, in microseconds since the epoch. Also its number in addresses.
     pub(crate) number: i64,
-    /// Runs that changed, came or went since.
+    /// Runs that changed, appeared or vanished since.
     pub(crate) changed: usize,
 }
 
-/// When the runs were looked at, and the link that asks the same of the runs as they are now.
+/// The time of the job, and a link that repeats it for the current runs.
 #[derive(Debug, Template)]
 #[template(path = "part/job_as_of.html")]
 pub(crate) struct AsOf<'a> {
@@ -62,7 +62,7 @@ impl AsOf<'_> {
         )
     }
 
-    /// Nothing is offered while the question is under way.
+    /// Returns whether the job is over. Only then can it be repeated.
     fn is_over(&self) -> bool {
         !self.status.state.is_running()
     }
@@ -74,18 +74,18 @@ impl AsOf<'_> {
     }
 }
 
-/// How far a question is.
+/// The progress of a job.
 #[derive(Debug, Template)]
 #[template(path = "part/job_progress.html")]
 pub(crate) struct Progress {
-    /// What is counted: `Runs asked`.
+    /// The counted items: `Runs asked`.
     pub(crate) counts: &'static str,
     pub(crate) done: u64,
     pub(crate) total: u64,
     /// `1,200 of 10,000 runs`.
     pub(crate) words: String,
     pub(crate) cancel: String,
-    /// The page itself, to load it again.
+    /// The address of this page, to reload it.
     pub(crate) reload: String,
 }
 

@@ -1,8 +1,8 @@
-//! How is a JSON value shown? Nested, foldable, exact: numbers as written, keys in file order, nothing left out
-//! without saying so.
+//! Shows a JSON value as nested lists that fold. Numbers are as written, keys are in file order,
+//! and every omission is stated.
 //!
-//! Small containers stand on one line. A value with very many nodes stops after [`NODES`], or earlier where the page is
-//! full, and links to its raw text.
+//! Small containers fit on one line. A large value stops after [`NODES`] nodes, or earlier if the
+//! page is full, and links to its raw text.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -13,48 +13,48 @@ use crate::page::part::attachment::{self, Attachment};
 use crate::page::part::fold::{Fold, Folded};
 use crate::page::part::text::Line;
 
-/// How many nodes one tree shows.
+/// Nodes that one tree shows, at most.
 pub(crate) const NODES: usize = 2000;
-/// A container whose text is at most this long stands on one line.
+/// Containers up to this length are on one line; bytes of compact text.
 const INLINE: usize = 72;
-/// A string longer than this, in bytes, stands on lines of its own.
+/// Longer strings get separate lines; bytes.
 const LONG_STRING: usize = 120;
 
 /// A JSON value as nested lists.
 #[derive(Debug, Clone, Template)]
 #[template(path = "part/json.html")]
 pub(crate) struct JsonView {
-    /// What is shown for this value.
     pub kind: Kind,
-    /// Where its text can be had, to be copied; empty where it cannot, and inside of another value.
+    /// The address of the value's text, for the copy button. Empty if it has none, and inside
+    /// another value.
     pub at: String,
 }
 
 impl HtmlSafe for JsonView {}
 
-/// What is shown for one value.
+/// The way a value is shown.
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
     /// A number, a boolean, null, or text that could not be decoded.
     Token(Line),
     /// A string that fits on the line.
     Text(Line),
-    /// A string with lines of its own.
+    /// A string on separate lines.
     Block(Folded),
-    /// A picture or a file that stands in the value itself.
+    /// A picture or a file embedded in the value.
     Attachment(Attachment),
     /// A small container on one line.
     Inline(Line),
     /// A container with its members below.
     Tree {
-        /// Whether it is open at first.
+        /// Whether the container is open at first.
         open: bool,
-        /// What it is and how much is in it.
+        /// The kind of container and its size.
         summary: String,
         members: Vec<Member>,
-        /// How many members are left out.
+        /// The number of members that aren't shown.
         more: Option<Line>,
-        /// Where those left out are.
+        /// The address of the raw text, which has the other members.
         raw: Option<String>,
     },
 }
@@ -69,7 +69,7 @@ pub(crate) struct Member {
 }
 
 impl Fold {
-    /// Shows the value found at `pointer`.
+    /// Formats the value at `pointer`.
     pub(crate) fn json(&mut self, value: &Json<'_>, pointer: &str) -> JsonView {
         let view = Grower {
             fold: self,
@@ -180,13 +180,14 @@ impl Grower<'_> {
     }
 }
 
-/// A container as one line, where it is small and its strings have no lines of their own.
+/// Returns a container as one line, if it is small and none of its strings has a line break.
 fn inline(value: &Json<'_>) -> Option<Line> {
     let mut room = INLINE;
     fits(value, &mut room).then(|| value.to_string().into())
 }
 
-/// Whether the compact text of `value` has at most `room` bytes; stops as soon as it has not.
+/// Returns whether the compact text of `value` has at most `room` bytes. Stops at the first byte
+/// too many.
 fn fits(value: &Json<'_>, room: &mut usize) -> bool {
     match value {
         Json::Null | Json::Bool(_) => take(room, 5),
@@ -210,12 +211,12 @@ fn take(room: &mut usize, len: usize) -> bool {
     left.is_some()
 }
 
-/// One token of a JSON pointer (RFC 6901).
+/// Escapes a key as one token of a JSON pointer (RFC 6901).
 pub(crate) fn token(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// The value at a JSON pointer. Of repeated keys the last one counts, as in [`Json::get`].
+/// Returns the value at a JSON pointer. The last of several equal keys counts, as in [`Json::get`].
 pub(crate) fn find<'v, 'a>(value: &'v Json<'a>, pointer: &str) -> Option<&'v Json<'a>> {
     if pointer.is_empty() {
         return Some(value);

@@ -1,7 +1,8 @@
-//! How does text look that a model wrote as Markdown? As headings, lists, tables and code, of which nothing acts.
+//! Formats the Markdown that a model wrote, as headings, lists, tables and code. Nothing in it is
+//! active.
 //!
-//! Raw HTML is shown as the text that it is. A link is its text with its address beside it, and leads nowhere; a picture
-//! is its description with its address, and loads nothing. A line end stays a line end.
+//! Raw HTML is shown as text. A link becomes its text followed by its address, and can't be
+//! clicked. A picture becomes its description and address, and isn't loaded. Line breaks are kept.
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
@@ -13,12 +14,12 @@ use crate::analysis::format::visible;
 use crate::page::part::highlight;
 use crate::page::part::sign::escape;
 
-/// A longer text is shown as it is written.
+/// Longer texts are shown as plain text; bytes.
 pub(crate) const MAX_BYTES: usize = 32_000;
-/// Deeper quotes and lists stand beside those above them.
+/// Quotes and lists nested deeper get no further elements.
 const MAX_DEPTH: usize = 12;
 
-/// A text as HTML, safe to put into a page.
+/// Text as HTML that is safe to include in a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Markdown(String);
 
@@ -31,14 +32,14 @@ impl fmt::Display for Markdown {
 }
 
 impl Markdown {
-    /// Sets a text; `None` where it has nothing but paragraphs, or is too long.
+    /// Formats a text. Returns `None` if it has only paragraphs, or is too long.
     pub(crate) fn of(text: &str) -> Option<Self> {
         if text.len() > MAX_BYTES {
             return None;
         }
         let mut out = Writer::default();
         let parser = Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH);
-        // A definition of a link is no part of what is set; such a text is shown as it is written.
+        // Link definitions wouldn't appear in the output, so such a text is shown as plain text.
         if parser.reference_definitions().iter().next().is_some() {
             return None;
         }
@@ -48,7 +49,7 @@ impl Markdown {
         out.has_markup.then_some(Self(out.html))
     }
 
-    /// How many bytes of a page it takes.
+    /// Returns the length of the HTML, in bytes.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -57,15 +58,15 @@ impl Markdown {
 #[derive(Debug, Default)]
 struct Writer {
     html: String,
-    /// Whether there is more than paragraphs.
+    /// Whether the text has any markup, not only paragraphs.
     has_markup: bool,
-    /// The addresses of the links and pictures that are open.
+    /// The addresses of the open links and pictures.
     addresses: Vec<String>,
-    /// How many quotes and lists are open, and how many of them have an element.
+    /// The number of open quotes and lists. Only the outermost `MAX_DEPTH` have an element.
     depth: usize,
-    /// Cells of the head of a table are headings.
+    /// Whether a table's head is open. Its cells are headings.
     in_head: bool,
-    /// The code block that is open: its language, and its text so far.
+    /// The language and the text of the open code block.
     code: Option<(String, String)>,
 }
 
@@ -100,7 +101,7 @@ impl Writer {
                     .next()
                     .unwrap_or_default();
                 match digits.parse::<u32>() {
-                    // Writing to a string cannot fail.
+                    // Writing to a string can't fail.
                     Ok(number) => drop(write!(self.html, "<li value=\"{number}\">")),
                     Err(_) => self.html.push_str("<li>"),
                 }
@@ -135,7 +136,7 @@ impl Writer {
             Tag::List(Some(first)) => {
                 let list = self.deeper("<ol");
                 if !list.is_empty() {
-                    // Writing to a string cannot fail.
+                    // Writing to a string can't fail.
                     let _ = write!(self.html, "<ol start=\"{first}\">");
                 }
                 return;
@@ -226,7 +227,7 @@ impl Writer {
         self.html.push_str(html);
     }
 
-    /// The element of a quote or a list, where they are not nested too deep for one.
+    /// Opens a quote or a list. Returns its element, or nothing if it is nested too deep.
     fn deeper(&mut self, html: &'static str) -> &'static str {
         self.depth += 1;
         if self.depth <= MAX_DEPTH { html } else { "" }
@@ -237,7 +238,7 @@ impl Writer {
         if self.depth < MAX_DEPTH { html } else { "" }
     }
 
-    /// Sets a code with its strings, comments, numbers and keywords told apart.
+    /// Writes code with coloured strings, comments, numbers and keywords.
     fn code(&mut self, code: &str, language: &str) {
         let Some(stretches) = highlight::code(code, language) else {
             return self.text(code);
@@ -258,7 +259,7 @@ impl Writer {
     }
 }
 
-/// Whether what Markdown takes for emphasis is a part of a word or of a name: `__init__`, `2*3*4`.
+/// Returns whether apparent emphasis is part of a word or a name: `__init__`, `2*3*4`.
 fn is_name(text: &str, range: &Range<usize>) -> bool {
     let beside = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let before = text
@@ -354,7 +355,8 @@ mod tests {
         }
     }
 
-    /// Elements are closed in the order they were opened in, and none holds what only a script or a style needs.
+    /// Checks that elements are closed in the right order, and that no element needs a script or a
+    /// style.
     fn is_well_formed(html: &str) -> bool {
         let mut open = Vec::new();
         for tag in html

@@ -1,4 +1,5 @@
-//! What do several pages share? Values with a template each: verdict marks, calls, critics, folds, charts, addresses.
+//! Provides values with templates that several pages share: verdict marks, calls, critics, folds,
+//! charts, addresses.
 
 pub(crate) mod action;
 pub(crate) mod attachment;

@@ -1,5 +1,6 @@
-//! What was said to the model before a step, and what did it write? The messages that are new since the step before, as a
-//! conversation; those it had before are folded, with their number and size.
+//! Shows the messages of one model call and the model's output. New messages are shown as a
+//! conversation. Those that were already in the previous prompt are folded, with their number and
+//! size.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,22 +21,22 @@ use crate::page::part::text::Line;
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/prompt.html")]
 pub(crate) struct Prompt {
-    /// How many messages are new, and how much text; empty where nothing of them is told.
+    /// The number and size of the new messages. Empty if no messages are recorded.
     pub summary: Line,
-    /// Those that are new.
+    /// The new messages.
     pub messages: Vec<Message>,
-    /// What is said of those that are not shown.
+    /// States how many new messages aren't shown.
     pub more: Line,
-    /// How many were sent besides, and where they stand; empty for none.
+    /// The number of earlier messages, and their size or location. Empty if there are none.
     pub earlier: Line,
-    /// Those of them that this prompt holds again, each with its beginning.
+    /// The earlier messages that this prompt repeats, each with its beginning.
     pub again: Vec<Message>,
-    /// What is said of those that are not shown.
+    /// States how many earlier messages aren't shown.
     pub more_again: Line,
-    /// The system prompt and the tools of the run; empty for none.
+    /// The address of the system prompt and the tools of the run. Empty if the run has none.
     pub setup: String,
     pub output: Option<Folded>,
-    /// The tools it called besides.
+    /// The tool calls of the model's output.
     pub calls: Option<JsonView>,
 }
 
@@ -43,30 +44,30 @@ impl HtmlSafe for Prompt {}
 
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
-    /// Who speaks.
+    /// The speaker.
     pub role: Line,
-    /// Size, name and origin.
+    /// The size, name and origin.
     pub facts: Line,
     pub texts: Vec<Folded>,
-    /// What is in it besides text.
+    /// The content that isn't text.
     pub others: Vec<JsonView>,
 }
 
-/// What the model had been told before this prompt.
+/// The messages that the model received before this prompt.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EarlierPrompt<'a> {
-    /// The messages of the prompt before, as JSON text, and the step that it was sent in.
+    /// The messages of the previous prompt, as JSON text, and the label of its step.
     pub before: Option<(&'a str, String)>,
-    /// The messages of the run's first prompt, as JSON text: its system prompt stands apart.
+    /// The messages of the run's first prompt, as JSON text. Its system prompt is shown separately.
     pub first: Option<&'a str>,
-    /// Whether the writer leaves out the messages of the prompts before.
+    /// Whether the format records only the new messages of each prompt.
     pub only_news: bool,
     /// The address of the system prompt and the tools.
     pub setup: String,
 }
 
 impl EarlierPrompt<'_> {
-    /// Which of `messages` are told apart: new ones and, of the others, those that are not the system prompt.
+    /// Classifies messages as new, repeated or part of the system prompt.
     fn divide<'m>(&self, messages: &[&'m str]) -> Vec<Told<'m>> {
         let mut left: HashMap<&str, usize> = HashMap::new();
         for message in self
@@ -90,14 +91,14 @@ impl EarlierPrompt<'_> {
     }
 }
 
-/// How a message of a prompt stands to those before.
+/// The relation of a message to the earlier prompts.
 enum Told<'m> {
     New(&'m str),
     Again(&'m str),
     Setup(&'m str),
 }
 
-/// The messages of a list that set the model up.
+/// Returns the system and developer messages of a list.
 pub(crate) fn system(list: &str) -> impl Iterator<Item = &str> {
     walk::items(list).filter(|message| {
         let role = Value {
@@ -111,7 +112,7 @@ pub(crate) fn system(list: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Prompt {
-    /// Reads the messages of an event; `links` address that event.
+    /// Reads the messages of an event. `links` are the addresses of that event.
     pub(crate) fn new(
         input: &Event<'_>,
         known: &EarlierPrompt<'_>,
@@ -130,7 +131,8 @@ impl Prompt {
         Self::of_list(list, &at, before as usize, known, links, fold)
     }
 
-    /// The same of a list of messages as JSON text that stands at `at` in its record; `before` of them are left out there.
+    /// Reads a list of messages as JSON text, which is at `at` in its record. The record omits
+    /// `before` earlier messages.
     pub(crate) fn of_list(
         list: &str,
         at: &str,
@@ -215,7 +217,7 @@ impl Prompt {
         out
     }
 
-    /// Adds what the model wrote, from its `model_output` event.
+    /// Adds the model's output, from its `model_output` event.
     #[must_use]
     pub(crate) fn with_output(
         mut self,
@@ -235,10 +237,10 @@ impl Prompt {
     }
 }
 
-/// So many messages that were told before are listed; they stand in the steps before.
+/// Repeated messages that are listed, at most. The earlier steps show them too.
 const MAX_AGAIN: usize = 40;
 
-/// How many messages, and how much text.
+/// A number of messages and their total size.
 #[derive(Debug, Default)]
 struct Size {
     count: usize,
@@ -260,11 +262,11 @@ impl Size {
     }
 }
 
-/// How a text of a message is folded.
+/// A method of [`Fold`] that folds the text of a message, given its pointer.
 type Folding = fn(&mut Fold, &str, &str) -> Folded;
 
 impl Message {
-    /// Reads a message that stands at `at`; its texts are folded by `folding`.
+    /// Reads the message at `at`. `folding` folds its texts.
     pub(crate) fn new(message: &Json<'_>, at: &str, folding: Folding, fold: &mut Fold) -> Self {
         let word = |key: &str| message.get(key).and_then(Json::as_str);
         let mut out = Self {
@@ -305,7 +307,8 @@ impl Message {
                 && !value.is_empty()
             {
                 let named = Json::Object(vec![(member.clone(), value.clone())]);
-                // The pointer of the message itself: the member keeps its key inside the shown object.
+                // This is the pointer of the message itself, because the shown object includes the
+                // key.
                 out.others.push(fold.json(&named, at));
             }
         }
@@ -313,11 +316,12 @@ impl Message {
         out
     }
 
-    /// What was said in a record of another tool: who speaks and the words; what else the record holds is in its events.
+    /// Reads a message from a record of another tool: only its role and content. The rest of the
+    /// record is in its events.
     pub(crate) fn spoken(message: &Json<'_>, at: &str, fold: &mut Fold) -> Self {
         let said = ["role", "type", "content", "parts"].into_iter();
         let said = said.filter_map(|key| Some((key.into(), message.get(key)?.clone())));
-        // The kind of a message stands for its role where there is none.
+        // A message without a role shows its type instead.
         let has_role = message.get("role").is_some();
         let said = said.filter(|(key, _): &(Cow<'_, str>, _)| !(has_role && key == "type"));
         Self::new(&Json::Object(said.collect()), at, Fold::text, fold)

@@ -1,4 +1,5 @@
-//! Which small things do all pages share? Links, signs, facts and sentences with code in them, as ready values.
+//! Provides small values that all pages share: links, signs, facts, and sentences that may contain
+//! code.
 
 use std::fmt;
 
@@ -8,7 +9,7 @@ use askama::filters::HtmlSafe;
 use crate::model::CriticAction;
 use crate::page::part::text::Line;
 
-/// Words that lead somewhere.
+/// A label with an address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Link {
     pub label: Line,
@@ -24,24 +25,24 @@ impl Link {
     }
 }
 
-/// A small sign with or without a word: a status, a mark in a row, an action of a critic.
+/// A small sign with or without a word: a status, a mark in a row, or an action of a critic.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Template)]
 #[template(path = "part/sign.html")]
 pub(crate) struct Sign {
-    /// The class that colours it: `st limit`, `mk err`, `mk retry`, ...
+    /// The class that sets the colour: `st limit`, `mk err`, `mk retry`, ...
     pub class: &'static str,
-    /// The symbol in the sprite, without `i-`; empty for none.
+    /// The name of the symbol in the sprite, without `i-`. Empty for no icon.
     pub icon: &'static str,
-    /// The word or glyph shown; empty where the icon stands alone.
+    /// The word or glyph. Empty if there is only an icon.
     pub text: Line,
-    /// What it means in words, for a reader that hears it; needed where the text is a glyph or empty.
+    /// The meaning for screen readers. Required if the text is a glyph or empty.
     pub meaning: Line,
 }
 
 impl HtmlSafe for Sign {}
 
 impl Sign {
-    /// An icon that stands alone and says `meaning`.
+    /// Creates an icon without a word. `meaning` explains it.
     pub(crate) fn icon(class: &'static str, icon: &'static str, meaning: impl Into<Line>) -> Self {
         Self {
             class,
@@ -51,7 +52,7 @@ impl Sign {
         }
     }
 
-    /// An icon and its word.
+    /// Creates an icon with a word.
     pub(crate) fn word(class: &'static str, icon: &'static str, text: impl Into<Line>) -> Self {
         Self {
             class,
@@ -61,7 +62,7 @@ impl Sign {
         }
     }
 
-    /// What a critic asked for.
+    /// Creates the sign of a critic's action.
     pub(crate) fn action(action: CriticAction) -> Self {
         match action {
             CriticAction::Continue => Self::plain("mk", "continue"),
@@ -72,13 +73,13 @@ impl Sign {
         }
     }
 
-    /// A word without an icon.
+    /// Creates a word without an icon.
     pub(crate) fn plain(class: &'static str, text: impl Into<Line>) -> Self {
         Self::word(class, "", text)
     }
 }
 
-/// One entry of a list of facts: a term and what is said of it.
+/// One entry of a list of facts: a term and its description.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fact {
     pub term: Line,
@@ -94,7 +95,7 @@ impl Fact {
     }
 }
 
-/// A sentence in which some words are code, stand out, step back or lead somewhere: HTML in which every word is escaped.
+/// A sentence as HTML, with all words escaped. Words may be code, strong, dim or links.
 #[must_use]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Phrase(String);
@@ -116,13 +117,13 @@ impl Phrase {
         self.0.is_empty()
     }
 
-    /// Adds plain words.
+    /// Adds plain text.
     pub(crate) fn text(mut self, text: impl Into<Line>) -> Self {
         escape(text.into().as_str(), &mut self.0);
         self
     }
 
-    /// Adds a name from the trace.
+    /// Adds a name from the trace, as code.
     pub(crate) fn code(self, text: impl Into<Line>) -> Self {
         self.element("code", &[], text)
     }
@@ -135,7 +136,7 @@ impl Phrase {
         self.element("span", &[("class", "dim")], text)
     }
 
-    /// Adds words with a class of the style sheet.
+    /// Adds text with a class of the style sheet.
     pub(crate) fn classed(self, class: &'static str, text: impl Into<Line>) -> Self {
         self.element("span", &[("class", class)], text)
     }
@@ -144,12 +145,12 @@ impl Phrase {
         self.element("a", &[("href", href.as_ref())], label)
     }
 
-    /// Adds a time with its machine form.
+    /// Adds a time and its machine-readable form.
     pub(crate) fn time(self, text: impl Into<Line>, datetime: impl AsRef<str>) -> Self {
         self.element("time", &[("datetime", datetime.as_ref())], text)
     }
 
-    /// Adds an age that goes on while the page is live: `4 s ago`.
+    /// Adds an age that keeps counting while the page is live: `4 s ago`.
     pub(crate) fn age(self, text: impl Into<Line>, since: impl AsRef<str>) -> Self {
         self.element(
             "time",
@@ -158,7 +159,7 @@ impl Phrase {
         )
     }
 
-    /// Adds a duration that goes on while the page is live: `38 s`.
+    /// Adds a duration that keeps counting while the page is live: `38 s`.
     pub(crate) fn since(self, text: impl Into<Line>, since: impl AsRef<str>) -> Self {
         self.element("time", &[("data-since", since.as_ref())], text)
     }
@@ -186,7 +187,7 @@ impl Phrase {
     }
 }
 
-/// Writes text as the templates do.
+/// Escapes text as the templates do.
 pub(crate) fn escape(text: &str, out: &mut String) {
     for letter in text.chars() {
         match letter {

@@ -1,6 +1,7 @@
-//! How does a change of the state look? Words, pieces with signs, and the whole values where pieces leave something out.
+//! Shows changes of the state: a description, the changed pieces, and the whole values if the
+//! pieces are incomplete.
 //!
-//! What changed is found by [`crate::analysis::diff`]; this only sets it.
+//! [`crate::analysis::diff`] finds the changes. This module only formats them.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -15,22 +16,22 @@ use crate::page::part::fold::Fold;
 use crate::page::part::json_tree::{JsonView, token};
 use crate::page::part::text::Line;
 
-/// How many pieces of detail one row shows before it points to the whole values.
+/// Pieces that one row shows before it links to the whole values.
 const PIECES: usize = 16;
-/// How many bytes of text one piece shows.
+/// Bytes of text that one piece shows.
 const PIECE: usize = 160;
 
 /// The State diff section of a step.
 #[derive(Debug, Clone, Template)]
 #[template(path = "part/state_diff.html")]
 pub(crate) struct StateDiff {
-    /// What the table shows, for those who cannot see where it stands.
+    /// Describes the table for screen readers.
     pub caption: Line,
     /// One row per changed key, sorted by key.
     pub rows: Vec<DiffRow>,
-    /// What is said of keys that have no row.
+    /// States how many changed keys have no row.
     pub more: Line,
-    /// How many keys are unchanged.
+    /// States how many keys are unchanged.
     pub unchanged: Option<Line>,
     pub unchanged_keys: Line,
 }
@@ -42,33 +43,34 @@ pub(crate) struct DiffRow {
     pub key: Line,
     pub change: Line,
     pub pieces: Vec<Piece>,
-    /// The whole values, where the pieces do not show everything.
+    /// The whole values, if the pieces don't show everything.
     pub whole: Option<Whole>,
-    /// The lines that changed, where the record has a diff of them.
+    /// The changed lines, if the record has a diff of them.
     pub edit: Option<FileEdit>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Whole {
-    /// Before the step; `None` where the file has no such side.
+    /// The value before the step. `None` if the diff doesn't record it.
     pub before: Option<JsonView>,
-    /// After the step; `None` where the file has no such side.
+    /// The value after the step. `None` if the diff doesn't record it.
     pub after: Option<JsonView>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Text that did not change, or words.
+    /// Unchanged text, or a description.
     Same(Line),
-    /// The name of a field.
+    /// The path of a field.
     Field(Line),
     Del(Line),
     Ins(Line),
 }
 
 impl StateDiff {
-    /// Reads the `state_diff` of a step; `None` where nothing changed. `state` is the state before it, if it is known:
-    /// its other keys are the unchanged ones. `pointer` is where the diff stands in its line.
+    /// Reads the `state_diff` of a step, which is at `pointer` in its line. Returns `None` if
+    /// nothing changed. `state` is the state before the step, if known: its other keys are the
+    /// unchanged ones.
     pub(crate) fn new(
         state_diff: &Json<'_>,
         state: Option<&Json<'_>>,
@@ -133,7 +135,7 @@ fn row(change: &KeyChange<'_>, state_diff: &Json<'_>, fold: &mut Fold, pointer: 
         Some(edit) => format!("+{} −{}", edit.added, edit.removed),
         None => words,
     };
-    // A whole diff of another type than an object has no keys.
+    // A `state_diff` that isn't an object has no keys.
     let key = if key.is_empty() {
         "state_diff".to_owned()
     } else {
@@ -148,7 +150,7 @@ fn row(change: &KeyChange<'_>, state_diff: &Json<'_>, fold: &mut Fold, pointer: 
     }
 }
 
-/// The pieces of a change, and whether they leave something out.
+/// Returns the pieces of a change, and whether they are incomplete.
 pub(crate) fn pieces(change: &KeyChange<'_>) -> (Vec<Piece>, bool) {
     if let What::Changed {
         change: Change::Number { before, after },
@@ -170,7 +172,7 @@ pub(crate) fn pieces(change: &KeyChange<'_>) -> (Vec<Piece>, bool) {
             out.push(Piece::Field(path.as_str().into()));
         }
         cut |= piece.left_out > 0;
-        // Text around a change has its own ellipsis.
+        // Unchanged text around a change already has an ellipsis.
         let ends = if piece.left_out > 0 && piece.kind != Kind::Same {
             "…"
         } else {

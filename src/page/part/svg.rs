@@ -1,5 +1,5 @@
-//! How do numbers become small pictures? Classes and presentation attributes only, since the pages allow no inline
-//! style; every picture has words or stands beside the same number in text.
+//! Draws numbers as small pictures. They use only classes and presentation attributes, since the
+//! pages allow no inline style. Every picture has a text, or the same number beside it.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -7,25 +7,26 @@ use askama::filters::HtmlSafe;
 use crate::analysis::format;
 use crate::page::part::text::Line;
 
-/// A phase of a step, by its colour class: `decide`, `act`, `reduce`, `critic`, `check`, `recover` or `plain`.
+/// The colour class of a step's phase: `decide`, `act`, `reduce`, `critic`, `check`, `recover` or
+/// `plain`.
 pub(crate) type PhaseClass = &'static str;
 
-/// A score on the fixed scale from 0 to 1, with a tick where it was before.
+/// A score on the scale from 0 to 1, with a tick at the previous score.
 #[derive(Debug, Clone, Template)]
 #[template(path = "part/axis.html")]
 pub(crate) struct Axis {
-    /// Length of the bar of 128.
+    /// The length of the bar, of 128.
     pub width: String,
-    /// The colour of the critic; 0 where it is nobody's.
+    /// The number of the critic's colour. 0 if it belongs to no critic.
     pub series: usize,
-    /// The path of the tick for the previous score; empty where there is none.
+    /// The path of the tick at the previous score. Empty if there is none.
     pub tick: String,
 }
 
 impl HtmlSafe for Axis {}
 
 impl Axis {
-    /// A bar for `score`; `None` where it lies outside the scale.
+    /// Creates a bar for `score`. Returns `None` if it is outside the scale.
     pub(crate) fn new(score: f64, previous: Option<f64>) -> Option<Self> {
         let on_scale = |score: &f64| (0.0..=1.0).contains(score);
         let tick = previous
@@ -46,11 +47,11 @@ pub(crate) struct Stretch {
     pub x: String,
     pub width: String,
     pub class: PhaseClass,
-    /// The phase and its time in words.
+    /// The phase and its time as text.
     pub title: Line,
 }
 
-/// The share of each phase in one step.
+/// The share of each phase in one step's time.
 #[derive(Debug, Clone, Template)]
 #[template(path = "part/phase_strip.html")]
 pub(crate) struct PhaseStrip {
@@ -61,10 +62,11 @@ pub(crate) struct PhaseStrip {
 impl HtmlSafe for PhaseStrip {}
 
 impl PhaseStrip {
-    /// A strip from phases with their names and milliseconds; `None` where nothing took any time.
+    /// Creates a strip from the class, name and milliseconds of each phase. Returns `None` if no
+    /// phase took any time.
     pub(crate) fn new(phases: &[(PhaseClass, &str, f64)]) -> Option<Self> {
         let total: f64 = phases.iter().map(|(_, _, ms)| ms.max(0.0)).sum();
-        // A phase of a few microseconds must stay visible and stay a target for the pointer.
+        // A phase of a few microseconds must stay visible and clickable.
         let parts = stretches(phases.iter().copied(), total, 1000.0, 6.0);
         (total > 0.0).then_some(Self { parts })
     }

@@ -1,26 +1,27 @@
-//! How does the output of a terminal program look? Its colours as colours, its other controls counted and left out.
+//! Shows the output of a terminal program. Colours stay colours, and other control sequences are
+//! removed and counted.
 //!
-//! A colour sets text apart and never hides it: backgrounds, inverse and concealed text are shown as plain text. What is
-//! left out can be seen in the raw text, which every folded text leads to.
+//! Text is never hidden: background colours, inverse and concealed text become plain text. Each
+//! folded text links to the raw text, which has all controls.
 
 use anstyle_parse::{DefaultCharAccumulator, Params, Parser, Perform};
 
-/// A stretch of text in one style.
+/// A span of text in one style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Classes of the style sheet; empty for plain text.
+    /// The classes in the style sheet. Empty for plain text.
     pub class: String,
     pub text: String,
 }
 
-/// A text without its controls.
+/// A text without its control sequences.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plain {
-    /// What is to be read.
+    /// The visible text.
     pub text: String,
-    /// Where a style begins in it, and its classes.
+    /// The offset at which each style begins.
     styles: Vec<(usize, Style)>,
-    /// How many controls are left out that were no colours.
+    /// The number of removed control sequences that don't set a style.
     pub left_out: usize,
 }
 
@@ -30,7 +31,7 @@ struct Style {
     dim: bool,
     italic: bool,
     underline: bool,
-    /// One of the eight colours.
+    /// The index of a colour in `COLOURS`.
     colour: Option<u8>,
 }
 
@@ -60,7 +61,7 @@ impl Style {
 }
 
 impl Plain {
-    /// Reads a text that has an escape character in it; `None` where it has none.
+    /// Reads a text with escape characters. Returns `None` if it has none.
     pub(crate) fn of(text: &str) -> Option<Self> {
         memchr::memchr(0x1b, text.as_bytes())?;
         let mut out = Self::default();
@@ -71,7 +72,7 @@ impl Plain {
         Some(out)
     }
 
-    /// The first `len` bytes in their styles.
+    /// Returns the first `len` bytes as styled spans.
     pub(crate) fn spans(&self, len: usize) -> Vec<Span> {
         let starts = std::iter::once((0, Style::default())).chain(self.styles.iter().copied());
         let ends = self
@@ -92,7 +93,8 @@ impl Plain {
         spans.collect()
     }
 
-    /// What the numbers of a colour sequence say. Those of 256 or of all colours take others after them.
+    /// Applies the numbers of a colour sequence (SGR). The numbers for 256 colours and true colour
+    /// take further numbers as arguments.
     fn restyle(&mut self, numbers: &[u16]) {
         let mut style = self
             .styles
@@ -140,7 +142,7 @@ impl Perform for Plain {
         self.text.push(c);
     }
 
-    // What is no escape sequence is shown as in any text.
+    // Controls that are no escape sequence are shown as in any other text.
     fn execute(&mut self, byte: u8) {
         self.text.push(char::from(byte));
     }

@@ -1,6 +1,7 @@
-//! How does text written by strangers get into a page? As lines in which nothing is hidden.
+//! Makes text from traces safe to show: on one line, with hidden characters visible.
 //!
-//! Markup is escaped by the templates; this is about characters that are invisible or that reorder their neighbours.
+//! The templates escape markup. This module handles characters that are invisible or reorder their
+//! neighbours.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +9,8 @@ use std::fmt;
 use crate::analysis::format::{bytes, visible_line};
 use crate::model::names::{cut_at, first_chars};
 
-/// The first `max` characters as one visible line, and whether that is all. A cut ends with an ellipsis.
+/// Returns the first `max` characters as one visible line, and whether that is the whole text. A
+/// truncated text ends with an ellipsis.
 pub(crate) fn one_line(text: &str, max: usize) -> (String, bool) {
     match first_chars(text, max) {
         Some(start) => (format!("{}…", visible_line(start)), false),
@@ -16,16 +18,16 @@ pub(crate) fn one_line(text: &str, max: usize) -> (String, bool) {
     }
 }
 
-/// A text of a trace as a template prints it.
+/// Converts a text of a trace for a template.
 pub(crate) fn shown(text: impl AsRef<str>) -> Line {
     text.as_ref().into()
 }
 
-/// A longer line is cut after so many bytes: names and summaries are short, and what is long is folded.
+/// Longer lines are truncated; bytes. Names and summaries are short, and long texts are folded.
 const MAX_LINE_BYTES: usize = 4_000;
 
-/// One line of text in which nothing is hidden, cut where it is no line any more. Pages hold this type wherever a trace may
-/// have written the words, so that no place can forget [`visible_line`].
+/// One line of text without hidden characters, truncated if it is too long. Pages use this type for
+/// all words that may come from a trace, so that [`visible_line`] can't be forgotten.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Line(String);
 
@@ -71,7 +73,8 @@ impl fmt::Display for Line {
     }
 }
 
-/// A text as one word of a shell's command line. What is invisible is written with escapes, as bash and zsh read them.
+/// Quotes a text as one word of a shell command. Invisible characters become escapes that bash and
+/// zsh understand.
 pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |c: char| {
         c.is_ascii_alphanumeric()

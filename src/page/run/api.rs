@@ -1,4 +1,4 @@
-//! A run as JSON: its facts, why it stopped, and its files in one document.
+//! Serves a run as JSON: its facts, why it stopped, and its files in one document.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) async fn why(State(state): State<AppState>, RunParam(run): RunParam) 
     .await
 }
 
-/// So many files are given unless the request says otherwise.
+/// Files per response by default.
 const DEFAULT_FILES: usize = 200;
 
 /// `GET /api/runs/{key}/files`
@@ -60,7 +60,7 @@ pub(crate) async fn files(
     .await
 }
 
-/// `GET /api/runs/{key}/raw`: written while it is read, a line at a time, since the files may be larger than the memory.
+/// `GET /api/runs/{key}/raw`: streams the files line by line, since they may not fit in memory.
 pub(crate) async fn raw(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
     let body = crate::page::download::body(&state, move |out| write_raw(&run, out)).await?;
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())

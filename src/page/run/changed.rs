@@ -1,5 +1,4 @@
-//! What stands on the tab about the files that the calls changed? Each file with its edits; of one that is chosen, the edits
-//! one below the other.
+//! Shows the Files tab: the files that tool calls changed, or all edits of one chosen file.
 
 use std::sync::Arc;
 
@@ -16,43 +15,43 @@ use crate::page::part::sign::{Link, Phrase};
 use crate::page::part::{href, text};
 use crate::page::run::steps::LEFT;
 
-/// So many lists of files are made at a time, each of which reads all lines of a run: the other threads are left to other
-/// pages.
+/// Lists of files that may be built at a time. Each reads all lines of a run, and other pages need
+/// threads too.
 pub(crate) const MAX_WALKS: usize = 2;
-/// So many files are on one page.
+/// Files per page.
 const FILES: usize = 100;
-/// So many edits of a file are on one page.
+/// Edits of a file per page.
 const EDITS: usize = 50;
-/// So many steps are named beside a file.
+/// Steps listed beside a file, at most.
 const STEPS: usize = 12;
-/// A longer path is no address.
+/// Longer paths aren't linked; bytes.
 const MAX_PATH: usize = 1_000;
 
-/// The files that a run asked to change.
+/// The files that a run tried to change.
 #[derive(Template)]
 #[template(path = "run/changed.html")]
 pub(crate) struct ChangedTab<'a> {
     lens: &'a Lens<'a>,
     all: Arc<Files>,
-    /// The place of the first file or edit shown.
+    /// The index of the first file or edit shown.
     first: usize,
-    /// The file whose edits are shown; the name of one that there is not is kept to say so.
+    /// The path of the file whose edits are shown. Unknown paths are kept for the error message.
     chosen: Option<String>,
-    /// Its edits on this page.
+    /// The edits on this page.
     edits: Vec<Shown>,
 }
 
 impl HtmlSafe for ChangedTab<'_> {}
 
-/// An edit with the step it came from.
+/// An edit and its step.
 struct Shown {
-    /// The step, the call and how it went.
+    /// Describes the step, the call and the outcome.
     head: Phrase,
-    /// The lines of the edit, or why they are not shown.
+    /// The lines of the edit, or the reason why they aren't shown.
     edit: Result<FileEdit, &'static str>,
 }
 
-/// A file and how much changed in it.
+/// A file, with the size of its changes.
 struct Row {
     link: Link,
     lines: Phrase,
@@ -61,7 +60,7 @@ struct Row {
 }
 
 impl<'a> ChangedTab<'a> {
-    /// The files, or the edits of the file `path`, from place `first` on.
+    /// Shows the files, or the edits of the file `path`, from index `first`.
     pub(crate) fn new(lens: &'a Lens<'a>, all: Arc<Files>, path: &str, first: usize) -> Self {
         let chosen = Some(path.to_owned()).filter(|path| !path.is_empty());
         let mut out = Self {
@@ -84,7 +83,7 @@ impl<'a> ChangedTab<'a> {
         self.all.files.iter().find(|file| file.path == path)
     }
 
-    /// How many files and edits there are, and what is not among them.
+    /// States the numbers of files and edits, and what they don't include.
     fn summary(&self) -> String {
         let Files {
             files,
@@ -172,7 +171,8 @@ impl<'a> ChangedTab<'a> {
         }
     }
 
-    /// The edits of a file from place `first` on; of none, the list of files.
+    /// Returns the address of a file's edits from index `first`. With an empty path, that of the
+    /// list of files.
     fn at(&self, path: &str, first: usize) -> String {
         if path.len() > MAX_PATH {
             return String::new();
@@ -192,7 +192,7 @@ impl<'a> ChangedTab<'a> {
         self.at("", 0)
     }
 
-    /// How many there are of what is shown, and how many of them on a page.
+    /// Returns the number of files or edits, and how many a page shows.
     fn window(&self) -> (usize, usize) {
         match self.chosen {
             Some(_) => (self.of_chosen().map_or(0, |file| file.edits.len()), EDITS),
@@ -219,7 +219,7 @@ impl<'a> ChangedTab<'a> {
     }
 }
 
-/// What is to know of an edit that did not simply go well.
+/// Returns a note for an edit that wasn't simply successful.
 fn told(edit: &Edited) -> Option<&'static str> {
     match edit.ok {
         Some(false) => Some("failed"),
@@ -229,7 +229,7 @@ fn told(edit: &Edited) -> Option<&'static str> {
     }
 }
 
-/// `+3 −1`, of the edits that did not fail.
+/// Formats the added and removed lines of successful edits: `+3 −1`.
 fn lines(file: &File) -> Phrase {
     if !file.is_counted() {
         return Phrase::new().dim("not counted");
@@ -253,7 +253,7 @@ fn edits(file: &File) -> String {
     }
 }
 
-/// The edits of a file from place `first` on, as their steps tell them.
+/// Reads the edits of a file from index `first`, out of the lines of their steps.
 fn shown(lens: &Lens<'_>, file: &File, first: usize, fold: &mut Fold) -> Vec<Shown> {
     let mut shown = Vec::new();
     for (at, edit) in file.edits.iter().enumerate().skip(first).take(EDITS) {
@@ -280,12 +280,12 @@ fn shown(lens: &Lens<'_>, file: &File, first: usize, fold: &mut Fold) -> Vec<Sho
     shown
 }
 
-/// Why the lines of an edit are not shown.
+/// Explains why the lines of an edit aren't shown.
 fn not_shown(edit: &Edited) -> &'static str {
     match (edit.lines, edit.call) {
         (Some(_), _) => "The step of this edit cannot be read any more.",
         (None, Some(_)) => "This edit is too large to be shown line by line; its step has it.",
-        // What is recorded beside the calls may tell no more than that a file changed.
+        // Records outside the calls may state only that a file changed.
         (None, None) => {
             "Which lines changed is not recorded, or they are too many; the step has what is recorded."
         }

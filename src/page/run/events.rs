@@ -1,4 +1,5 @@
-//! What stands in the table of events? Heads from the index, 200 at a time, by phase if asked.
+//! Shows the events of a run in a table: 200 heads at a time from the index, optionally of one
+//! phase.
 
 use std::collections::HashMap;
 
@@ -15,34 +16,36 @@ use crate::page::part::json_tree::JsonView;
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::{href, text};
 
-/// So many events are shown at once.
+/// Events per page.
 pub(crate) const PER_PAGE: usize = 200;
 
-/// At most so many phases can be chosen; an engine has some twenty.
+/// Phases that can be chosen, at most. An engine has about twenty.
 const MAX_PHASES: usize = 100;
-/// A longer record has no digest: two hundred of them stand on a page.
+/// Longer records get no digest, since a page has 200 of them; bytes.
 const MAX_DIGESTED: u64 = 64 << 10;
 
-/// The events of a run in file order, `#events`.
+/// The events of a run in file order (`#events`).
 #[derive(Template)]
 #[template(path = "run/events_table.html")]
 pub(crate) struct EventsTab<'a> {
     pub lens: &'a Lens<'a>,
-    /// Only this phase; empty for all.
+    /// The selected phase. Empty for all phases.
     phase: String,
-    /// The place of the first one shown among those that match, and how many match.
+    /// The index of the first event shown among the matching ones. `total` is the number of
+    /// matching events.
     first: usize,
     total: usize,
-    /// Their ordinals and heads.
+    /// The ordinals and heads of the events shown.
     rows: Vec<(usize, &'a EventHead)>,
-    /// The event that stands open.
+    /// The expanded event.
     open: Option<usize>,
 }
 
 impl HtmlSafe for EventsTab<'_> {}
 
 impl<'a> EventsTab<'a> {
-    /// The events from place `after` on, else those around the one that is `open`, else the last ones.
+    /// Shows the events from index `after`. Without it, shows the page of the event `open`, or else
+    /// the last page.
     pub(crate) fn new(
         lens: &'a Lens<'a>,
         phase: String,
@@ -119,7 +122,7 @@ impl<'a> EventsTab<'a> {
         Link::new(label, href::with_query(&href::run(self.lens.key()), &query))
     }
 
-    /// The phases that occur, in the order in which they do, and how many events they have.
+    /// Lists the phases in the order of their first event, with the number of events.
     fn phases(&self) -> Vec<(&'a str, String)> {
         let index = self.lens.index;
         let mut order: Vec<Symbol> = Vec::new();
@@ -147,7 +150,7 @@ impl<'a> EventsTab<'a> {
             .collect()
     }
 
-    /// The step an event belongs to, or why it belongs to none.
+    /// Links the step of an event, or states why it has none.
     fn step(&self, n: usize, event: &EventHead) -> Phrase {
         let (lens, index) = (self.lens, self.lens.index);
         if !event.fate.is_readable() {
@@ -167,7 +170,7 @@ impl<'a> EventsTab<'a> {
         }
     }
 
-    /// The record of the event that stands open, as a tree.
+    /// Returns the record of the expanded event as a tree.
     fn opened(&self, n: usize, event: &EventHead) -> Option<JsonView> {
         if self.open != Some(n) {
             return None;
@@ -177,7 +180,7 @@ impl<'a> EventsTab<'a> {
         Some(Fold::new(ValueLinks::below(&href::event(self.lens.key(), n))).json(&json, ""))
     }
 
-    /// What the record says, in a line. A long one is not read for that.
+    /// Summarises the record in one line. Skips long records.
     fn digest(&self, event: &EventHead) -> String {
         if event.span.len > MAX_DIGESTED || !event.fate.is_readable() {
             return String::new();
@@ -187,7 +190,7 @@ impl<'a> EventsTab<'a> {
         json.as_ref().map(digest).unwrap_or_default()
     }
 
-    /// An error, or why there is nothing else to say.
+    /// Returns the event's error. For an unreadable event, says so.
     fn note(&self, n: usize, event: &EventHead) -> &'a str {
         let index = self.lens.index;
         let error = || index.groups().get(index.group_at(n)?)?.error.as_ref();

@@ -1,4 +1,4 @@
-//! What stands on the tabs about the files themselves, the manifest and the issues?
+//! Shows the tabs of the manifest and of the issues.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -14,7 +14,7 @@ use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::text::Line;
 use crate::page::part::{href, text};
 
-/// So many issues are on one page.
+/// Issues per page.
 const PER_PAGE: usize = 200;
 
 /// The manifest of a run.
@@ -22,13 +22,13 @@ const PER_PAGE: usize = 200;
 #[template(path = "run/manifest.html")]
 pub(crate) struct ManifestTab<'a> {
     lens: &'a Lens<'a>,
-    /// What is to be known before: missing, torn, the last good one shown; empty for nothing.
+    /// A note above the manifest: missing, incomplete, or the last good version. May be empty.
     note: String,
-    /// The stop rules, where they are recorded: id, words, who set it, and whether it ended the run.
+    /// The recorded stop rules: id, description, who set it, and whether it ended the run.
     rules: Vec<[Line; 4]>,
-    /// Its keys in file order.
+    /// The keys in file order.
     entries: Vec<(Line, JsonView)>,
-    /// The size of the file; `None` where it cannot be read.
+    /// The size of the file. `None` if it can't be read.
     size: Option<usize>,
 }
 
@@ -99,7 +99,8 @@ impl<'a> ManifestTab<'a> {
         self.size.map(|bytes| format::bytes(bytes as u64))
     }
 
-    /// Its counts beside those of the files: what is counted, the two numbers, and whether they agree or why they may not.
+    /// Compares the manifest's counts with those of the files: the name, both numbers, and whether
+    /// they agree or why they may differ.
     fn checks(&self) -> Vec<(&'static str, String, usize, Phrase)> {
         let index = self.lens.index;
         let Some(manifest) = index.manifest().get().filter(|_| self.size.is_some()) else {
@@ -131,7 +132,8 @@ impl<'a> ManifestTab<'a> {
     }
 }
 
-/// The rules as our own engine records them: the budget, what accepts answers, all others.
+/// Lists the rules in the form of our own engine: the budget, the rule that accepts answers, and
+/// all others.
 fn rules(lens: &Lens<'_>, rules: &Json<'_>) -> Vec<[Line; 4]> {
     let fired = |id: &str| match lens.index.stop() {
         Some(stop) if &*stop.criterion == id => "ended the run",
@@ -194,7 +196,7 @@ fn rules(lens: &Lens<'_>, rules: &Json<'_>) -> Vec<[Line; 4]> {
     rows
 }
 
-/// `max_steps · steps 8`: the type of a rule, and whatever else it says.
+/// Formats a rule as its type and the other members: `max_steps · steps 8`.
 fn in_short(rule: &Json<'_>) -> String {
     let Some(members) = rule.as_object() else {
         return rule.to_string();
@@ -210,13 +212,13 @@ fn in_short(rule: &Json<'_>) -> String {
     kind.chars().map(String::from).chain(others).collect()
 }
 
-/// What is wrong with the files of a run.
+/// The issues of a run's files.
 #[derive(Template)]
 #[template(path = "run/issues.html")]
 pub(crate) struct IssuesTab<'a> {
     lens: &'a Lens<'a>,
     issues: Vec<Issue>,
-    /// The place of the first one shown.
+    /// The index of the first issue shown.
     first: usize,
 }
 
@@ -236,7 +238,7 @@ impl<'a> IssuesTab<'a> {
         self.issues.iter().skip(self.first).take(PER_PAGE)
     }
 
-    /// How many of each kind.
+    /// Counts the issues of each kind.
     fn counts(&self) -> Vec<(Sign, String)> {
         let mut counts: Vec<(IssueKind, usize)> = Vec::new();
         for issue in &self.issues {
@@ -275,7 +277,7 @@ impl<'a> IssuesTab<'a> {
         Link::new(label, href::with_query(&href::run(self.lens.key()), &query))
     }
 
-    /// What was read.
+    /// Names the files that were read.
     fn files(&self) -> String {
         let format = self.lens.index.format();
         if format.is_one_file() {
@@ -292,7 +294,7 @@ impl<'a> IssuesTab<'a> {
         )
     }
 
-    /// Where an issue can be seen.
+    /// Links the step or event with the issue.
     fn place(&self, issue: &Issue) -> Option<Link> {
         let (lens, number) = (self.lens, issue.line?);
         match issue.file {

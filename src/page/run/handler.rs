@@ -1,4 +1,5 @@
-//! The pages and parts of one run. Each handler: name the thing, take the index, fill a struct, render.
+//! Serves the pages and parts of one run. Each handler names the run, takes its index, fills a
+//! struct and renders it.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ use crate::page::state::fill::state_tab;
 use crate::page::step::fill::{StepPlace, step_facts, step_view};
 use crate::page::step::{StepFragment, StepPage};
 
-/// Runs `show` off the async threads on the run's index as it is now.
+/// Runs `show` on the run's current index, outside the async threads.
 pub(crate) async fn with_lens<T: Send + 'static>(
     state: &AppState,
     run: &Arc<Run>,
@@ -69,8 +70,9 @@ pub(crate) async fn with_lens<T: Send + 'static>(
     shown.await.flatten()
 }
 
-/// The runs on the board that name this one as the one that started them, and the one that it names itself. Its own trace
-/// may record no child runs: of some only the child's file says whose it is.
+/// Finds the runs on the board that are related to this one: its parent run, its child runs and
+/// branches, and the segments of the same session. A run's own trace may not record its child runs:
+/// some are known only from the child's file.
 pub(crate) fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
     if summary.parent.is_none() && summary.run_id.is_none() {
         return Vec::new();
@@ -80,7 +82,8 @@ pub(crate) fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
     let mut segments = Vec::new();
     for other in library.runs() {
         let other = other.summary();
-        // A copy stands for the run that counts in its place.
+        // The run that counts represents its duplicates. Only the duplicates of this run matter
+        // here.
         if other.key == summary.key
             || !other.counts() && other.relation.duplicate_of.as_ref() != Some(&summary.key)
         {
@@ -107,7 +110,7 @@ pub(crate) fn kin(library: &Library, summary: &Summary) -> Vec<Kin> {
     twins.sort_unstable();
     let parent = nearest(summary.key.as_str(), parents.iter().map(RunKey::as_str))
         .and_then(|at| parents.get(at).cloned());
-    // Of runs with one id, what one of them started is the child of the nearest.
+    // If several runs have the same id, a child belongs to the nearest one.
     let is_own = |child: &Arc<Summary>| {
         let found = nearest(child.key.as_str(), twins.iter().map(RunKey::as_str))
             .and_then(|at| twins.get(at));
@@ -137,7 +140,7 @@ pub(crate) fn html(page: &impl Template) -> Answer {
         .map_err(|error| WebError::fault(&error))
 }
 
-/// What is around a page of this run; its title is given where the run is looked at.
+/// Returns the shell of this run's pages. The handler sets the title.
 pub(crate) fn shell(state: &AppState, run: &Run) -> Shell {
     Shell {
         root: shown_roots(state),
@@ -150,38 +153,39 @@ pub(crate) fn shell(state: &AppState, run: &Run) -> Shell {
     }
 }
 
-/// The answer to a pulse that nothing can be put into: the page loads itself again.
+/// Returns a response that makes the page reload itself, for changes that a pulse can't insert.
 pub(crate) fn load_again() -> Response {
     [(HeaderName::from_static("hx-refresh"), "true")].into_response()
 }
 
-/// Whether the run has ended, for the address of the next pulse, so that its end is told once.
+/// Returns whether the run has ended, for the address of the next pulse. The page then announces
+/// the end only once.
 pub(crate) fn ended(lens: &Lens<'_>) -> &'static str {
     if lens.is_alive() { "" } else { "1" }
 }
 
-/// What is said where the run ended since the pulse whose address holds `told`.
+/// Announces the end of the run, unless `told` says that an earlier pulse did.
 pub(crate) fn run_ended(lens: &Lens<'_>, told: &str) -> Option<String> {
     (told != "1" && !lens.is_alive())
         .then(|| format!("Run ended: {}", lens.summary.verdict.sentence))
 }
 
-/// Which part of a run a page shows below its tabs.
+/// The part of a run that a page shows below its tabs.
 struct Shown {
     tab: String,
-    /// The events tab shows only this phase.
+    /// The phase that filters the events tab.
     phase: String,
-    /// The state tab shows the history of this key.
+    /// The key whose history the state tab shows.
     key: String,
-    /// The event whose record is shown in the events tab.
+    /// The expanded event of the events tab.
     open: Option<usize>,
-    /// The files tab shows the edits of this file.
+    /// The file whose edits the files tab shows.
     file: String,
 }
 
 impl Shown {
     fn of(params: &Params) -> Self {
-        // The form of the events tab sends only what it filters by.
+        // The form of the events tab sends only its filter.
         let tab = if params.has("phase") {
             "events"
         } else {
@@ -198,7 +202,7 @@ impl Shown {
         }
     }
 
-    /// The title of the page: what a reader chose to see of the run.
+    /// Returns the page title, which names the open tab and the step.
     fn title(&self, lens: &Lens<'_>, step: Option<usize>) -> String {
         let part = match (&*self.tab, step) {
             ("events", _) => "Events".to_owned(),
@@ -218,8 +222,8 @@ impl Shown {
         lens.title(&part)
     }
 
-    /// The header. The panel that says why the run stopped stands above its steps; elsewhere it would push away what the
-    /// tab is opened for, so there the header has its sentence.
+    /// Returns the header, and the verdict panel for the steps tab. On other tabs, the panel would
+    /// push the content down, so the header has the verdict instead.
     fn head<'a>(&self, lens: &'a Lens<'a>) -> (RunHead<'a>, Option<Verdict<'a>>) {
         let is_steps = self.tab.is_empty();
         let verdict = is_steps.then(|| Verdict::new(lens));
@@ -232,7 +236,8 @@ impl Shown {
         )
     }
 
-    /// All steps in one picture, whose links open what is shown of the step that is `read`.
+    /// Draws all steps in one picture. Its links open the current tab if the tab has steps. `read`
+    /// is the current step.
     fn strip(&self, lens: &Lens<'_>, read: Option<usize>) -> Strip {
         let tab = if Tabs::has_step(&self.tab) {
             &*self.tab
@@ -242,8 +247,9 @@ impl Shown {
         Strip::new(lens, tab, read)
     }
 
-    /// The pulse of a page that knows of the steps before `steps`, and holds the rows of a window of them. Without
-    /// `steps` nothing below the tabs is sent, because the page shows something that does not change.
+    /// Returns the pulse of a page that knows the first `steps` steps and holds a window of rows.
+    /// Without `steps`, nothing below the tabs is sent, because that part of the page doesn't
+    /// change.
     fn pulse(
         &self,
         lens: &Lens<'_>,
@@ -379,7 +385,8 @@ pub(crate) async fn page(
     .await
 }
 
-/// Leads to the step that was under way at a time; to the run, where its times do not tell.
+/// Redirects to the step that was in progress at a time, or to the run if no step is known for that
+/// time.
 async fn started(state: &AppState, run: &Arc<Run>, at: Option<i64>) -> Answer {
     with_lens(state, run, move |lens| {
         let n = at.and_then(|at| Begins::of(lens.index).calling_at(lens.index, at));
@@ -397,7 +404,8 @@ pub(crate) async fn pulse(
 ) -> Answer {
     let awaited = params.has("awaited");
     let Ok(RunParam(run)) = run else {
-        // Either it is not there yet, or it went away while somebody looked at it; its page says so when it is loaded again.
+        // The run doesn't exist yet, or it vanished while its page was open. After a reload, the
+        // page says so.
         return Ok(if awaited {
             StatusCode::NO_CONTENT.into_response()
         } else {
@@ -411,7 +419,7 @@ pub(crate) async fn pulse(
     let held = Window::parse(params.text("rows"));
     let follow = params.text("follow") == "1";
     let shown = Shown::of(&params);
-    // Taken before the index is read: what comes in between is asked for once more.
+    // Read the revision before the index. A later change then triggers another pulse.
     let revision = run.revision_now();
     with_lens(&state, &run, move |lens| {
         let total = lens.index.steps().len();
@@ -434,9 +442,9 @@ pub(crate) async fn pulse(
             "" => {
                 pulse.count = total.saturating_sub(known);
                 let newest = total.checked_sub(1).filter(|_| follow && total > known);
-                // The last step the page knew may have been provisional, or got its events only now.
+                // The last known step may have been provisional, or its events may be new.
                 let changed = newest.or(read.filter(|_| read == known.checked_sub(1)));
-                // Its own number stays, the number of all steps does not.
+                // The number of all steps appears among the facts of a step.
                 let stays = read.filter(|_| changed.is_none() && total != known);
                 Some(Fresh::Steps {
                     facts: stays.map(|n| step_facts(lens, n)),
@@ -475,7 +483,7 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
     with_lens(&state, &run, move |lens| {
         let view = step_view(lens, n, StepPlace::Alone).ok_or_else(gone)?;
         let title = format!("{}: {}", lens.key(), view.title.as_str());
-        // The step is written; the page of one step needs no news.
+        // The step is complete, so its page needs no updates.
         html(&StepPage {
             shell: Shell {
                 title,
@@ -489,8 +497,9 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
     .await
 }
 
-/// `GET /runs/{key}/steps/{n}/part`; with `to=mark` it is the next step after `n` that has a mark, with
-/// `to=mark-back` the one before it, with `to=first` the one that one looks at first among those from `n` to before `until`.
+/// `GET /runs/{key}/steps/{n}/part`: serves a step. `to=mark` selects the next step after `n` that
+/// has a mark, and `to=mark-back` the previous one. `to=first` selects the most notable step of
+/// `n..until`.
 pub(crate) async fn step_part(
     State(state): State<AppState>,
     StepParam(run, n): StepParam,
@@ -525,7 +534,7 @@ pub(crate) async fn step_part(
     .await
 }
 
-/// `GET /runs/{key}/steps/part`: the rows around a line of the list, or around a step.
+/// `GET /runs/{key}/steps/part`: serves the rows around a line of the list, or around a step.
 pub(crate) async fn rows_part(
     State(state): State<AppState>,
     RunParam(run): RunParam,
@@ -545,7 +554,7 @@ pub(crate) async fn rows_part(
     .await
 }
 
-/// The note of a step that was reached past the last mark, or past the first one going back.
+/// Returns a note for a search for marks that wrapped around.
 fn past_the_end(to: &str, is_only: bool) -> &'static str {
     match (is_only, to) {
         (true, _) => "No other step has a mark.",

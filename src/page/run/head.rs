@@ -1,4 +1,4 @@
-//! What stands above the tabs of a run? The header and the tabs themselves; the verdict between them has a file of its own.
+//! Shows the header of a run and its tabs. The verdict between them is in a separate module.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -12,21 +12,21 @@ use crate::page::part::sign::{Fact, Phrase};
 use crate::page::part::{href, text};
 use crate::page::run::setup::has_setup;
 
-/// At most this many child runs are linked; the run table has all: `parent:ID`.
+/// Child runs that are linked, at most. The run table lists all of them: `parent:ID`.
 const MAX_CHILDREN: usize = 20;
-/// A task longer than this many characters is also offered whole.
+/// For longer tasks, the whole text can be opened; characters.
 const TASK_CHARS: usize = 200;
 
-/// The header of a run, `#runhead`.
+/// The header of a run (`#runhead`).
 #[derive(Clone, Copy, Template)]
 #[template(path = "run/run_head.html")]
 pub(crate) struct RunHead<'a> {
     pub lens: &'a Lens<'a>,
-    /// Whether the verdict stands among the facts, on a page where no panel holds it.
+    /// Whether the facts include the verdict, for pages without the verdict panel.
     pub verdict: bool,
-    /// Whether it says what can be done with the run.
+    /// Whether the header offers actions for the run.
     pub acts: bool,
-    /// The step that is read, where one was asked for.
+    /// The current step, if the request has one.
     pub step: Option<usize>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> RunHead<'a> {
         }
     }
 
-    /// The run as one file, opened at the step that is read.
+    /// Returns the address of the run exported as one file, opened at the current step.
     fn export(&self) -> String {
         let step = self.step.map(|n| n.to_string()).unwrap_or_default();
         href::with_query(
@@ -67,7 +67,7 @@ impl<'a> RunHead<'a> {
             .prose()
     }
 
-    /// Model, agent, start, duration, tokens, and what else is known.
+    /// Lists the model, agent, start, duration, tokens, and other known facts.
     fn facts(&self) -> Vec<Fact> {
         let (lens, summary) = (self.lens, self.lens.summary);
         let manifest = lens.index.manifest().get();
@@ -271,7 +271,7 @@ impl<'a> RunHead<'a> {
                 ))
             }),
         );
-        // One that is not on the board has its id alone.
+        // A parent run that isn't on the board is shown by its id.
         let relation = if summary.branched_after.is_some() {
             "branched from"
         } else {
@@ -306,7 +306,7 @@ impl<'a> RunHead<'a> {
                     .text(")")
             });
         add("branches", is_branched.then_some(listed));
-        // Not every trace counts them.
+        // Not every trace counts its child runs.
         let children = summary.children.unwrap_or_default().max(known.len() as u64);
         add(
             "child runs",
@@ -337,7 +337,7 @@ impl<'a> RunHead<'a> {
             "turns",
             summary.turns.map(|turns| Phrase::from(count(turns))),
         );
-        // The file of a session has its id in its name.
+        // A session's file name contains its id.
         let is_named = |id: &str| match lens.index.format().is_one_file() {
             true => summary.key.name().contains(id),
             false => summary.key.name() == id,
@@ -357,27 +357,27 @@ impl<'a> RunHead<'a> {
     }
 }
 
-/// The tabs of a run, `#tabs`.
+/// The tabs of a run (`#tabs`).
 #[derive(Clone, Copy, Template)]
 #[template(path = "run/tabs.html")]
 pub(crate) struct Tabs<'a> {
     pub lens: &'a Lens<'a>,
-    /// The one that is shown.
+    /// The name of the open tab.
     pub current: &'a str,
-    /// The step that is read, where one was asked for: it stays when another tab is opened.
+    /// The current step, if the request has one. The links to other tabs keep it.
     pub step: Option<usize>,
 }
 
 impl HtmlSafe for Tabs<'_> {}
 
 impl Tabs<'_> {
-    /// The last step that can be gone to.
+    /// Returns the last step.
     fn last(&self) -> Option<usize> {
         self.lens.index.steps().len().checked_sub(1)
     }
 
-    /// Whether a tab shows something of the step that is read. All keep it in their address, so that it is still there when
-    /// the reader comes back.
+    /// Returns whether a tab depends on the current step. All tabs keep the step in their address,
+    /// so that it's restored when the reader comes back.
     pub(crate) fn has_step(name: &str) -> bool {
         matches!(
             name,
@@ -385,7 +385,7 @@ impl Tabs<'_> {
         )
     }
 
-    /// Each tab by its name in addresses, with its address, its words, and how much is in it.
+    /// Returns the name, address, label and item count of each tab.
     pub(crate) fn tabs(&self) -> Vec<(&'static str, String, &'static str, String)> {
         let (index, summary, key) = (self.lens.index, self.lens.summary, self.lens.key());
         let step = self.step.map(|n| n.to_string()).unwrap_or_default();
@@ -436,7 +436,7 @@ impl Tabs<'_> {
                 "Events",
                 of_all(summary.events, index.events_read()),
             ),
-            // How many there are is known when somebody asks.
+            // Counting the files would read all lines, so only the opened tab does it.
             tab("files", "Files", String::new()),
             tab("manifest", "Manifest", manifest.to_owned()),
             tab("issues", "Issues", count(summary.issues.0)),

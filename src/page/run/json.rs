@@ -1,4 +1,5 @@
-//! What do programs read of a run? Its row, its manifest, the oddities of its files and the runs inside its directory.
+//! Provides the JSON of a run: its row, its manifest, the issues of its files, and the runs inside
+//! its directory.
 
 use std::collections::HashMap;
 
@@ -15,55 +16,55 @@ use crate::page::runs::json::RunRow;
 use crate::page::step::json::segment_of;
 use crate::page::step::json_line::Line;
 
-/// One oddity of the files.
+/// An issue in the files of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Issue {
     pub file: &'static str,
-    /// The line, counted from 1.
+    /// The line number, from 1.
     pub line: Option<u64>,
-    /// Bytes from the start of the file to the start of the line.
+    /// The offset of the line in the file, in bytes.
     pub offset: Option<u64>,
     pub reason: String,
     pub kind: &'static str,
-    /// Whether it costs data; otherwise it is only worth knowing.
+    /// Whether data is lost. Otherwise the issue is only a note.
     pub problem: bool,
 }
 
-/// What lists show of a run, and what they leave out.
+/// A run, with more fields than in lists.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Run<'a> {
     #[serde(flatten)]
     row: RunRow<'a>,
-    /// The answer, at most about 400 characters of it.
+    /// The answer, truncated to about 400 characters.
     final_result: Option<&'a str>,
-    /// Whether `final_result` is only the beginning of the answer; null where there is none.
+    /// Whether `final_result` is only the beginning of the answer. Null if there is no answer.
     final_result_cut: Option<bool>,
-    /// What copies of the run say that is something else.
+    /// Copies of the run with different records.
     copies: Vec<CopyJson>,
-    /// The manifest where it is JSON, perhaps after a repair.
+    /// The manifest as JSON, possibly repaired.
     manifest: Option<Line<'a>>,
     manifest_repaired: bool,
-    /// Its text where it is no JSON.
+    /// The text of a manifest that isn't JSON.
     manifest_text: Option<Line<'a>>,
-    /// The oddities of the files in the order of their places: the first thousand found while reading, and all others.
+    /// The issues in file order. Of those found while reading, only the first thousand are listed.
     issues_list: Vec<Issue>,
     /// The runs inside the directory, usually one.
     segments: Vec<Segment>,
 }
 
-/// One of the runs that were written into the same directory.
+/// One of the runs that were written to the same directory.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Segment {
-    /// The ordinal of its first step.
+    /// The ordinal of the first step.
     first_step: Option<usize>,
-    /// The number of its first event.
+    /// The ordinal of the first event.
     first_event: usize,
     steps: usize,
     started_at: Option<String>,
     stop_reason: Option<String>,
 }
 
-/// The run whose manifest has the text `manifest`.
+/// Returns the JSON of a run with the manifest text `manifest`.
 pub(crate) fn run<'a>(summary: &'a Summary, index: &Index, manifest: Option<&'a [u8]>) -> Run<'a> {
     let (manifest, manifest_text) = match manifest.map(Line::of) {
         Some(text @ Line::Text(_)) => (None, Some(text)),
@@ -96,7 +97,7 @@ pub(crate) fn issues(index: &Index) -> Vec<Issue> {
 }
 
 fn segments(summary: &Summary, index: &Index) -> Vec<Segment> {
-    // Of each its first step, and how many there are.
+    // The first step of each run, and the number of its steps.
     let mut steps: HashMap<usize, (usize, usize)> = HashMap::new();
     for n in 0..index.steps().len() {
         if let Some(at) = segment_of(index, n) {

@@ -1,4 +1,4 @@
-//! What do programs read of the files that a run asked to change?
+//! Provides the JSON of the files that a run tried to change.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,21 +6,22 @@ use serde::Serialize;
 use crate::analysis::files;
 use crate::model::Index;
 
-/// A window of the files that calls asked to change.
+/// A page of the files that tool calls tried to change.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Files<'a> {
-    /// How many files there are.
+    /// The number of files.
     total: usize,
-    /// How many edits were asked for in all of them.
+    /// The number of edits in all files.
     edits: usize,
-    /// How many of those are in no list, because there are too many.
+    /// Edits that aren't listed because there are too many.
     edits_left_out: usize,
-    /// Steps whose lines could not be read.
+    /// Steps whose lines couldn't be read.
     steps_unread: usize,
-    /// Steps at the end of a long run that no request has read yet; the next request reads more of them.
+    /// Steps at the end of a long run that haven't been read yet. The next request reads more of
+    /// them.
     steps_pending: usize,
     files: Vec<File<'a>>,
-    /// What to pass as `after` for the next window.
+    /// The value of `after` for the next page.
     next: Option<usize>,
 }
 
@@ -28,35 +29,35 @@ pub(crate) struct Files<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct File<'a> {
     path: &'a str,
-    /// Lines that come with the edits that went well and can be counted; `null` where none can.
+    /// Lines added by successful edits that can be counted. `null` if there are none.
     added: Option<usize>,
     removed: Option<usize>,
     edits_failed: usize,
-    /// Edits whose lines cannot be counted.
+    /// Edits whose lines can't be counted.
     edits_uncounted: usize,
     edits: Vec<Edit<'a>>,
 }
 
-/// One call that asked to change a file.
+/// An edit of a file.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Edit<'a> {
-    /// The ordinal of its step.
+    /// The ordinal of the step.
     step: usize,
     step_id: Option<i64>,
-    /// Its place among the calls of the step; `null` for what no call asked for.
+    /// The index of the tool call in the step. `null` if the edit doesn't belong to a call.
     call: Option<usize>,
     kind: &'static str,
-    /// Where the file was moved to.
+    /// The new path of a moved file.
     to: Option<&'a str>,
     added: Option<usize>,
     removed: Option<usize>,
-    /// Whether it went well; `null` where that is not recorded.
+    /// Whether the edit succeeded. `null` if that isn't recorded.
     ok: Option<bool>,
-    /// The run went back to before it.
+    /// Whether the run went back to a point before the edit.
     left: bool,
 }
 
-/// The files after place `after`, or from the first one on; at most `limit`, at least one.
+/// Returns the files after index `after`, or from the first: at most `limit`, at least one.
 pub(crate) fn files<'a>(
     index: &Index,
     all: &'a files::Files,

@@ -1,4 +1,5 @@
-//! How do the three files of a run fit into one JSON document? Line by line as strings, so that nothing is held twice.
+//! Writes the three files of a run as one JSON document, streamed line by line as strings, so that
+//! nothing is held in memory twice.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -7,7 +8,7 @@ use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-/// The shape of what [`write_raw`] writes.
+/// The schema of the output of [`write_raw`].
 #[derive(Debug)]
 pub(crate) enum Raw {}
 
@@ -34,14 +35,15 @@ impl JsonSchema for Raw {
     }
 }
 
-/// Writes `{"manifest": text, "steps": [line, ...], "events": [line, ...]}`; a file that is not there or
-/// cannot be read is `null`, and the issues of the run tell them apart.
+/// Writes `{"manifest": text, "steps": [line, ...], "events": [line, ...]}`. A missing or
+/// unreadable file is `null`. The run's issues tell which.
 ///
-/// Lines come without their line ends, as [`io::BufRead::split`] gives them, and are strings byte for byte. What is not
-/// UTF-8 is `{"base64": text}` instead, and what is too long to be held `{"too_long": bytes}`.
+/// Lines have no line ends, like those of [`io::BufRead::split`], and are exact strings. A line
+/// that isn't UTF-8 becomes `{"base64": text}`, and one that is too long to be held becomes
+/// `{"too_long": bytes}`.
 ///
 /// # Errors
-/// What reading a line or writing to `out` says; the document is then cut off.
+/// Returns errors of reading a line or writing to `out`. The document is then truncated.
 pub(crate) fn write_raw<W: Write, L: AsRef<[u8]>>(
     out: &mut W,
     manifest: Option<Result<Vec<u8>, u64>>,

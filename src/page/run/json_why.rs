@@ -1,4 +1,5 @@
-//! What do programs read of a run's end? The explanation, with its evidence and how every rule stood.
+//! Provides the JSON that explains why a run stopped, with its evidence and the result of every
+//! rule.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,48 +16,48 @@ use crate::model::{Gate, Index, Lines, Op, StopVerdict};
 pub(crate) struct Why<'a> {
     /// The answer in a sentence, without a full stop.
     headline: &'a str,
-    /// What happened besides, one full sentence; empty where nothing did.
+    /// Another fact in one full sentence. May be empty.
     second: &'a str,
     outcome: &'static str,
-    /// As recorded.
+    /// The recorded stop reason.
     stop_reason: Option<&'a str>,
     /// `recorded`, `inferred` from the last records, or `unknown`.
     certainty: &'static str,
-    /// The last step that really ran, as an ordinal.
+    /// The ordinal of the last step that really ran.
     step: Option<usize>,
     evidence: Vec<Evidence>,
-    /// Every rule that could have ended the run, and how it stood.
+    /// The result of every rule that could have ended the run.
     rules: Vec<Rule>,
-    /// How near the limits are, of a run that goes on.
+    /// How close a live run is to its limits.
     pace: Option<String>,
-    /// Where the files contradict each other, a sentence each.
+    /// Contradictions between the files, one sentence each.
     contradictions: Vec<String>,
-    /// What copies of the run say that is something else.
+    /// Copies of the run with different records.
     copies: Vec<CopyJson>,
     first_trouble: Option<Trouble>,
     liveness: &'static str,
 }
 
-/// What a copy of a run says that is something else than what the run says which counts.
+/// A copy of a run whose records differ from those of the run that counts.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CopyJson {
-    /// The copy.
+    /// The key of the copy.
     key: String,
-    /// Its answer to why the run stopped, without a full stop.
+    /// The copy's answer to why the run stopped, without a full stop.
     verdict: String,
     outcome: &'static str,
-    /// As the copy records it.
+    /// The stop reason that the copy records.
     stop_reason: Option<String>,
     /// `recorded`, `inferred` from the last records, or `unknown`.
     certainty: &'static str,
-    /// Whether it tells of another end.
+    /// Whether the copy ended differently.
     other_end: bool,
-    /// What else differs, such as its tokens, its cost or a score.
+    /// Other differences, such as tokens, cost or a score.
     differs: Vec<String>,
 }
 
 impl CopyJson {
-    /// Those of a run.
+    /// Returns the differing copies of a run.
     pub(crate) fn all(summary: &Summary) -> Vec<Self> {
         let copies = summary.relation.says.iter();
         let copy = |copy: &CopySays| Self {
@@ -72,17 +73,17 @@ impl CopyJson {
     }
 }
 
-/// A rule: how it stood, and what is recorded of its verdict. It is true where `measured op limit`.
+/// A stop rule with its result and its recorded verdict. The rule is true if `measured op limit`.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Rule {
-    /// `budget.steps`, `stop[2]`, `critics`.
+    /// The rule's id: `budget.steps`, `stop[2]`, `critics`.
     id: String,
-    /// `budget_steps`, `stagnation`, `critic_stop`.
+    /// The rule's kind: `budget_steps`, `stagnation`, `critic_stop`.
     kind: String,
     result: Standing,
-    /// Whether it was true at the same moment without being what ended the run.
+    /// Whether it was true at the same moment but didn't end the run.
     also: bool,
-    /// Whether the last records suggest that it ended the run, and no file says so.
+    /// Whether the last records suggest that it ended the run, although no file says so.
     inferred: bool,
     measured: Option<Number>,
     limit: Option<Number>,
@@ -90,20 +91,20 @@ struct Rule {
     unit: Option<String>,
     /// Who set the limit, or how it is known.
     limit_from: Option<&'static str>,
-    /// What was left until the limit.
+    /// The amount left until the limit.
     headroom: Option<Number>,
     note: Option<String>,
     fired: bool,
     /// The code of its verdict.
     code: Option<String>,
-    /// Which part of the engine asked it.
+    /// The part of the engine that checked the rule.
     source: Option<String>,
     gate: Option<Gate>,
     step_id: Option<i64>,
     detail: Option<String>,
 }
 
-/// Why the run stopped.
+/// Explains why the run stopped.
 pub(crate) fn why<'a>(summary: &'a Summary, index: &Index, lines: &dyn Lines) -> Why<'a> {
     let (verdict, why) = (&summary.verdict, explain(summary, index, lines));
     Why {
@@ -148,7 +149,7 @@ fn rule(rule: why::RuleStatus) -> Rule {
     }
 }
 
-/// A whole number as it was written, without a fraction.
+/// Converts a number. A whole number gets no fraction.
 fn number(value: f64) -> Option<Number> {
     let whole = value.fract() == 0.0 && value.abs() < 9e15;
     if whole {

@@ -1,7 +1,8 @@
-//! Which lists of changed files are kept between two requests? Those of the runs that were asked for last.
+//! Caches the lists of changed files for the runs that were requested last.
 //!
-//! A list reads all lines of a run; one that is kept reads those that are new. It compares every step with what it was
-//! made from, so a run that changed, or another one under the same key, is never shown with old edits.
+//! A new list reads all lines of a run. A cached list reads only the new lines. It first compares
+//! every step with the step that it was built from, so old edits never appear for a run that
+//! changed or was replaced under the same key.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,23 +10,23 @@ use crate::analysis::files::{Files, Followed};
 use crate::model::RunKey;
 use crate::page::lens::Lens;
 
-/// So many lists are kept.
+/// Lists in the cache, at most.
 const MAX_LISTS: usize = 8;
-/// So many steps and edits are remembered in all lists together, 30 to 200 bytes for each. A longer list is made again for
-/// each request.
+/// Steps and edits in all cached lists, at most. Each takes 30 to 200 bytes. A longer list is
+/// rebuilt for each request.
 const MAX_SIZE: usize = 1_000_000;
 
-/// The lists that were asked for last, the newest one at the end.
+/// The cached lists, the most recently requested last.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
     kept: Mutex<Vec<(RunKey, Shared)>>,
 }
 
-/// Brought up to date by one request at a time.
+/// A list that one request at a time updates.
 type Shared = Arc<Mutex<Followed>>;
 
 impl Lists {
-    /// The files of a run as it is now. Reads lines.
+    /// Returns the changed files of a run, up to date. Reads lines.
     pub(crate) fn of(&self, lens: &Lens<'_>) -> Arc<Files> {
         let key = &lens.summary.key;
         let list = self.list(key);
@@ -37,7 +38,7 @@ impl Lists {
         files
     }
 
-    /// Forgets the lists that were not asked for longest, until all together are small enough.
+    /// Evicts the least recently requested lists until the total size fits.
     fn make_room(&self, key: &RunKey, size: usize) {
         let mut kept = self.kept();
         if size > MAX_SIZE {
@@ -46,7 +47,7 @@ impl Lists {
         let mut left = MAX_SIZE.saturating_sub(size);
         let mut fits = Vec::new();
         for (other, list) in kept.iter().rev() {
-            // One that is being made now is small enough to begin with.
+            // A locked list is being built. Until it is done, its size counts as 0.
             let size = list.try_lock().map_or(0, |list| list.size());
             let is_kept = other == key || size <= left;
             if is_kept && other != key {

@@ -1,6 +1,8 @@
-//! How are the scores and times of the listed steps drawn? One picture for each of the two columns, beside the rows.
+//! Draws the scores and times of the listed steps: one picture for each of the two columns, beside
+//! the rows.
 //!
-//! A picture a row would be more than half of the elements of the page. A path holds what has one colour.
+//! One picture per row would be more than half of the page's elements. Each path holds all bars of
+//! one colour.
 
 use std::fmt::Write as _;
 
@@ -9,35 +11,36 @@ use askama::filters::HtmlSafe;
 
 use crate::page::part::svg::PhaseClass;
 
-/// Height of a line of the list; the style sheet has the same number.
+/// The height of a line. The style sheet has the same number.
 const LINE: usize = 28;
-/// Width of a bar of time.
+/// The width of a time bar.
 const BAR: f64 = 36.0;
-/// Top and height of a score's bar, and of a time's bar, in its line.
+/// The top and height of a score bar and of a time bar, within their line.
 const SCORE: (f64, f64) = (8.0, 12.0);
 const TIME: (f64, f64) = (11.0, 6.0);
-/// The classes that fill the bars of critics.
+/// The classes that fill the critics' bars.
 const CLASSES: [&str; 6] = ["d1", "d2", "d3", "d4", "d5", "d6"];
-/// At most so many critics have a bar.
+/// Critics that get a bar, at most.
 const CRITICS: usize = 4;
 
-/// The drawings of the listed steps: bars of scores, and of time by phase.
+/// The bars of the listed steps: scores, and times by phase.
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "run/marks.html")]
 pub(crate) struct Marks {
-    /// Lines of the list.
+    /// The number of lines of the list.
     pub lines: usize,
-    /// Scores: class and path.
+    /// The class and path of each group of score bars.
     pub scores: Vec<(&'static str, String)>,
-    /// Times: class and path.
+    /// The class and path of each group of time bars.
     pub times: Vec<(&'static str, String)>,
 }
 
 impl HtmlSafe for Marks {}
 
 impl Marks {
-    /// Adds the scores of the step on the next line, each with the colour of its critic, as long as [`Marks::next`] is not
-    /// called. A score outside 0 to 1, or a missing one, leaves its track empty.
+    /// Adds the scores of the step on the current line, in the colours of their critics.
+    /// [`Marks::next`] ends the line. A missing score, or one outside 0 to 1, leaves its track
+    /// empty.
     pub(crate) fn scores(&mut self, scores: impl Iterator<Item = (usize, Option<f64>)>) {
         let (top, height) = SCORE;
         for (at, (series, score)) in scores.take(CRITICS).enumerate() {
@@ -61,7 +64,8 @@ impl Marks {
         }
     }
 
-    /// Adds how long the step on the next line took: its phases, as shares of the longest step.
+    /// Adds the duration of the step on the current line: its phases, as shares of the longest
+    /// step.
     pub(crate) fn times(&mut self, phases: impl Iterator<Item = (PhaseClass, f64)>) {
         let (top, height) = TIME;
         let y = top + self.top();
@@ -81,7 +85,7 @@ impl Marks {
         self.lines += 1;
     }
 
-    /// Height of the picture.
+    /// Returns the height of the picture.
     fn height(&self) -> usize {
         self.lines * LINE
     }
@@ -91,7 +95,7 @@ impl Marks {
     }
 }
 
-/// The class that fills a phase's part of a bar.
+/// Returns the class that fills a phase's part of a bar.
 pub(crate) fn class_of(phase: PhaseClass) -> &'static str {
     match phase {
         "decide" => "f-decide",
@@ -121,7 +125,7 @@ pub(crate) fn rect(
             paths.len() - 1
         });
     if let Some((_, path)) = paths.get_mut(at) {
-        // One decimal is a tenth of a pixel; whole numbers need none.
+        // One decimal is a tenth of a pixel. Whole numbers are written without a decimal.
         let short = |number: f64| (number * 10.0).round() / 10.0;
         let (x, y, width, height) = (short(x), short(y), short(width), short(height));
         let _ = write!(path, "M{x} {y}h{width}v{height}h-{width}z");

@@ -1,6 +1,6 @@
-//! How does a run look? Header, verdict, tabs, and the list of its steps beside the step that is read.
+//! Shows a run: header, verdict, tabs, and the list of steps beside the current step.
 //!
-//! Every part has an id of its own and is rendered by one template, on the page and in [`RunPulse`].
+//! Every part has its own id. One template renders it, both on the page and in [`RunPulse`].
 
 pub(crate) mod api;
 pub(crate) mod changed;
@@ -55,10 +55,10 @@ pub(crate) struct RunPage<'a> {
     pub content: Content<'a>,
 }
 
-/// The content of the tab that is open.
+/// The content of the open tab.
 pub(crate) enum Content<'a> {
     Steps(Box<StepsTab<'a>>),
-    /// The state after a step; `None` where there is no step.
+    /// The state after a step. `None` if there is no step.
     State(Option<Box<StateTab>>),
     Timeline(Timeline<'a>),
     Events(EventsTab<'a>),
@@ -68,7 +68,7 @@ pub(crate) enum Content<'a> {
     Setup(SetupTab),
 }
 
-/// What may have changed on a run page since its last pulse.
+/// The parts of a run page that may have changed since its last pulse.
 #[derive(Template)]
 #[template(path = "run/run_pulse.html")]
 pub(crate) struct RunPulse<'a> {
@@ -78,20 +78,20 @@ pub(crate) struct RunPulse<'a> {
     pub verdict: Option<Verdict<'a>>,
     pub strip: Option<Strip>,
     pub tabs: Tabs<'a>,
-    /// What changed below the tabs.
+    /// The changes below the tabs.
     pub fresh: Option<Fresh<'a>>,
 }
 
-/// What changed below the tabs of a run page.
+/// The changes below the tabs of a run page.
 pub(crate) enum Fresh<'a> {
     Steps {
-        /// The rows of the list that the page holds, with those that are new.
+        /// The rows of the list on the page, including new ones.
         rows: Option<StepRows<'a>>,
         end: EndSlot<'a>,
         pending: PendingSlot<'a>,
-        /// The step that is read, where it changed or the reader follows the run.
+        /// The current step, if it changed or the page follows the run.
         selected: Option<Box<StepView>>,
-        /// The facts of the step that is read, where it stays as it is and the number of steps changed.
+        /// The facts of the current step, if only the number of steps changed.
         facts: Option<String>,
     },
     State(Box<StateTab>),

@@ -1,4 +1,4 @@
-//! What is known of the step that has no line yet? Its events tell it, phase by phase.
+//! Shows the step that has no line yet. Its events show the progress of each phase.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -11,10 +11,10 @@ use crate::page::lens::{Lens, micros, phase};
 use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::text::{self, Line};
 
-/// The phases of a step in the order of the engine.
+/// The phases of a step, in the order of the engine.
 const PHASES: [&str; 5] = ["DECIDE", "ACT", "REDUCE", "CRITIC", "CHECK_STOP"];
 
-/// Room for the step that is being written, or was when the run ended, `#pending`.
+/// The step that is being written, or was when the run ended (`#pending`). May be empty.
 #[derive(Clone, Copy, Template)]
 #[template(path = "run/pending.html")]
 pub(crate) struct PendingSlot<'a> {
@@ -23,7 +23,7 @@ pub(crate) struct PendingSlot<'a> {
 
 impl HtmlSafe for PendingSlot<'_> {}
 
-/// How a phase of an unfinished step stands.
+/// The state of a phase in an unfinished step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum PhaseState {
     #[default]
@@ -56,12 +56,12 @@ impl<'a> PendingSlot<'a> {
         )
     }
 
-    /// When it began; empty where that is not known.
+    /// Returns when the step began. Empty if unknown.
     fn began(&self, group: &Group) -> Line {
         self.lens.offset(began(self.lens.index, group))
     }
 
-    /// How long so far; the words run on in the browser while the page is live.
+    /// Returns how long the step has taken. The browser keeps counting while the page is live.
     fn so_far(&self, group: &Group) -> Option<Phrase> {
         let start = group.started?;
         if self.lens.is_alive() {
@@ -74,7 +74,7 @@ impl<'a> PendingSlot<'a> {
         Phrase::new().since(micros(self.lens.now - start), self.lens.iso(start))
     }
 
-    /// The phases that have events, the last of them under way while the run goes on.
+    /// Returns the phases that have events. The last one is in progress while the run is alive.
     fn phases(&self, group: &Group) -> Vec<(Stretch, PhaseState)> {
         let mut phases: Vec<_> = stretches(self.lens.index, group)
             .into_iter()
@@ -90,7 +90,7 @@ impl<'a> PendingSlot<'a> {
         phase(self.lens.index.name(stretch.phase))
     }
 
-    /// How long a phase took or takes.
+    /// Returns how long a phase took, or has taken so far.
     fn took(&self, group: &Group, stretch: &Stretch, state: &PhaseState) -> Option<Phrase> {
         if *state == PhaseState::Now {
             return Some(self.since(stretch.started?).text(" so far"));
@@ -104,7 +104,7 @@ impl<'a> PendingSlot<'a> {
         })
     }
 
-    /// What is known of a phase, a line each.
+    /// Describes a phase, one line per fact.
     fn says(&self, group: &Group, stretch: &Stretch, state: &PhaseState) -> Vec<Phrase> {
         let index = self.lens.index;
         let name = index.name(stretch.phase);
@@ -140,7 +140,7 @@ impl<'a> PendingSlot<'a> {
         says
     }
 
-    /// The phases that are not reached; empty for none.
+    /// Lists the phases that the step hasn't reached. May be empty.
     fn later(&self, group: &Group) -> String {
         let stretches = stretches(self.lens.index, group);
         let reached = |name: &&str| {
@@ -162,7 +162,7 @@ fn title(group: &Group) -> String {
     capitalised(&name(group))
 }
 
-/// `step 9`.
+/// Names an unfinished step: `step 9`.
 pub(crate) fn name(group: &Group) -> String {
     group
         .step_id

@@ -1,6 +1,7 @@
-//! Which steps does the list show, and in what order? Those of a tool, those that failed; the longest, the dearest first.
+//! Selects and sorts the steps of the list: those of a tool, those that failed, the longest or the
+//! most expensive first.
 //!
-//! What is picked stands in the address, so that it can be linked to and works without scripts.
+//! The selection is in the address, so that it can be linked to and works without scripts.
 
 use std::cmp::Reverse;
 
@@ -16,7 +17,7 @@ use crate::page::part::sign::Link;
 use crate::page::part::{href, text};
 use crate::page::run::steps::WINDOW;
 
-/// The orders there are, by their names in an address and on the page.
+/// The sort orders: the name in the address and the label on the page.
 const SORTS: [(&str, &str); 5] = [
     ("", "in order"),
     ("time", "longest first"),
@@ -24,16 +25,16 @@ const SORTS: [(&str, &str); 5] = [
     ("cost", "dearest first"),
     ("score", "lowest score first"),
 ];
-/// At most so many tools are offered; any can be asked for in the address.
+/// Tools that the page offers, at most. The address accepts any tool.
 const TOOLS: usize = 20;
 
-/// What is picked of the steps, as the address says it.
+/// A selection of steps, as given in the address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Pick {
     sort: String,
     tool: String,
     errors: bool,
-    /// The place of the first row among the picked.
+    /// The index of the first row within the selection.
     pub from: usize,
 }
 
@@ -53,12 +54,13 @@ impl Pick {
         }
     }
 
-    /// Whether it is every step, in order.
+    /// Returns whether all steps are selected, in order.
     pub(crate) fn is_all(&self) -> bool {
         self.sort.is_empty() && self.tool.is_empty() && !self.errors
     }
 
-    /// The address of the run with these steps, from the one at `from`, and step `n` selected.
+    /// Returns the address of the run with this selection, starting at row `from`, and with step
+    /// `n` selected.
     pub(crate) fn address(&self, key: &str, from: usize, n: Option<usize>) -> String {
         let number = |number: usize| number.to_string();
         let step = n.map(number).unwrap_or_default();
@@ -78,7 +80,7 @@ impl Pick {
         href::with_query(&href::run(key), &pairs)
     }
 
-    /// The ordinals of the picked steps. Of what is sorted by, a step without it comes last.
+    /// Returns the ordinals of the selected steps. Steps without a sort value come last.
     fn steps(&self, lens: &Lens<'_>) -> Vec<usize> {
         let index = lens.index;
         let tool = index.names().find(&self.tool);
@@ -118,15 +120,15 @@ impl Pick {
     }
 }
 
-/// How the list of steps is picked, `#pick`, and what is.
+/// The controls that select steps (`#pick`), and the selected steps.
 #[derive(Template)]
 #[template(path = "run/pick.html")]
 pub(crate) struct Picker<'a> {
     lens: &'a Lens<'a>,
     pub pick: Pick,
-    /// The picked steps of this page; empty where it is every step.
+    /// The selected steps of this page. Empty if all steps are selected.
     pub shown: Vec<usize>,
-    /// How many are picked.
+    /// The number of selected steps.
     count: usize,
 }
 
@@ -148,7 +150,7 @@ impl<'a> Picker<'a> {
         }
     }
 
-    /// Name, words and whether it is chosen.
+    /// Returns the name and label of each sort order, and whether it is active.
     fn sorts(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         SORTS
             .iter()
@@ -156,7 +158,7 @@ impl<'a> Picker<'a> {
             .map(|(name, words)| (*name, *words, *name == self.pick.sort))
     }
 
-    /// Whether the run tells what an order needs.
+    /// Returns whether the run records the values that a sort order needs.
     fn has(&self, name: &str) -> bool {
         let summary = self.lens.summary;
         match name {
@@ -172,7 +174,7 @@ impl<'a> Picker<'a> {
         }
     }
 
-    /// The tools that can be chosen, and whether each is.
+    /// Returns the tools that can be chosen, and whether each is active.
     fn tools(&self) -> Vec<(&str, bool)> {
         let tools = &self.lens.summary.tools;
         let chosen = tools
@@ -187,13 +189,13 @@ impl<'a> Picker<'a> {
             .collect()
     }
 
-    /// What is picked, in words.
+    /// Describes the selection.
     fn words(&self) -> String {
         let total = format::count(self.lens.index.steps().len() as u64);
         format!("{} of {total} steps", format::count(self.count as u64))
     }
 
-    /// The pages before and after this one, and all steps in order.
+    /// Links to the previous page, the next page, and all steps in order.
     fn links(&self) -> Vec<Link> {
         let to =
             |label: &str, from| Link::new(label, self.pick.address(self.lens.key(), from, None));

@@ -1,4 +1,4 @@
-//! What do the files of a run themselves say about its end? Words as recorded, beside the board's explanation.
+//! Lists the recorded facts about a run's end, word for word, beside the board's explanation.
 
 use crate::analysis::stated::end_by_who;
 use crate::analysis::verdict::{LimitFrom, reading};
@@ -10,7 +10,7 @@ use crate::page::part::text::{Line, one_line};
 use crate::page::run::verdict::Verdict;
 
 impl<'a> Verdict<'a> {
-    /// Stop reason, stop detail, final result, error, as recorded.
+    /// Lists the recorded stop reason, stop detail, final result and error.
     pub(crate) fn recorded(&self) -> Vec<Fact> {
         let (lens, index) = (self.lens, self.lens.index);
         let manifest = index.manifest().get();
@@ -69,7 +69,7 @@ impl<'a> Verdict<'a> {
         facts
     }
 
-    /// The last step of which critics spoke.
+    /// Returns the last step with critic output.
     pub(crate) fn last_critics(&self) -> Option<(Link, &'a StepHead)> {
         let steps = self.lens.index.steps();
         let n = steps.iter().rposition(|step| !step.critics.is_empty())?;
@@ -79,7 +79,7 @@ impl<'a> Verdict<'a> {
         ))
     }
 
-    /// The reason of a critic, where it is the one that was obeyed.
+    /// Returns a critic's reason, if its action decided the step.
     pub(crate) fn reason(&self, step: &StepHead, critic: &CriticMark) -> Line {
         let reason = step
             .critic_reason
@@ -88,7 +88,7 @@ impl<'a> Verdict<'a> {
         reason.unwrap_or_default().into()
     }
 
-    /// The rows of the failure report.
+    /// Returns the rows of the failure report.
     pub(crate) fn failures(&self) -> &'a [Failure] {
         self.lens
             .index
@@ -97,7 +97,7 @@ impl<'a> Verdict<'a> {
             .map_or(&[], |manifest| &manifest.failures)
     }
 
-    /// The step of a failure.
+    /// Links the step of a failure.
     pub(crate) fn failed(&self, failure: &Failure) -> Link {
         let steps = self.lens.index.steps();
         let n = steps
@@ -113,7 +113,7 @@ impl<'a> Verdict<'a> {
     }
 }
 
-/// How a limit of steps is known.
+/// Explains how a step limit is known.
 fn from(limit: LimitFrom) -> &'static str {
     match limit {
         LimitFrom::SetBy(Origin::Task) => " set by the task's budget",
@@ -127,7 +127,7 @@ fn from(limit: LimitFrom) -> &'static str {
     }
 }
 
-/// The rule that ended the run: its id, what was compared, and where it was asked.
+/// Describes the rule that ended the run: its id, the comparison, and when it was checked.
 fn rule(stop: &StopVerdict) -> Phrase {
     let says = Phrase::new().code(&*stop.criterion);
     let says = match reading(stop) {

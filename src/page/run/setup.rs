@@ -1,5 +1,5 @@
-//! What was the model told before its first word, and which tools was it given? Shown once for a run, and linked from its
-//! steps.
+//! Shows the system prompt and the tools that the model received. They are shown once per run, and
+//! the steps link to them.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -17,13 +17,14 @@ use crate::page::part::text::{Line, one_line};
 use crate::page::step::fill::manifest_text;
 use crate::page::step::said::input;
 
-/// So many records at the beginning of another tool's run are looked at: what sets the model up comes first.
+/// Records that are read at the start of another tool's run. The system prompt and the tools come
+/// first.
 const MAX_RECORDS: usize = 40;
-/// So many messages that set the model up are shown.
+/// System messages that are shown, at most.
 const MAX_MESSAGES: usize = 50;
-/// A record with more bytes is taken to hold some of it, and is not read to find out.
+/// Larger records aren't read in advance. They are assumed to hold a system prompt or tools.
 const MAX_RECORD_BYTES: u64 = 256 << 10;
-/// What a tool is for, in a list, is cut to so many characters.
+/// Longer descriptions of tools are truncated; characters.
 const MAX_WORDS: usize = 160;
 
 /// The system prompt and the tools of a run.
@@ -32,9 +33,9 @@ const MAX_WORDS: usize = 160;
 pub(crate) struct SetupTab {
     messages: Vec<Message>,
     tools: Vec<Tool>,
-    /// How many there are.
+    /// States the number of tools.
     count: Line,
-    /// What is said of tools that are not shown.
+    /// States how many tools aren't shown.
     more: Line,
 }
 
@@ -43,13 +44,13 @@ impl HtmlSafe for SetupTab {}
 /// A tool that the model could call.
 struct Tool {
     name: Line,
-    /// What it is for, in a line.
+    /// The description, in one line.
     says: Line,
-    /// All that is recorded of it, where that is more than its name.
+    /// The whole record of the tool, if it has more than a name.
     all: Option<JsonView>,
 }
 
-/// Whether another tool's run records a system prompt or tools.
+/// Returns whether another tool's run records a system prompt or tools.
 pub(crate) fn has_setup(lens: &Lens<'_>) -> bool {
     let (mut tab, fold) = (SetupTab::empty(), &mut Fold::new(ValueLinks::default()));
     lens.index.events().iter().take(MAX_RECORDS).any(|event| {
@@ -113,7 +114,7 @@ impl SetupTab {
         out
     }
 
-    /// Takes in the messages of a prompt that set the model up.
+    /// Adds the system messages of a prompt.
     fn prompt(&mut self, list: &str, at: &str, fold: &mut Fold) {
         for message in system(list).take(MAX_MESSAGES) {
             let place =
@@ -124,7 +125,7 @@ impl SetupTab {
         }
     }
 
-    /// Takes in what a record of another tool says of the set-up, by the names that such records have for it.
+    /// Adds the system prompt and tools in a record of another tool, under any of the known names.
     fn record(&mut self, record: &Record<'_>, fold: &mut Fold) {
         let Some(json) = Json::parse(&record.text) else {
             return;
@@ -184,7 +185,7 @@ impl SetupTab {
         });
     }
 
-    /// Takes in a list of tools, or an object of them.
+    /// Adds the tools in a list or an object.
     fn tools(&mut self, tools: &Json<'_>, at: &str, fold: &mut Fold) {
         let of_list = tools.as_array().unwrap_or_default().iter().enumerate();
         let of_list = of_list.map(|(place, tool)| (place.to_string(), named(tool), tool));
@@ -218,7 +219,7 @@ impl SetupTab {
     }
 }
 
-/// The name of a tool in a list.
+/// Returns the name of a tool in a list.
 fn named(tool: &Json<'_>) -> String {
     let name = tool.as_str().or(tool.get("name").and_then(Json::as_str));
     let name = name.or_else(|| find(tool, "/function/name").and_then(Json::as_str));

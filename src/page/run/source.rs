@@ -1,4 +1,5 @@
-//! One line of a file, or the manifest: as it is, or a value in it on a page of its own; and the pictures that a step names.
+//! Serves one line of a file or the manifest, raw or as a page of one value, and the pictures that
+//! a step refers to.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::page::step::fill::value_of;
 struct Source {
     run: Arc<Run>,
     file: TraceFile,
-    /// `None` for the manifest.
+    /// `None` means the manifest.
     span: Option<Span>,
     links: ValueLinks,
     name: String,
@@ -85,11 +86,11 @@ impl Source {
             .link("The run", href::run(self.run.key().as_str()))
     }
 
-    /// The bytes as they are, however many: written while they are read.
+    /// Streams the raw bytes, however many.
     async fn raw(self, state: AppState) -> Answer {
         let name = format!("inline; filename=\"{}\"", self.name);
         if self.file == TraceFile::Steps && self.run.dir().tool().is_some() {
-            // It has no line of its own to be copied.
+            // In formats of other tools, a step isn't one line that could be copied.
             let line = blocking(move || self.read()).await.flatten()?;
             let kind = "text/plain; charset=utf-8".to_owned();
             return Ok(([(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name)], line).into_response());
@@ -101,7 +102,7 @@ impl Source {
         let (mut pieces, len) = opened.await.flatten()?;
         let body = crate::page::download::body(&state, move |out| {
             let written = std::io::copy(&mut pieces, out)?;
-            // An answer that is too short must not look like a whole one.
+            // A truncated response must not look complete.
             if written == len {
                 Ok(())
             } else {
@@ -116,7 +117,7 @@ impl Source {
             .into_response())
     }
 
-    /// The picture that stands at a place of the line, where it is what it says it is.
+    /// Serves the picture at a pointer in the line, if its bytes are those of a picture.
     async fn picture(self, params: Params) -> Answer {
         let read = blocking(move || {
             let at = params.text("at");
@@ -137,7 +138,7 @@ impl Source {
         read.await.flatten()
     }
 
-    /// The value that stands at a place of the line: the text of a string, anything else as JSON.
+    /// Serves the value at a pointer in the line: the text of a string, or anything else as JSON.
     async fn text(self, params: Params) -> Answer {
         let read = blocking(move || {
             let at = params.text("at");
@@ -256,7 +257,8 @@ pub(crate) async fn manifest_value(
     Source::manifest(run).value(state, params).await
 }
 
-/// `GET /runs/{key}/steps/{n}/assets/{asset}`: the picture at that place of the step's list, if the run holds it.
+/// `GET /runs/{key}/steps/{n}/assets/{asset}`: serves the picture at that index of the step's
+/// pictures, if the run's directory has it.
 pub(crate) async fn asset(StepParam(run, n): StepParam, LastPart(which): LastPart) -> Answer {
     let read = blocking(move || {
         let source = Source::step(Arc::clone(&run), n);

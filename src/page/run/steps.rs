@@ -1,7 +1,9 @@
-//! What stands in the list of steps? Rows of a window, taken from the index alone, and what comes after the last.
+//! Shows the list of steps: the rows of a window, read from the index alone, and the end of the
+//! list.
 //!
-//! The list is as high as the run is long: a page holds some of its lines, and asks for others when they come into sight.
-//! A line is a step, or the words where another run begins in the same directory.
+//! The list is as high as the whole run. A page holds a part of its lines, and loads others when
+//! they scroll into view. A line is a step, or a heading where another run begins in the same
+//! directory.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -23,17 +25,17 @@ use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
 use crate::page::step::said::{compaction_in_words, compactions_before};
 
-/// So many rows come with the page.
+/// Rows of a new page.
 pub(crate) const WINDOW: usize = 60;
-/// A page holds at most so many, once it has asked for others.
+/// Rows that a page holds after loading more, at most.
 pub(crate) const HELD: usize = 120;
 
-/// What is said of a step on a branch that is not the one that the run went on with.
+/// The label of a step on an abandoned branch.
 pub(crate) const LEFT: &str = "the run went back to before this step";
-/// What is said of a step that is copied from another run.
+/// The label of a step copied from another run.
 pub(crate) const COPIED: &str = "copied from another run, where it counts";
 
-/// The steps that have a row on a page: `first..end`.
+/// The steps `first..end`, which have a row on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Window {
     pub first: usize,
@@ -41,7 +43,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The last rows, or those around `selected`. `before` asks for the rows before it.
+    /// Returns the last rows, those around `selected`, or those before `before`.
     pub(crate) fn new(total: usize, selected: Option<usize>, before: Option<usize>) -> Self {
         match (selected, before) {
             (_, Some(before)) => Self::ending(before.min(total), WINDOW),
@@ -50,7 +52,7 @@ impl Window {
         }
     }
 
-    /// At most `rows` rows up to `end`.
+    /// Returns up to `rows` rows before `end`.
     fn ending(end: usize, rows: usize) -> Self {
         Self {
             first: end.saturating_sub(rows),
@@ -58,12 +60,12 @@ impl Window {
         }
     }
 
-    /// As many rows as a page may hold, around `n`.
+    /// Returns as many rows around `n` as a page may hold.
     pub(crate) fn around(n: usize, total: usize) -> Self {
         Self::ending((n + HELD / 2).max(HELD).min(total), HELD)
     }
 
-    /// Reads `first-end`, as a page writes it.
+    /// Parses `first-end`, the format that pages use.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (first, end) = text.split_once('-')?;
         let (first, end): (usize, usize) = (first.parse().ok()?, end.parse().ok()?);
@@ -73,8 +75,9 @@ impl Window {
         })
     }
 
-    /// The rows of a page that had these when the run had `known` steps, now that it has `total`. Only a page that holds
-    /// the end of the list gets new ones; one that follows the run gets the end in any case.
+    /// Returns the new rows of a page that held this window when the run had `known` steps. The run
+    /// now has `total`. A page gets new rows only if it holds the end of the list. With `follow`,
+    /// it always gets the end.
     pub(crate) fn grown(self, known: usize, total: usize, follow: bool) -> Self {
         let kept = self.first.min(total)..self.end.min(total);
         if follow {
@@ -93,10 +96,10 @@ impl Window {
     }
 }
 
-/// Which step stands on which line of the list.
+/// Maps the steps of the list to its lines.
 #[derive(Debug)]
 struct ListLines {
-    /// The first step of each run in the directory; empty where there is only one.
+    /// The first step of each run in the directory. Empty if there is only one run.
     laps: Vec<usize>,
     steps: usize,
 }
@@ -117,12 +120,12 @@ impl ListLines {
         }
     }
 
-    /// Lines above step `n` and above the words before it.
+    /// Returns the number of lines above step `n` and its heading.
     fn above(&self, n: usize) -> usize {
         n + self.laps.partition_point(|start| *start < n)
     }
 
-    /// The step on a line, or the first one after the words on it.
+    /// Returns the step on a line, or the step below the heading on it.
     fn step_on(&self, line: usize) -> usize {
         let words = self
             .laps
@@ -134,7 +137,7 @@ impl ListLines {
     }
 }
 
-/// The steps of a run and the step that is read.
+/// The list of steps and the current step.
 #[derive(Template)]
 #[template(path = "run/steps.html")]
 pub(crate) struct StepsTab<'a> {
@@ -142,14 +145,14 @@ pub(crate) struct StepsTab<'a> {
     picker: Picker<'a>,
     rows: StepRows<'a>,
     selected: Option<StepView>,
-    /// Whether new steps may come; `Some(true)` where the list follows them from the start.
+    /// Whether new steps may come. `Some(true)` means that the list follows them from the start.
     follow: Option<bool>,
 }
 
 impl HtmlSafe for StepsTab<'_> {}
 
 impl<'a> StepsTab<'a> {
-    /// The rows of a window beside step `n`.
+    /// Shows the rows of a window beside step `n`.
     pub(crate) fn new(
         lens: &'a Lens<'a>,
         window: Window,
@@ -167,7 +170,7 @@ impl<'a> StepsTab<'a> {
         }
     }
 
-    /// The picked rows beside step `n`, else the first of them.
+    /// Shows the selected rows beside step `n`, or beside the first selected step.
     pub(crate) fn picked(
         lens: &'a Lens<'a>,
         picker: Picker<'a>,
@@ -217,7 +220,7 @@ impl<'a> StepsTab<'a> {
         })
     }
 
-    /// What is said where there is no step to read.
+    /// Explains why there is no step to show.
     fn nothing(&self) -> &'static str {
         let none_matches = self.rows.is_picked && !self.lens.index.steps().is_empty();
         if none_matches {
@@ -228,7 +231,8 @@ impl<'a> StepsTab<'a> {
     }
 }
 
-/// Some rows of the step list, `#steprows`, with room above and below for the others, so that the scroll bar is true.
+/// Rows of the step list (`#steprows`), with space for the other rows above and below, so that the
+/// scroll bar has the right size.
 #[derive(Template)]
 #[template(path = "run/step_rows.html")]
 pub(crate) struct StepRows<'a> {
@@ -236,16 +240,16 @@ pub(crate) struct StepRows<'a> {
     pub window: Window,
     lines: ListLines,
     rows: Vec<StepRow<'a>>,
-    /// Their drawings.
+    /// The bars beside the rows.
     marks: Marks,
-    /// Whether only some steps are shown, or in another order.
+    /// Whether the rows are a selection, or sorted.
     is_picked: bool,
 }
 
 impl HtmlSafe for StepRows<'_> {}
 
 impl<'a> StepRows<'a> {
-    /// The rows of a window; `current` is the step that is read.
+    /// Returns the rows of a window. `current` is the current step.
     pub(crate) fn new(lens: &'a Lens<'a>, window: Window, current: Option<usize>) -> Self {
         let steps: Vec<usize> = (window.first..window.end.min(lens.index.steps().len())).collect();
         Self {
@@ -256,7 +260,7 @@ impl<'a> StepRows<'a> {
         .with_drawings()
     }
 
-    /// The rows of these steps, in their order; those that a `pick` left.
+    /// Returns the rows of these steps, in this order. `pick` is the selection they come from.
     fn of(
         lens: &'a Lens<'a>,
         steps: &[usize],
@@ -335,7 +339,8 @@ impl<'a> StepRows<'a> {
         self
     }
 
-    /// The window as the page tells it back; picked rows stay as they are.
+    /// Returns the window, for the page to send back. Empty for a selection, whose rows don't
+    /// change.
     fn held(&self) -> String {
         if self.is_picked {
             String::new()
@@ -344,7 +349,7 @@ impl<'a> StepRows<'a> {
         }
     }
 
-    /// The rows around line `line` of the list.
+    /// Returns the rows around line `line` of the list.
     pub(crate) fn at_line(lens: &'a Lens<'a>, line: usize, current: Option<usize>) -> Self {
         let lines = ListLines::of(lens);
         Self::new(
@@ -354,17 +359,17 @@ impl<'a> StepRows<'a> {
         )
     }
 
-    /// Lines of the list above the rows.
+    /// Returns the number of lines above the rows.
     fn above(&self) -> usize {
         self.lines.above(self.window.first.min(self.lines.steps))
     }
 
-    /// Lines of the list below the rows.
+    /// Returns the number of lines below the rows.
     fn below(&self) -> usize {
         (self.lines.steps + self.lines.laps.len()).saturating_sub(self.above() + self.marks.lines)
     }
 
-    /// The words before a row with which another run begins in the same directory.
+    /// Returns the heading above a row, if another run begins there in the same directory.
     fn lap(&self, row: &StepRow<'_>) -> Option<String> {
         let lap = self.lines.laps.iter().position(|start| *start == row.n)?;
         Some(format!(
@@ -375,7 +380,7 @@ impl<'a> StepRows<'a> {
     }
 }
 
-/// A row of the step list, `#step-{n}`.
+/// A row of the step list (`#step-{n}`).
 #[derive(Template)]
 #[template(path = "run/step_row.html")]
 pub(crate) struct StepRow<'a> {
@@ -384,7 +389,7 @@ pub(crate) struct StepRow<'a> {
     step: &'a StepHead,
     group: Option<&'a Group>,
     href: String,
-    /// Whether it is the step that is read.
+    /// Whether it is the current step.
     is_current: bool,
 }
 
@@ -407,7 +412,8 @@ impl<'a> StepRow<'a> {
         asked(self.step).or_else(compacted).or_else(copied)
     }
 
-    /// The names of the critics with their scores, which are drawn beside the row, or why there are none.
+    /// Lists the critics with their scores, which are drawn beside the row. Otherwise explains why
+    /// there are none.
     fn scores(&self) -> String {
         if self.is_pending() {
             return "no line end".to_owned();
@@ -422,11 +428,11 @@ impl<'a> StepRow<'a> {
         scores.collect::<Vec<_>>().join(", ")
     }
 
-    /// What the step did, in one line.
+    /// Returns what the step did, in one line.
     fn did(&self) -> Did<'a> {
         let step = self.step;
         if !step.fate.is_readable() {
-            // A placeholder says which lines it stands for.
+            // The text of a placeholder names its lines.
             return if step.call.is_empty() {
                 Did::Nothing("unreadable line", "")
             } else {
@@ -457,7 +463,7 @@ impl<'a> StepRow<'a> {
         }
     }
 
-    /// The whole of what a row has room to begin.
+    /// Returns the whole text, which the row truncates.
     fn title(&self) -> text::Line {
         match self.did() {
             Did::Nothing(words, error) => format!("{words}{error}").into(),
@@ -477,23 +483,23 @@ impl<'a> StepRow<'a> {
     }
 }
 
-/// What a step did.
+/// The action of a step.
 enum Did<'a> {
-    /// Called a tool; `more` is `+2` where there were more calls.
+    /// Called a tool. `more` is `+2` if there were two more calls.
     Call {
         name: &'a str,
         args: &'a str,
         more: &'a str,
     },
     Answer(&'a str),
-    /// Something else: waited, handed over.
+    /// Another action: waited, handed over.
     Words(&'a str),
-    /// No decision, an unreadable line; and the error.
+    /// No decision or an unreadable line, with the error.
     Nothing(&'static str, &'a str),
 }
 
-/// The next step after `n`, or the one before it, with an error, a retry or a stop; past the end from the other end again.
-/// Whether it went past the end.
+/// Returns the next step after `n`, or before it if `back`, that has an error, a retry or a stop.
+/// Wraps around at the end, and returns whether it did.
 pub(crate) fn next_mark(lens: &Lens<'_>, n: usize, back: bool) -> Option<(usize, bool)> {
     let marked = |n: &usize| {
         let step = lens.index.steps().get(*n);
@@ -513,7 +519,7 @@ pub(crate) fn next_mark(lens: &Lens<'_>, n: usize, back: bool) -> Option<(usize,
     found.map(|found| (found, if back { found > n } else { found < n }))
 }
 
-/// What went wrong, as a sign before the call.
+/// Returns the sign of an error in the step.
 pub(crate) fn sign(step: &StepHead, group: Option<&Group>) -> Option<Sign> {
     let error = |words: String| Sign::icon("mk err", "error", words);
     if !step.fate.is_readable() {
@@ -568,7 +574,7 @@ fn asked(step: &StepHead) -> Option<Sign> {
         .then(|| Sign::icon("mk stop", "critic", format!("stop asked for: {reason}")))
 }
 
-/// What comes after the last step, `#endslot`: the END event, and events that name a step without a line.
+/// The end of the list (`#endslot`): the END event, and events of steps without a line.
 #[derive(Clone, Copy, Template)]
 #[template(path = "run/end_slot.html")]
 pub(crate) struct EndSlot<'a> {
@@ -578,7 +584,7 @@ pub(crate) struct EndSlot<'a> {
 impl HtmlSafe for EndSlot<'_> {}
 
 impl EndSlot<'_> {
-    /// How the run stands there, what is said of it, and where it leads.
+    /// Returns the status, description and address of each line.
     fn lines(&self) -> Vec<(Status, Phrase, String)> {
         let (lens, index) = (self.lens, self.lens.index);
         let mut lines = Vec::new();
@@ -649,7 +655,7 @@ impl EndSlot<'_> {
     }
 }
 
-/// `step 9`, or `a step without id`.
+/// Names a step: `step 9`, or `a step without id`.
 fn one(group: &Group, article: &str) -> String {
     if group.step_id.is_some() {
         name(group)

@@ -1,4 +1,5 @@
-//! Why did the run stop, on its page? The panel with the sentence, its evidence, the rules, and what the trace itself says.
+//! Shows why the run stopped: a panel with the verdict, its evidence, the stop rules, and the state
+//! of the trace.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -14,23 +15,23 @@ use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::svg::Axis;
 use crate::page::part::{href, text};
 
-/// A line of evidence is cut to so many characters.
+/// Longer lines of evidence are truncated; characters.
 const EVIDENCE_CHARS: usize = 240;
-/// The first trouble likewise: its step has the rest.
+/// A longer first error is truncated; characters. Its step has the whole text.
 const TROUBLE_CHARS: usize = 160;
-/// A line of the failure report likewise.
+/// Longer lines of the failure report are truncated; characters.
 const FAILURE_CHARS: usize = 200;
 
-/// The verdict panel, `#verdict-panel`: the answer in a sentence, then the evidence.
+/// The verdict panel (`#verdict-panel`): the answer in a sentence, then the evidence.
 #[derive(Template)]
 #[template(path = "run/verdict.html")]
 pub(crate) struct Verdict<'a> {
     pub lens: &'a Lens<'a>,
     why: Why,
-    /// The rules that one looks for: those that fired or would have, and those that had a limit.
+    /// The most relevant rules: those that fired or would have, and those with a limit.
     leading: Vec<RuleStatus>,
     others: Vec<RuleStatus>,
-    /// How all of them stood.
+    /// Counts the results of all rules.
     tally: String,
 }
 
@@ -56,13 +57,14 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// The panel of the step in which the run ended, where that one never finished.
+    /// Returns the address of the unfinished step in which the run ended, if there is one.
     fn never_finished(&self) -> Option<String> {
         let ended = !self.lens.is_alive() && self.lens.index.unfinished_group().is_some();
         ended.then(|| self.lens.at_pending())
     }
 
-    /// Whether the second sentence stands among the evidence, where it has its steps.
+    /// Returns whether the verdict's second sentence can be omitted, because it is empty or part of
+    /// the evidence, which links its steps.
     fn tells_second_below(&self) -> bool {
         let second = self.lens.summary.verdict.second.trim_end_matches('.');
         second.is_empty()
@@ -73,7 +75,7 @@ impl<'a> Verdict<'a> {
                 .any(|evidence| evidence.text.trim_end_matches('.') == second)
     }
 
-    /// How certain the sentence is, where it is not simply recorded.
+    /// Describes the certainty of the verdict. Empty if the verdict is recorded.
     fn certainty(&self) -> &'static str {
         match self.lens.summary.verdict.certainty {
             _ if self.lens.summary.verdict.is_denied() => "The records contradict each other.",
@@ -88,7 +90,7 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// The symbol of a line of evidence, and the class that colours it.
+    /// Returns the symbol of a line of evidence, and the class that colours it.
     fn icon(&self, kind: Kind) -> (&'static str, &'static str) {
         let mark = self.lens.summary.verdict.mark;
         match kind {
@@ -104,7 +106,7 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// Where a line of evidence comes from.
+    /// Links the source of a line of evidence.
     fn source(&self, evidence: &Evidence) -> Option<Link> {
         if let Some(event) = evidence.event {
             return Some(Link::new(
@@ -121,10 +123,10 @@ impl<'a> Verdict<'a> {
         Some(Link::new(words, self.lens.at_step(n)))
     }
 
-    /// Where something went wrong first.
+    /// Describes the first error.
     fn trouble(&self) -> Option<Phrase> {
         let trouble = self.why.first_trouble.as_ref()?;
-        // A repetition is told once, with the steps that it is made of.
+        // The evidence already has the repetition, with its steps.
         let is_told = |evidence: &Evidence| evidence.repeats && evidence.step == trouble.step;
         if trouble.repeats && self.why.evidence.iter().any(is_told) {
             return None;
@@ -144,11 +146,11 @@ impl<'a> Verdict<'a> {
         )))
     }
 
-    /// What liveness rests on, while the run is not finished.
+    /// Explains how the board knows whether the run is alive. Returns `None` for a finished run.
     fn liveness(&self) -> Option<Phrase> {
         let (lens, life) = (self.lens, &self.lens.summary.life);
         let words = match life.basis {
-            // Of a crash the evidence says so.
+            // The evidence explains a crash.
             Basis::End | Basis::Manifest | Basis::Teardown => return None,
             Basis::Process => return Some("The recorded process does not exist any more".into()),
             Basis::Closed => {
@@ -201,7 +203,7 @@ impl<'a> Verdict<'a> {
         })
     }
 
-    /// Clean, or counts of problems and notes with the worst.
+    /// Returns "clean", or the numbers of problems and notes with the worst issue.
     fn health(&self) -> Phrase {
         let words = health::in_words(self.lens.summary.issues);
         if self.lens.summary.issues.0 == 0 {
@@ -222,7 +224,7 @@ impl<'a> Verdict<'a> {
             .text(first)
     }
 
-    /// The rules say how they stood; while the run goes on they say what is left.
+    /// Returns the heading of the rules: their results, or the room left if the run is alive.
     fn rules_title(&self) -> &'static str {
         if self.lens.is_alive() {
             "Room left"
@@ -244,13 +246,13 @@ impl<'a> Verdict<'a> {
         )
     }
 
-    /// The class of a rule's row, and how the rule stood.
+    /// Returns the class of a rule's row, and its result.
     fn standing(&self, rule: &RuleStatus) -> (&'static str, Sign) {
         let state = rule.state(!self.lens.is_alive());
         match (rule.result, self.lens.summary.verdict.mark) {
             _ if rule.is_inferred => ("ends", Sign::word("mk", "doubt", state)),
             (Standing::Fired, RunStatus::Limit) => ("hit", Sign::word("mk lim", "limit", state)),
-            // Amber is for limits alone.
+            // Amber is reserved for limits.
             (Standing::Fired, RunStatus::Critic) => {
                 ("ends", Sign::word("mk stop", "critic", state))
             }

@@ -1,4 +1,4 @@
-//! The run table as JSON.
+//! Serves the run table as JSON.
 
 use axum::extract::State;
 
@@ -13,9 +13,10 @@ use crate::page::runs::fill::group;
 use crate::page::runs::handler::{group as grouped, listed, sort};
 use crate::page::runs::json::{GroupRow, RunRow, Runs, Skipped};
 
-/// So many runs are given unless the request says otherwise.
+/// Runs per response by default.
 const DEFAULT_LIMIT: usize = 100;
-/// So many files and directories that are not shown are named; there may be many more of them than of runs.
+/// Skipped files and directories that are listed, at most. There may be many more of them than
+/// runs.
 const MAX_SKIPPED: usize = 100;
 
 /// `GET /api/runs`
@@ -56,7 +57,7 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
     roots
         .iter()
         .for_each(|root| skipped_total.add(&root.skipped_total));
-    // What never came from a store is no directory, and no run either.
+    // Objects that a store didn't deliver are neither directories nor runs.
     let stores = || roots.iter().filter_map(|root| root.mirror.as_ref());
     let left_out = stores().flat_map(|store| store.odd.iter());
     let left_out = left_out.map(|odd| Skipped {

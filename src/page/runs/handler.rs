@@ -1,4 +1,4 @@
-//! The run table, and what is said about addresses that lead nowhere.
+//! Serves the run table, and the error pages for unknown addresses.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -43,7 +43,7 @@ pub(crate) async fn runs_pulse(State(state): State<AppState>, params: Params) ->
     .await
 }
 
-/// `GET /runs.csv`: every run that matches, with the columns chosen.
+/// `GET /runs.csv`: serves every matching run, with the chosen columns.
 pub(crate) async fn runs_csv(State(state): State<AppState>, params: Params) -> Answer {
     let (sort, cols) = (sort(&params)?, cols(&params)?);
     let of = state.clone();
@@ -84,7 +84,7 @@ async fn show(
 }
 
 fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
-    // The revision comes before the runs: what changes in between is then told once more.
+    // Read the revision before the runs. A change in between is then sent twice, but never lost.
     let revision = *state.library.revision().borrow();
     let status = state.library.status();
     let asked = Instant::now();
@@ -141,7 +141,7 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
         revision,
         boot: state.boot.to_string(),
         since: params.number("since")?.map(|since| since as u64),
-        // The form of the tray names runs as every page does that takes several.
+        // The form of the selection tray uses `run`, like all pages that take several runs.
         marks: ["mark", "run"]
             .iter()
             .filter_map(|name| params.all(name))
@@ -154,13 +154,13 @@ fn context(state: &AppState, params: &Params) -> Result<ListContext, WebError> {
     })
 }
 
-/// At most this many runs are marked.
+/// Runs that can be marked, at most.
 const MAX_MARKS: usize = 50;
 
-/// The order asked for.
+/// Returns the requested sort order.
 ///
 /// # Errors
-/// A field that nothing can be sorted by.
+/// Returns an error if the field doesn't exist or can't be sorted by.
 pub(crate) fn sort(params: &Params) -> Result<Sort, WebError> {
     let text = params.text("sort");
     let parsed = if text.is_empty() {
@@ -171,10 +171,10 @@ pub(crate) fn sort(params: &Params) -> Result<Sort, WebError> {
     parsed.map_err(|why: String| WebError::bad_request("Nothing is sorted by", &why).named(text))
 }
 
-/// What runs are put together by, if by anything.
+/// Returns the column to group runs by, if any.
 ///
 /// # Errors
-/// A column that nothing is put together by.
+/// Returns an error if runs can't be grouped by the column.
 pub(crate) fn group(params: &Params) -> Result<Option<&'static Column>, WebError> {
     let text = params.text("group");
     if text.is_empty() {
@@ -191,10 +191,10 @@ pub(crate) fn group(params: &Params) -> Result<Option<&'static Column>, WebError
     })
 }
 
-/// The columns that were chosen, in one parameter or in several, as the form sends them.
+/// Returns the chosen columns. They are in one parameter, or in several if the form sent them.
 ///
 /// # Errors
-/// A name that no column has.
+/// Returns an error for an unknown column.
 fn cols(params: &Params) -> Result<Vec<Shown>, WebError> {
     let all = params.all("cols").unwrap_or_default();
     let names = all
@@ -203,7 +203,7 @@ fn cols(params: &Params) -> Result<Vec<Shown>, WebError> {
         .map(str::trim)
         .filter(|name| !name.is_empty());
     let found = chosen(names).map(|mut columns| {
-        // Boxes come in the order of the boxes; who writes the address says the order too.
+        // The form sends checkboxes in page order. An address can choose the order of the columns.
         if all.len() > 1 {
             in_order(&mut columns);
         }
@@ -219,7 +219,8 @@ fn cols(params: &Params) -> Result<Vec<Shown>, WebError> {
     })
 }
 
-/// Whether a query asks for runs that don't count, since another file holds the same records.
+/// Returns whether a query asks for duplicates, which don't count because another file has the same
+/// records.
 pub(crate) fn asks_for_copies(query: &Query) -> bool {
     query
         .terms
@@ -227,10 +228,10 @@ pub(crate) fn asks_for_copies(query: &Query) -> bool {
         .any(|term| matches!(&term.test, Test::Word { field, .. } if field.name == "duplicate_of"))
 }
 
-/// All runs that count with the revisions that the list needs.
+/// Returns all runs that count, with the revisions that the list needs.
 pub(crate) fn listed(state: &AppState, query: &Query) -> Vec<Listed> {
     let listed = |run: &std::sync::Arc<crate::live::Run>| {
-        // The revision comes first, as above.
+        // Read the revision before the summary, as above.
         let revision = run.revision_now();
         Listed {
             summary: run.summary(),
@@ -238,7 +239,7 @@ pub(crate) fn listed(state: &AppState, query: &Query) -> Vec<Listed> {
             born: run.born(),
         }
     };
-    // Somebody who asks for copies gets them too.
+    // A query for duplicates gets them too.
     let runs = if asks_for_copies(query) {
         state.library.runs()
     } else {
@@ -247,7 +248,7 @@ pub(crate) fn listed(state: &AppState, query: &Query) -> Vec<Listed> {
     runs.iter().map(listed).collect()
 }
 
-/// The time now, in microseconds since the epoch.
+/// Returns the current time, in microseconds since the epoch.
 pub(crate) fn now() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -255,7 +256,7 @@ pub(crate) fn now() -> i64 {
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// The roots as the person typed them.
+/// Returns the roots as the user typed them.
 pub(crate) fn shown_roots(state: &AppState) -> String {
     let roots = state.library.status().roots;
     roots
@@ -265,7 +266,7 @@ pub(crate) fn shown_roots(state: &AppState) -> String {
         .join(", ")
 }
 
-/// What is around a page that is of no run and no stream.
+/// Returns the shell of a page without a run or a stream.
 pub(crate) fn shell(state: &AppState, place: NavItem) -> Shell {
     Shell {
         root: shown_roots(state),
@@ -275,7 +276,8 @@ pub(crate) fn shell(state: &AppState, place: NavItem) -> Shell {
     }
 }
 
-/// What is said where no run has the key: the ones with the most similar names, and a page that waits for the run.
+/// Returns the error for an unknown key. It lists the runs with the most similar names, and its
+/// page waits for the run.
 pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
     let runs = state.library.runs();
     let close = closest(key, runs.iter().map(|run| (run.key().as_str(), run))).take(3);
@@ -286,7 +288,7 @@ pub(crate) fn no_such_run(state: &AppState, key: &str) -> WebError {
         .awaiting(key)
 }
 
-/// Any address that is none.
+/// Answers requests for unknown addresses.
 pub(crate) async fn not_found(OriginalUri(uri): OriginalUri) -> WebError {
     WebError::not_found(
         "There is no page at",

@@ -1,4 +1,4 @@
-//! How does a run become a line for programs? One field a column, as JSON and as CSV.
+//! Writes runs for programs, with one field per column, as JSON and as CSV.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,62 +21,65 @@ use crate::page::part::csv;
 pub(crate) struct Runs<'a> {
     pub revision: u64,
     pub total: usize,
-    /// How many of them the query matches.
+    /// The number of runs that the query matches.
     pub matched: usize,
     pub runs: Vec<RunRow<'a>>,
-    /// What to pass as `after` for the next window.
+    /// The value of `after` for the next page.
     pub next: Option<String>,
-    /// Where runs are put together: a window of groups, in place of `runs`.
+    /// With `group`: a page of groups, in place of `runs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<GroupRow<'a>>>,
-    /// How many groups there are.
+    /// The number of groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups_total: Option<usize>,
-    /// How many more files hold the records of listed runs. They count once.
+    /// The number of duplicates of listed runs: files with the same records. They aren't counted as
+    /// runs.
     pub copies: usize,
-    /// Terms of the query that were not understood and do not filter.
+    /// Terms of the query that weren't understood. They don't filter.
     pub ignored: Vec<Ignored>,
-    /// Files that look like traces and aren't read, directories without a run, and objects of stores that never came: the
-    /// first of them.
+    /// The first skipped items: files that look like traces but aren't read, directories without a
+    /// run, and objects that a store didn't deliver.
     pub skipped: Vec<Skipped>,
-    /// How many of those there are.
+    /// The number of skipped items.
     pub skipped_total: usize,
-    /// The files among them, by reason.
+    /// The number of skipped files, by reason.
     pub skipped_files: BTreeMap<String, usize>,
 }
 
 /// Runs that belong together.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct GroupRow<'a> {
-    /// What they have in common.
+    /// The value that they have in common.
     pub name: Option<&'a str>,
-    /// The key of the run that all of them descend from, where they are put together so.
+    /// The key of the run that all of them descend from, if they are grouped by that.
     pub key: Option<&'a str>,
     pub runs: usize,
     pub failed: usize,
-    /// How many may still write.
+    /// The number of runs that may still write.
     pub alive: usize,
-    /// How many more files hold the same records as these runs. They are in no sum.
+    /// The number of duplicates of these runs: files with the same records. They aren't included in
+    /// any sum.
     pub twins: usize,
-    /// How many begin with steps that are copied from another run. Those count in that run alone.
+    /// The number of runs that begin with steps copied from another run. Copied steps count only in
+    /// that run.
     pub branches: usize,
     pub updated_at: Option<String>,
-    /// By field what they add up to.
+    /// The total of each field.
     pub sums: BTreeMap<&'static str, Total>,
-    /// The first of them.
+    /// The first runs of the group.
     pub rows: Vec<Member<'a>>,
 }
 
-/// What is known of a sum, and of how many runs.
+/// A sum, and the number of runs with a known value.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Total {
     pub sum: Option<serde_json::Number>,
     pub runs: usize,
-    /// Whether an estimate is among them.
+    /// Whether the sum includes estimates.
     pub estimated: bool,
 }
 
-/// A run in its group, below so many that started it.
+/// A run in its group. `depth` is the number of its ancestors in the group.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Member<'a> {
     pub depth: usize,
@@ -120,7 +123,7 @@ impl<'a> GroupRow<'a> {
     }
 }
 
-/// A file, a directory, or an object of a store, that is not shown as a run.
+/// A file, a directory, or an object of a store that isn't shown as a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Skipped {
     /// The path below its root, or the key below its prefix.
@@ -176,7 +179,7 @@ impl JsonSchema for RunRow<'_> {
     }
 }
 
-/// What a column holds, as JSON; `null` where it is not known.
+/// Returns the JSON schema of a column's value. Unknown values are `null`.
 fn schema_of(column: &Column) -> Schema {
     let kind = match column.kind {
         Kind::Word(_) | Kind::Text(_) => json!({ "type": ["string", "null"] }),
@@ -208,7 +211,7 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// The columns that programs get.
+/// Returns the columns that programs receive.
 pub(crate) fn fields() -> Vec<&'static Column> {
     COLUMNS
         .iter()
@@ -216,7 +219,7 @@ pub(crate) fn fields() -> Vec<&'static Column> {
         .collect()
 }
 
-/// The words that say by what runs are sorted; the empty one for the newest first.
+/// Returns the valid sort orders. The empty one means newest first.
 pub(crate) fn sorts() -> Vec<String> {
     let names = COLUMNS
         .iter()
@@ -226,11 +229,12 @@ pub(crate) fn sorts() -> Vec<String> {
     both.chain([String::new()]).collect()
 }
 
-/// Writes `columns` of runs as CSV: the same fields as in JSON with the same spelling, an unknown one empty, several texts in one field
-/// with `; ` between them. What would be hidden in a text is shown, as in every CSV.
+/// Writes `columns` of runs as CSV. The fields are spelled as in JSON. Unknown values are empty,
+/// and several texts are joined with `; `. Hidden characters are made visible, as in all CSV output
+/// for people.
 ///
 /// # Errors
-/// What `out` says.
+/// Returns the errors of `out`.
 pub(crate) fn write_csv<'a>(
     out: &mut dyn Write,
     columns: &[&'static Column],

@@ -1,6 +1,7 @@
-//! What does the run table look like? The page at `/`, its parts, and the answer to its pulse.
+//! Shows the run table: the page at `/`, its parts, and the response to its pulse.
 //!
-//! The templates ask the list; a row holds the facts of its run and the columns of the table.
+//! The templates call methods of the list. A row holds the facts of its run and the columns of the
+//! table.
 
 pub(crate) mod api;
 pub(crate) mod fill;
@@ -29,12 +30,13 @@ pub(crate) struct RunsPage<'a> {
     pub body: RunsBody<'a>,
 }
 
-/// What the page shows below the bar, `#runs`: the table with all that belongs to it, or why there is none.
+/// The page below the bar (`#runs`): the table and its controls, or the reason why there is no
+/// table.
 #[derive(Template)]
 #[template(path = "runs/runs_body.html")]
 pub(crate) struct RunsBody<'a> {
     pub list: Rc<List<'a>>,
-    /// One window of rows; none where they stand in groups.
+    /// One window of rows. Empty if the runs are grouped.
     pub rows: Vec<Row<'a>>,
     /// One window of groups.
     pub groups: Vec<GroupRows<'a>>,
@@ -42,7 +44,7 @@ pub(crate) struct RunsBody<'a> {
 
 impl HtmlSafe for RunsBody<'_> {}
 
-/// The answer to the pulse of the page at `/`.
+/// The response to the pulse of the page at `/`.
 #[derive(Template)]
 #[template(path = "runs/runs_pulse.html")]
 pub(crate) struct RunsPulse<'a> {
@@ -54,34 +56,35 @@ pub(crate) struct RunsPulse<'a> {
 pub(crate) enum RunsNews<'a> {
     /// Nothing that this page shows.
     Nothing,
-    /// The kind of page: the first run came, the last one went, a filter began or ceased to match.
+    /// The whole body, because the kind of page changed: the first run appeared, the last one
+    /// vanished, or the filter started or stopped matching any runs.
     Whole(RunsBody<'a>),
-    /// Single rows and the numbers about all of them.
+    /// Single rows, and the totals.
     Parts(RunsParts<'a>),
 }
 
 pub(crate) struct RunsParts<'a> {
-    /// Rows that are on the page and changed; each is replaced where it is.
+    /// Changed rows of the page, which are replaced in place.
     pub changed: Vec<Row<'a>>,
-    /// Rows that go on top, in the order in which they are shown.
+    /// New rows for the top of the table, in display order.
     pub fresh: Vec<Row<'a>>,
-    /// Element ids (`href::run_id`) of rows that go.
+    /// Element ids (`href::run_id`) of rows to remove.
     pub gone: Vec<String>,
-    /// How many the page has then.
+    /// The number of rows on the page after the update.
     pub rows: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct Facet {
     pub name: &'static str,
-    /// What is always shown.
+    /// The filters that are always shown.
     pub chips: Vec<Chip>,
-    /// What is behind `n more`.
+    /// The filters behind `n more`.
     pub more: Vec<Chip>,
 }
 
 impl Facet {
-    /// What of it is on, for a place that shows no more.
+    /// Summarises the active filters, for places that show nothing else.
     fn chosen(&self) -> String {
         let on: Vec<&str> = self
             .chips
@@ -98,15 +101,15 @@ impl Facet {
     }
 }
 
-/// One filter: a link that adds its term to the query, or takes it away.
+/// One filter: a link that adds its term to the query, or removes it.
 #[derive(Debug, Template)]
 #[template(path = "runs/chip.html")]
 pub(crate) struct Chip {
     pub label: String,
-    /// How many runs it would leave, where it leaves some out.
+    /// The number of matching runs, if the filter excludes any.
     pub count: Option<usize>,
     pub href: String,
-    /// Whether it is part of the query.
+    /// Whether the query has the term.
     pub active: bool,
     pub status: Option<Status>,
 }

@@ -1,4 +1,4 @@
-//! Which run does a text name that somebody wrote? Its key, its path, or its id.
+//! Finds the run that a user named by its key, path or id.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use crate::analysis::closest::closest;
 use crate::live::Library;
 use crate::model::RunKey;
 
-/// So many runs of a similar name are told.
+/// Runs with a similar name that are returned, at most.
 const MAX_CLOSE: usize = 3;
 
-/// The run whose key, path or id the text is.
+/// Returns the run with this key, path or id.
 ///
 /// # Errors
-/// There is none, or an id is that of several; with those that are meant or have a similar name.
+/// If several runs have this id, returns them. If none matches, returns runs with a similar name.
 pub(crate) fn named(library: &Library, text: &str) -> Result<RunKey, Vec<RunKey>> {
     if let Some(run) = library.run(text) {
         return Ok(run.key().clone());

@@ -1,5 +1,6 @@
-//! How do scores become a table for other programs? CSV with a row for each step of the newest run that has critics, a
-//! column for each critic, and every number spelled as in the file. What a run was given as a whole is a row without a step.
+//! Writes scores as CSV for other programs. It has a row for each step of the newest run with
+//! critics, and a column for each critic. Numbers are spelled as in the file. Scores of the whole
+//! run are rows without a step.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -12,18 +13,18 @@ use crate::page::step::json::action_word;
 
 /// A run to write.
 pub(crate) struct CsvRun<'a> {
-    /// What the run is called, in a column of its own; `None` leaves the column out.
+    /// The name of the run, for a separate column. `None` omits the column.
     pub name: Option<&'a str>,
-    /// What is known of it.
+    /// The index of the run.
     pub index: &'a Index,
     /// Reads the line of a step.
     pub line: &'a dyn Fn(usize) -> Option<Vec<u8>>,
 }
 
-/// Writes runs one after the other, with one column for each critic of any of them.
+/// Writes runs one after the other, with one column for each critic of any run.
 ///
 /// # Errors
-/// What `out` says.
+/// Returns the errors of `out`.
 pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<()> {
     let mut critics: Vec<String> = Vec::new();
     let mut columns: HashMap<String, usize> = HashMap::new();
@@ -69,7 +70,7 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
                 let at = *places
                     .entry(mark.name)
                     .or_insert_with(|| columns.get(name).copied().unwrap_or_default());
-                // Where the line cannot be read any more, the index still has the number.
+                // If the line can't be read any more, the index still has the number.
                 let score = outputs
                     .get(place)
                     .map_or_else(|| number(mark.score), |said| said.score.clone());
@@ -103,7 +104,7 @@ pub(crate) fn write_csv(out: &mut dyn Write, runs: &[CsvRun<'_>]) -> io::Result<
     Ok(())
 }
 
-/// What the run was given as a whole.
+/// Returns the scores of the whole run.
 fn of_run(index: &Index) -> impl Iterator<Item = &RunScore> {
     index
         .manifest()
@@ -112,19 +113,19 @@ fn of_run(index: &Index) -> impl Iterator<Item = &RunScore> {
         .flat_map(|manifest| &manifest.scores)
 }
 
-/// More critics than these have no column: rows times columns are no table any more.
+/// Critics that get a column, at most. Otherwise the table could become far too large.
 const MAX_COLUMNS: usize = 1_000;
 
-/// One row of a step.
+/// The row of a step.
 #[derive(Default)]
 struct Cells {
-    /// The scores by column; most critics of a long run may be silent here.
+    /// The scores by column. A map, because most critics of a long run may have no score here.
     scores: BTreeMap<usize, String>,
-    /// What was asked for, each with its critic.
+    /// The requested actions, each with its critic.
     asked: Vec<String>,
 }
 
-/// A score of the run; its grade where that isn't a number.
+/// Returns a score of the run, or its grade if it isn't a number.
 fn of_grade(given: &RunScore) -> String {
     given.score.map_or_else(
         || given.grade.as_deref().unwrap_or_default().to_owned(),
@@ -136,7 +137,7 @@ fn number(score: Option<f64>) -> String {
     score.map(|score| score.to_string()).unwrap_or_default()
 }
 
-/// What a critic asked for, in its own word; `None` where it let the run go on.
+/// Returns the action that a critic requested, as recorded. Returns `None` for `continue`.
 fn word(action: CriticAction, said: Option<&CriticText>) -> Option<String> {
     let own = said
         .map(|said| said.action.clone())
@@ -150,7 +151,7 @@ mod tests {
     use crate::model::{Delta, Names};
     use crate::page::scores::csv::*;
 
-    /// The table of a run with these critics' outputs, one list for each step.
+    /// Returns the table of a run with these critic outputs, one list per step.
     fn table(name: Option<&str>, steps: &[String]) -> String {
         let mut names = Names::default();
         let line = |(n, outputs): (usize, &String)| {

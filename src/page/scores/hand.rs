@@ -1,16 +1,17 @@
-//! How is a threshold taken hold of? A handle at the edge of a picture, for the pointer and for the keyboard.
+//! Provides the handle that moves a threshold, at the edge of a picture, for pointer and keyboard.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 
 use crate::page::scores::plot::{Frame, Level, Px};
 
-/// The handle of a threshold, at the lower edge where there is none. It needs scripts; without them the field is typed.
+/// The handle of a threshold, at the lower edge if there is no threshold. It needs scripts. Without
+/// them, the user types into the field.
 #[derive(Debug, Clone, Template)]
 #[template(path = "scores/hand.html")]
 pub(crate) struct Hand<'a> {
     frame: Frame,
-    /// The critic whose lane it stands in; empty where it is for all.
+    /// The critic of the lane. Empty if the threshold is for all critics.
     critic: &'a str,
     threshold: Option<f64>,
     level: Option<Level>,

@@ -1,4 +1,4 @@
-//! The scores of one run, as a page and as CSV, and of several runs over each other.
+//! Serves the scores of one run as a page, CSV and JSON, and the overlay of several runs.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -72,15 +72,15 @@ pub(crate) async fn page(
     .await
 }
 
-/// Which scores a page has: with the same mark it would look the same.
+/// Identifies the scores on a page. A page with the same mark looks the same.
 fn scores_mark(lens: &Lens<'_>) -> String {
     let steps = lens.index.steps();
-    // The last line may still change without becoming another.
+    // The last line may change without a new one.
     let last = steps.last().map_or(0, |step| step.span.len);
     format!("{}.{last}", steps.len())
 }
 
-/// The next pulse: what the page asks for, and which scores it has.
+/// Returns the next pulse: the query of the page, and the scores that it has.
 fn next(lens: &Lens<'_>, query: &Query, revision: u64) -> Pulse {
     let cursor = [
         ("ended", ended(lens)),
@@ -101,16 +101,16 @@ pub(crate) async fn pulse(
     run: Result<RunParam, WebError>,
     params: Params,
 ) -> Answer {
-    // The run went away while somebody looked at it; its page says so when it is loaded again.
+    // The run vanished while its page was open. After a reload, the page says so.
     let Ok(RunParam(run)) = run else {
         return Ok(load_again());
     };
-    // Taken before the index is read: what comes in between is asked for once more.
+    // Read the revision before the index. A later change then triggers another pulse.
     let revision = run.revision_now();
     with_lens(&state, &run, move |lens| {
         let query = query(&params)?;
         let say = run_ended(lens, params.text("ended"));
-        // Most news of a run are events between two steps, and change no score.
+        // Most updates of a run are events between two steps, which don't change scores.
         let stale = say.is_some() || params.text("has") != scores_mark(lens);
         html(&ScoresPulse {
             pulse: Pulse {
@@ -134,7 +134,7 @@ pub(crate) async fn pulse(
     .await
 }
 
-/// `GET /runs/{key}/scores.csv`: written while it is read, since every step's line is.
+/// `GET /runs/{key}/scores.csv`: streams the table, because it reads the line of every step.
 pub(crate) async fn csv(State(state): State<AppState>, RunParam(run): RunParam) -> Answer {
     let name = format!(
         "attachment; filename*=UTF-8''{}-scores.csv",
@@ -157,7 +157,8 @@ pub(crate) async fn csv(State(state): State<AppState>, RunParam(run): RunParam) 
     Ok((headers, body.await?).into_response())
 }
 
-/// `GET /scores`: several runs over each other. A key that no run has is named, and the others are shown.
+/// `GET /scores`: serves the overlay of several runs. Unknown keys are listed, and the other runs
+/// are shown.
 pub(crate) async fn several(State(state): State<AppState>, params: Params) -> Answer {
     let mut keys = params.all("run").unwrap_or_default();
     let mut seen = HashSet::new();

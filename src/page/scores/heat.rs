@@ -1,4 +1,5 @@
-//! How do many critics look at once? A row for each critic, a column for each step or several, dark where it is low.
+//! Draws a heat map of many critics: a row for each critic, and a column for one or several steps.
+//! Lower scores are darker.
 
 use std::fmt::Write as _;
 
@@ -8,17 +9,19 @@ use crate::page::lens::Lens;
 use crate::page::part::text::one_line;
 use crate::page::scores::plot::{Px, ticks};
 
-/// At most so many columns.
+/// Columns, at most.
 const COLUMNS: usize = 300;
-/// At most so many rows.
+/// Rows, at most.
 const ROWS: usize = 40;
-/// Scores are told apart in so many shades.
+/// The number of shades.
 const SHADES: usize = 10;
-/// The columns together, stretched to the width of the page; names and steps are not.
+/// The width of all columns. They are stretched to the width of the page, but names and step labels
+/// aren't.
 const WIDTH: f64 = 1000.0;
 const ROW: f64 = 20.0;
 
-/// A map of critics and steps; each critic is shaded on its own axis, and a column has its lowest score.
+/// A heat map of critics and steps. Each critic is shaded on its own axis. A column shows its
+/// lowest score.
 pub(crate) struct Heat<'a> {
     lens: &'a Lens<'a>,
     scores: &'a Scores,
@@ -45,7 +48,7 @@ impl<'a> Heat<'a> {
         )
     }
 
-    /// What a column is, and what is left out.
+    /// Explains a column, and states how many critics aren't drawn.
     pub(crate) fn caption(&self) -> String {
         let per = self.scores.steps.div_ceil(self.columns);
         let mut caption = if per > 1 {
@@ -68,7 +71,7 @@ impl<'a> Heat<'a> {
         self.lanes().len() as f64 * ROW
     }
 
-    /// The critics, each with the foot of its name.
+    /// Returns the critics' names, each with the y coordinate of its baseline.
     pub(crate) fn names(&self) -> impl Iterator<Item = (Px, String)> {
         let name =
             |(row, lane): (usize, &Lane)| (Px(row as f64 * ROW + 14.0), one_line(&lane.name, 24).0);
@@ -79,14 +82,14 @@ impl<'a> Heat<'a> {
         WIDTH / self.columns as f64
     }
 
-    /// The steps along the lower edge, in hundredths of its width.
+    /// Returns the step labels along the lower edge, with their position in percent of the width.
     pub(crate) fn ticks(&self) -> impl Iterator<Item = (Px, String)> {
         let steps = self.scores.steps.max(1) as f64;
         ticks(self.scores.steps, 20)
             .map(move |n| (Px((n as f64 + 0.5) * 100.0 / steps), self.lens.label(n)))
     }
 
-    /// The cells of each shade: how opaque it is, and its path.
+    /// Returns the opacity and the path of each shade's cells.
     pub(crate) fn shades(&self) -> Vec<(String, String)> {
         let width = self.column_width();
         let mut paths = vec![String::new(); SHADES + 1];
@@ -116,7 +119,7 @@ impl<'a> Heat<'a> {
         shades.map(|(shade, path)| (opacity(shade), path)).collect()
     }
 
-    /// The shade of each column; `None` where no step of it has a score.
+    /// Returns the shade of each column. `None` means that none of its steps has a score.
     fn cells(&self, lane: &Lane) -> Vec<Option<usize>> {
         let range = lane.range();
         let mut cells: Vec<Option<usize>> = vec![None; self.columns];

@@ -1,4 +1,4 @@
-//! How did the critics judge, step by step? One series for each critic, and what the run as a whole was given.
+//! Provides the JSON of critics' scores: one series per critic, and the scores of the whole run.
 
 use std::borrow::Cow;
 
@@ -13,17 +13,17 @@ use crate::page::step::json::action_word;
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Scores {
     pub critics: Vec<CriticScores>,
-    /// What the run as a whole was given by those who judged it at its end; no step has these.
+    /// Scores of the whole run, from critics that judged it at its end. They belong to no step.
     pub run: Vec<RunScore>,
 }
 
-/// A score of the run as a whole.
+/// A score of the whole run.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunScore {
     pub name: String,
-    /// The score, where it is a number.
+    /// The score, if it is a number.
     pub score: Option<f64>,
-    /// A grade that is not a number: a string's own text, else JSON.
+    /// A grade that isn't a number: the text of a string, otherwise JSON.
     pub score_text: Option<String>,
     /// The explanation.
     pub reason: Option<String>,
@@ -48,22 +48,23 @@ pub(crate) struct CriticScores {
     pub points: Vec<Point>,
 }
 
-/// What a critic said about a step.
+/// A critic's output for a step.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Point {
     pub n: usize,
-    /// The score, where it is a finite number.
+    /// The score, if it is a finite number.
     pub score: Option<f64>,
-    /// A score that is not a finite number: a string's own text, else JSON.
+    /// A score that isn't a finite number: the text of a string, otherwise JSON.
     pub score_text: Option<String>,
-    /// `continue`, `retry`, `stop`, or any other word as written.
+    /// `continue`, `retry`, `stop`, or any other word as recorded.
     pub action: String,
     pub reason: Option<String>,
 }
 
-/// The scores of a run; `line` reads the line of a step, and is asked only for steps with critics.
+/// Returns the scores of a run. `line` reads the line of a step, and is called only for steps with
+/// critics.
 ///
-/// Where a line cannot be read, reasons and odd scores are left out.
+/// If a line can't be read, its reasons and non-numeric scores are missing.
 pub(crate) fn scores(index: &Index, mut line: impl FnMut(usize) -> Option<Vec<u8>>) -> Scores {
     let mut order: Vec<Symbol> = Vec::new();
     let of_run = index
@@ -85,7 +86,7 @@ pub(crate) fn scores(index: &Index, mut line: impl FnMut(usize) -> Option<Vec<u8
         let bytes = line(n).unwrap_or_default();
         let record = Record::of(&bytes);
         let said = crate::format::step(&record).unwrap_or_default();
-        // The index, too, passes over outputs that are not objects.
+        // The index also skips outputs that aren't objects.
         let mut outputs = said
             .critics
             .iter()

@@ -1,4 +1,4 @@
-//! How does one critic's lane look? Its numbers on the left, its scores over the steps on the right.
+//! Draws the lane of one critic: its numbers on the left, its scores over the steps on the right.
 
 use crate::analysis::format;
 use crate::analysis::scores::{Lane, Sums, course, in_words};
@@ -18,9 +18,10 @@ pub(crate) const FRAME: Frame = Frame {
     bottom: 90.0,
     range: (0.0, 1.0),
 };
-/// Points of all lanes of a page that lead to their step; each is three nodes of the document.
+/// Clickable points in all lanes of a page, approximately at most. Each is three nodes of the
+/// document.
 const LINKS: usize = 600;
-/// At most so many places where ids start over are marked.
+/// Marked starts of further runs, at most.
 const MAX_STARTS: usize = 200;
 
 pub(crate) struct LaneView<'a> {
@@ -29,18 +30,18 @@ pub(crate) struct LaneView<'a> {
     pub sums: Sums,
     pub frame: Frame,
     pub threshold: Option<f64>,
-    /// Whether a threshold would be for this critic.
+    /// Whether the threshold applies to this critic.
     is_asked: bool,
-    /// The steps that are shown.
+    /// The visible steps.
     pub view: View,
-    /// How many scores they have.
+    /// The number of visible scores.
     points: usize,
     pub line: Trace,
     pub dots: Vec<Dot>,
 }
 
 impl<'a> LaneView<'a> {
-    /// One of `lanes` lanes of a page.
+    /// Builds one of the `lanes` lanes on a page.
     pub(crate) fn new(lens: &'a Lens<'a>, lane: &'a Lane, query: &Query, lanes: usize) -> Self {
         let (frame, threshold) = (
             Frame {
@@ -61,7 +62,7 @@ impl<'a> LaneView<'a> {
             ..frame.dot(spot, title(lens, lane, &format::score(spot.score), spot))
         });
         let mut dots: Vec<Dot> = scored.collect();
-        // What was asked for without a score has no height; it stands on the lower edge.
+        // A request without a score has no height, so it's drawn on the lower edge.
         let unscored = spots_without_score(lens, lane, view).take(columns);
         dots.extend(unscored.map(|spot| Dot {
             y: frame.bottom,
@@ -83,7 +84,7 @@ impl<'a> LaneView<'a> {
         }
     }
 
-    /// How it runs, in a sentence.
+    /// Describes the course of the scores in a sentence.
     pub(crate) fn course(&self) -> String {
         let course = course(self.lane);
         let Some(threshold) = self.threshold.filter(|_| self.sums.scored > 0) else {
@@ -104,7 +105,7 @@ impl<'a> LaneView<'a> {
         self.sums.last.map(|(_, score)| score)
     }
 
-    /// What the threshold is taken hold of by; `None` where it is for another critic.
+    /// Returns the handle of the threshold. Returns `None` if the threshold is for another critic.
     pub(crate) fn hand(&self) -> Option<Hand<'_>> {
         self.is_asked
             .then(|| Hand::new(self.frame, &self.lane.name, self.threshold))
@@ -114,7 +115,7 @@ impl<'a> LaneView<'a> {
         self.frame.level(self.threshold)
     }
 
-    /// The first and the last step that are shown.
+    /// Returns the first and the last visible step.
     pub(crate) fn ends(&self) -> (usize, usize) {
         let last = self.lens.index.steps().len().saturating_sub(1);
         let at = |share: f64| share * last as f64;
@@ -124,7 +125,7 @@ impl<'a> LaneView<'a> {
         )
     }
 
-    /// What the picture shows.
+    /// Returns the label of the picture.
     pub(crate) fn label(&self) -> Line {
         let (first, last) = self.ends();
         format!(
@@ -136,7 +137,7 @@ impl<'a> LaneView<'a> {
         .into()
     }
 
-    /// The picture in words.
+    /// Describes the picture in words.
     pub(crate) fn description(&self) -> String {
         let (Some((_, last)), Some((n, lowest))) = (self.sums.last, self.sums.lowest) else {
             return "No score.".to_owned();
@@ -160,7 +161,7 @@ impl<'a> LaneView<'a> {
         some.map(|n| (self.x(n), self.lens.label(n)))
     }
 
-    /// Where another run begins in the same directory.
+    /// Returns the positions where another run begins in the same directory.
     pub(crate) fn starts(&self) -> impl Iterator<Item = Along> {
         let (first, last) = self.ends();
         let inside = self
@@ -177,7 +178,8 @@ impl<'a> LaneView<'a> {
         Along(self.frame.x(self.view.of(along(self.lens, n))))
     }
 
-    /// What the picture does not show as it is: an axis of its own, points left out, a threshold outside.
+    /// States where the picture deviates: a separate axis, omitted points, a threshold outside the
+    /// axis.
     pub(crate) fn caption(&self) -> String {
         let mut caption = Vec::new();
         let (low, high) = self.frame.range;
@@ -220,7 +222,7 @@ impl<'a> LaneView<'a> {
     }
 }
 
-/// Where step `n` stands: the first at the left edge, the last at the right.
+/// Returns the position of step `n`, from 0 at the left edge for the first step to 1 for the last.
 fn along(lens: &Lens<'_>, n: usize) -> f64 {
     let steps = lens.index.steps().len();
     if steps > 1 {
@@ -230,7 +232,7 @@ fn along(lens: &Lens<'_>, n: usize) -> f64 {
     }
 }
 
-/// What was scored, or what was asked for without a score.
+/// Returns the points with a score, or those without.
 fn spots<'a>(
     lens: &'a Lens<'_>,
     lane: &'a Lane,
@@ -258,7 +260,7 @@ fn spots_without_score<'a>(
     spots(lens, lane, view, false).filter(|spot| spot.request != Request::None)
 }
 
-/// `step 9 · SafetyCritic 0.31 · retry · not yet`.
+/// Describes a point: `step 9 · SafetyCritic 0.31 · retry · not yet`.
 fn title(lens: &Lens<'_>, lane: &Lane, score: &str, spot: &Spot) -> String {
     let mut title = format!("step {} · {} {score}", lens.label(spot.n), lane.name);
     let reason = reason(lens, spot.n, &lane.name).unwrap_or_default();
@@ -272,7 +274,8 @@ fn title(lens: &Lens<'_>, lane: &Lane, score: &str, spot: &Spot) -> String {
     title
 }
 
-/// The reason of the critic that asked first; the index keeps no other.
+/// Returns the critic's reason. The index keeps only the reason of the first critic that requested
+/// an action.
 fn reason<'a>(lens: &'a Lens<'_>, n: usize, critic: &str) -> Option<&'a str> {
     let step = lens.index.steps().get(n)?;
     let asks = step

@@ -1,7 +1,7 @@
-//! How do the scores of critics look? A lane for each critic of one run, and the lines of several runs over each other.
+//! Shows the scores of critics: a lane for each critic of one run, and an overlay of several runs.
 //!
-//! Everything below the form is one part, `#scores`, which a live run changes. Lanes come from the index; a few lines are
-//! read for what only they hold.
+//! Everything below the form is one part (`#scores`), which live runs update. Lanes come from the
+//! index. Lines are read only for facts that the index doesn't keep.
 
 pub(crate) mod csv;
 mod hand;
@@ -37,33 +37,33 @@ use crate::page::scores::table::Table;
 use crate::page::shell::{Pulse, Shell};
 use crate::stop::{CriticBelow, StopSpec};
 
-/// At most so many lanes are drawn.
+/// Lanes that are drawn, at most.
 const MAX_LANES: usize = 24;
-/// Of at most so many requests the lines are read.
+/// Critic requests that are listed, at most. Each one reads a line.
 const MAX_REQUESTS: usize = 50;
-/// With more critics than this, a map of all is worth its room.
+/// If there are more critics, the page has a heat map of all.
 const MAX_WITHOUT_MAP: usize = 3;
-/// A patch or a reason in the list is cut to this many characters.
+/// Longer patches and reasons are truncated in the list; characters.
 const REASON_CHARS: usize = 160;
 
-/// What the address of a scores page asks for.
+/// The parameters of a scores page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query {
-    /// The threshold as typed; empty for none.
+    /// The threshold as typed. May be empty.
     pub threshold: String,
-    /// The critic it is for; empty for each of them.
+    /// The critic that the threshold is for. Empty for all critics.
     pub critic: String,
-    /// The table shows steps before this one; the last steps without it.
+    /// The table ends before this step. By default it shows the last steps.
     pub before: Option<usize>,
-    /// Where the axis begins and ends, in steps or in hundredths of the run.
+    /// The visible part of the axis, in steps or in percent of the run.
     pub from: Option<usize>,
     pub to: Option<usize>,
-    /// The step that is read in other tabs; nothing here depends on it.
+    /// The current step of the other tabs, which this page ignores.
     pub step: Option<usize>,
 }
 
 impl Query {
-    /// The threshold, where it is a number.
+    /// Returns the threshold, if it is a number.
     pub(crate) fn threshold(&self) -> Option<f64> {
         self.threshold
             .trim()
@@ -72,28 +72,28 @@ impl Query {
             .filter(|number: &f64| number.is_finite())
     }
 
-    /// Whether something was typed that is no number.
+    /// Returns whether the typed threshold isn't a number.
     pub(crate) fn is_wrong(&self) -> bool {
         !self.threshold.trim().is_empty() && self.threshold().is_none()
     }
 
-    /// The threshold that holds for a critic.
+    /// Returns the threshold that applies to a critic.
     pub(crate) fn threshold_of(&self, critic: &str) -> Option<f64> {
         self.threshold()
             .filter(|_| self.critic.is_empty() || self.critic == critic)
     }
 
-    /// The part of an axis from 0 to `end` that is shown: what was asked for, else all of it.
+    /// Returns the visible part of an axis from 0 to `end`: the requested range, or the whole axis.
     pub(crate) fn view(&self, end: f64) -> View {
         View::new(self.from, self.to, end).unwrap_or(View::WHOLE)
     }
 
-    /// Whether a part of the steps of a run was asked for that does not hold two of them.
+    /// Returns whether the requested range has fewer than two of the run's steps.
     pub(crate) fn is_empty_range(&self, steps: usize) -> bool {
         View::new(self.from, self.to, steps.saturating_sub(1) as f64).is_none()
     }
 
-    /// `path` with these fields and others behind them.
+    /// Returns the address of `path` with these parameters and others.
     pub(crate) fn address(&self, path: &str, others: &[(&str, &str)]) -> String {
         let [before, from, to, step] = [self.before, self.from, self.to, self.step]
             .map(|at| at.map(|at| at.to_string()).unwrap_or_default());
@@ -120,7 +120,7 @@ pub(crate) struct ScoresPage<'a> {
 }
 
 impl ScoresPage<'_> {
-    /// The page with all steps, where some are shown.
+    /// Returns the address of the page with all steps, if only a part is visible.
     fn whole(&self) -> Option<String> {
         let query = &self.body.query;
         let all = Query {
@@ -132,7 +132,7 @@ impl ScoresPage<'_> {
         part.then(|| all.address(&href::scores(self.body.lens.key()), &[]))
     }
 
-    /// The threshold as stop rules to ask about.
+    /// Returns the address that tries the threshold as a stop rule.
     fn rule(&self) -> Option<String> {
         let (lens, query) = (self.body.lens, &self.body.query);
         let score = query.threshold()?;
@@ -155,7 +155,8 @@ impl ScoresPage<'_> {
     }
 }
 
-/// The answer to the pulse of a scores page: all but the form, which belongs to the reader.
+/// The response to the pulse of a scores page: everything except the form, which the user may be
+/// editing.
 #[derive(Template)]
 #[template(path = "scores/pulse.html")]
 pub(crate) struct ScoresPulse<'a> {
@@ -163,11 +164,11 @@ pub(crate) struct ScoresPulse<'a> {
     pub title: text::Line,
     pub head: RunHead<'a>,
     pub tabs: Tabs<'a>,
-    /// `None` where no score changed.
+    /// `None` if no score changed.
     pub body: Option<ScoresBody<'a>>,
 }
 
-/// What the critics said, `#scores`.
+/// The critics' scores (`#scores`).
 #[derive(Template)]
 #[template(path = "scores/scores.html")]
 pub(crate) struct ScoresBody<'a> {
@@ -187,7 +188,7 @@ impl<'a> ScoresBody<'a> {
         }
     }
 
-    /// What is said where no critic spoke.
+    /// Explains why there are no scores.
     fn nothing(&self) -> String {
         let steps = self.lens.index.steps().len();
         let nothing = match steps {
@@ -212,7 +213,7 @@ impl<'a> ScoresBody<'a> {
         lanes.map(move |lane| LaneView::new(self.lens, lane, &self.query, count))
     }
 
-    /// What is said of critics that have no lane; empty for nothing.
+    /// States which critics have no lane. May be empty.
     fn left_out(&self) -> String {
         let critic = &self.query.critic;
         match self.scores.lanes.len().saturating_sub(MAX_LANES) {
@@ -227,7 +228,7 @@ impl<'a> ScoresBody<'a> {
         }
     }
 
-    /// Whether somebody explained a score of the run.
+    /// Returns whether any score of the run has a reason.
     fn has_reasons(&self) -> bool {
         self.scores
             .of_run
@@ -253,7 +254,7 @@ impl<'a> ScoresBody<'a> {
         }
     }
 
-    /// All critics as one map, where there are many.
+    /// Returns a heat map of all critics, if there are many.
     fn heat(&self) -> Option<Heat<'_>> {
         (self.scores.lanes.len() > MAX_WITHOUT_MAP).then(|| Heat::new(self.lens, &self.scores))
     }
@@ -266,7 +267,7 @@ impl<'a> ScoresBody<'a> {
         agreement(&self.scores.lanes)
     }
 
-    /// Which critics are compared, where not all are.
+    /// States which critics are compared, if not all are.
     fn agreement_of(&self) -> String {
         let some = self.scores.lanes.len() > MAX_CRITICS;
         if some {
@@ -277,10 +278,10 @@ impl<'a> ScoresBody<'a> {
     }
 }
 
-/// What critics asked for besides going on.
+/// The actions that critics requested, other than `continue`.
 struct Requests<'a> {
     body: &'a ScoresBody<'a>,
-    /// How many are not listed.
+    /// The number of requests that aren't listed.
     earlier: usize,
     rows: Vec<Intervention>,
 }
@@ -296,7 +297,7 @@ impl Requests<'_> {
         }
     }
 
-    /// The patch, or the reason.
+    /// Returns the patch, or else the reason.
     fn words(&self, asked: &Intervention) -> String {
         let said = said_at(self.body.lens, asked.point.n)
             .into_iter()
@@ -335,7 +336,7 @@ fn sign(asked: &Intervention) -> Sign {
     }
 }
 
-/// How far the next score lies from the one of the request: ` (+0.40)`.
+/// Formats the change from the score of the request to the next score: ` (+0.40)`.
 fn change(asked: &Intervention) -> String {
     let Some(by) = asked
         .next
@@ -352,7 +353,7 @@ fn change(asked: &Intervention) -> String {
     }
 }
 
-/// What the line of step `n` says of its critics; nothing where it cannot be read.
+/// Returns the critic outputs in the line of step `n`. Empty if the line can't be read.
 fn said_at(lens: &Lens<'_>, n: usize) -> Vec<CriticText> {
     let span = lens
         .index
@@ -370,8 +371,8 @@ fn or_no_score(score: Option<f64>) -> String {
     score.map_or_else(|| "no score".to_owned(), format::score)
 }
 
-/// A rank correlation, or why there is none, and what that says; the borders are the usual ones of textbooks, not of any
-/// test.
+/// Returns a rank correlation with its interpretation, or explains why there is none. The
+/// thresholds are the usual ones of textbooks, not those of a statistical test.
 fn rank(pair: &Pair) -> (String, &'static str) {
     let rank = match pair.rank {
         Rank::TooFew => return ("too few".to_owned(), "fewer than 3 steps with both scores"),

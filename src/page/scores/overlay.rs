@@ -1,8 +1,8 @@
-//! How do the scores of several runs look in one picture? A line for each run, or the median and the band in which
-//! half of many runs lie.
+//! Draws the scores of several runs in one picture: a line for each run, or for many runs the
+//! median and the band of their middle half.
 //!
-//! Where a step stands along the axis is for the caller to say: its place in the run, its share of it, or the row of an
-//! alignment.
+//! The caller decides the position of a step along the axis: its index in the run, its share of the
+//! run, or the row of an alignment.
 
 use std::fmt::Write as _;
 
@@ -25,22 +25,23 @@ const FRAME: Frame = Frame {
     bottom: 236.0,
     range: (0.0, 1.0),
 };
-/// Points of all lines that lead to their step.
+/// Clickable points on all lines, approximately at most.
 const MAX_LINKS: usize = 600;
-/// More runs than this are drawn as a band.
+/// If there are more runs, they are drawn as a band.
 pub(crate) const MAX_LINES: usize = 6;
-/// At most so many columns stand for the runs of a band.
+/// Columns of a band, at most.
 const BAND_COLUMNS: usize = 200;
-/// What a band is.
+/// Explains the band to the reader.
 pub(crate) const BAND: &str = "The band is where the middle half of the runs lies, the line inside it their median; \
                         a run's value is its lowest score in a column. The first run is drawn as a line.";
 
-/// The axis along which steps stand: what it is, and its labels, each with its place from 0 to 1.
+/// The axis along which steps are placed: its name, and its labels with their positions from 0 to
+/// 1.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Axis {
     pub name: &'static str,
     pub ticks: Vec<(f64, String)>,
-    /// What stands at its ends, in the units of the address, where a part of it can be asked for.
+    /// The values at both ends, in the units of the address. `None` if the axis can't be zoomed.
     pub ends: Option<(f64, f64)>,
 }
 
@@ -48,15 +49,15 @@ pub(crate) struct Axis {
 #[derive(Debug, Clone, Template)]
 #[template(path = "scores/overlay.html")]
 pub(crate) struct Overlay {
-    /// What it shows: `Lowest critic score of each step, 5 runs`.
+    /// The title: `Lowest critic score of each step, 5 runs`.
     pub title: String,
     pub axis: Axis,
     pub frame: Frame,
     pub threshold: Option<f64>,
-    /// Where half of the runs lie, as an area, and their median; empty where runs are lines.
+    /// The paths of the band and of the median. Empty if the runs are drawn as lines.
     pub band: (String, String),
     pub lines: Vec<Line>,
-    /// What is said below: how many points are drawn, where that is not all.
+    /// The caption below: how many points are drawn, if not all are.
     pub caption: String,
 }
 
@@ -68,18 +69,19 @@ pub(crate) struct Line {
     key: String,
     trace: Trace,
     pub dots: Vec<Dot>,
-    /// Where it ends, and has its letter.
+    /// The end of the line, where its letter is drawn.
     end: (f64, f64),
 }
 
-/// The scores of a run, each with its place in the picture.
+/// The scores of a run, each with its position in the picture.
 pub(crate) struct Source<'a> {
     lens: &'a Lens<'a>,
     spots: Vec<Spot>,
 }
 
 impl<'a> Source<'a> {
-    /// `place` says where a step stands, from 0 at the left edge to 1 at the right; what lies outside is not drawn.
+    /// Creates the scores of a run. `place` returns the position of a step, from 0 at the left edge
+    /// to 1 at the right. Scores outside aren't drawn.
     pub(crate) fn new(lens: &'a Lens<'a>, series: &Series, place: impl Fn(usize) -> f64) -> Self {
         let request = |n: &usize| match n {
             n if series.stops.binary_search(n).is_ok() => Request::Stop,
@@ -103,7 +105,7 @@ impl<'a> Source<'a> {
         self.spots.iter().map(|spot| spot.score)
     }
 
-    /// The line of the run at `place`.
+    /// Returns the line of the run at index `place`.
     fn line(&self, frame: Frame, place: usize, columns: usize) -> Line {
         let trace = frame.trace(&self.spots);
         let title = |spot: &Spot| {
@@ -145,7 +147,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The letter of the run at `place`.
+/// Returns the letter of the run at index `place`.
 pub(crate) fn letter(place: usize) -> String {
     let letter = u32::try_from(place)
         .ok()
@@ -182,7 +184,7 @@ impl Overlay {
     ) -> Self {
         let scores = runs.iter().flat_map(Source::scores);
         let fits = |score: f64| (0.0..=1.0).contains(&score);
-        // One run that keeps to no scale must not press the others flat.
+        // A run with scores outside 0 to 1 must not flatten the others.
         let on_scale = |run: &Source<'_>| !run.spots.is_empty() && run.scores().all(fits);
         let range = if runs.iter().any(on_scale) {
             (0.0, 1.0)
@@ -214,8 +216,9 @@ impl Overlay {
         overlay
     }
 
-    /// Draws what many runs have: the median and the band between the quartiles, and the first run as a line. Steps
-    /// stand by their share of the run, or by their ordinal, where their scores would stand in lines.
+    /// Draws many runs as a median and a band between the quartiles, and the first run as a line.
+    /// Steps are placed by their share of the run, or by their ordinal. The positions are the same
+    /// as for lines.
     pub(crate) fn band(
         title: String,
         axis: Axis,
@@ -230,12 +233,14 @@ impl Overlay {
         } else {
             longest.clamp(1, BAND_COLUMNS)
         };
-        // The first column stands at the left edge and the last at the right, as the first and the last step do.
+        // The first column is at the left edge and the last at the right, like the first and the
+        // last step.
         let gaps = columns.saturating_sub(1).max(1) as f64;
         let column_of = |share: f64| (view.of(share) * gaps + 0.5 + 1e-9) / columns as f64;
         let bands = bands(runs, columns, |run, n| {
             let last = if by_share { run.steps } else { longest }.saturating_sub(1) as f64;
-            // Each step reaches half the way to its neighbours; a step that is alone is the whole run.
+            // Each step extends half the distance to its neighbours. A single step fills the whole
+            // run.
             let share = |at: f64| if last > 0.0 { at / last } else { at + 0.5 };
             (
                 column_of(share(n as f64 - 0.5)),

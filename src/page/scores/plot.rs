@@ -1,4 +1,4 @@
-//! Where does a score stand in a picture? Coordinates, ticks and thinning, the same for every chart of scores.
+//! Computes coordinates, ticks and thinning for all charts of scores.
 
 use std::fmt::{self, Write as _};
 
@@ -6,7 +6,7 @@ use crate::analysis::format;
 use crate::analysis::scores::{Point, in_words, share};
 use crate::model::CriticAction;
 
-/// What a critic asked for besides going on.
+/// A critic's request, other than `continue`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Request {
     #[default]
@@ -26,7 +26,7 @@ impl Request {
         }
     }
 
-    /// The letter inside its ring; a stop has a shape of its own.
+    /// Returns the letter inside the ring. A stop has a different shape.
     pub(crate) fn glyph(self) -> &'static str {
         match self {
             Request::None | Request::Stop => "",
@@ -45,7 +45,7 @@ impl Request {
     }
 }
 
-/// A coordinate or a length, as it is written in a picture.
+/// A coordinate or a length, formatted for SVG.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Px(pub(crate) f64);
 
@@ -55,8 +55,8 @@ impl fmt::Display for Px {
     }
 }
 
-/// A place along the axis of a picture that is as wide as there is room, in parts of its width. `Px` of it is a place in the
-/// lines, which are stretched; what is not to be stretched stands by this.
+/// An x coordinate, formatted as a percentage of the width. Used for elements that aren't stretched
+/// with the picture. The lines are stretched, and use [`Px`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Along(pub(crate) f64);
 
@@ -66,30 +66,30 @@ impl fmt::Display for Along {
     }
 }
 
-/// The width of the lines of a picture, in units of their own.
+/// The width of the lines of a picture, in user units.
 pub(crate) const WIDTH: f64 = 1000.0;
-/// A line with more points is a band: about as many as a picture has pixels.
+/// A line with more points is drawn as a band. A picture has about as many pixels.
 pub(crate) const BAND_FROM: usize = 1_000;
-/// Above so many points a dot is seen only where one points at it.
+/// If there are more points, a dot is visible only under the pointer.
 const DOTS: usize = 60;
 
-/// The line through the scores, or the band in which they lie where there are more of them than pixels.
+/// The line through the scores, or a band if there are more scores than pixels.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trace {
     pub path: String,
     pub is_band: bool,
-    /// Whether there are too many points for a dot each.
+    /// Whether there are too many points to show a dot for each.
     pub is_dense: bool,
 }
 
 impl Trace {
-    /// The class of the path by the number of its series.
+    /// Returns the class of the path, given the number of its series.
     pub(crate) fn class(&self, series: usize) -> String {
         format!("{}{series}", if self.is_band { "b" } else { "s" })
     }
 }
 
-/// The part of an axis that is shown, from one place to another as shares of all of it.
+/// The visible part of an axis. `from` and `to` are shares of the whole axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct View {
     pub from: f64,
@@ -99,7 +99,8 @@ pub(crate) struct View {
 impl View {
     pub(crate) const WHOLE: Self = Self { from: 0.0, to: 1.0 };
 
-    /// From `from` to `to` of an axis from 0 to `end`; `None` where that is nothing to see.
+    /// Returns the view from `from` to `to` of an axis from 0 to `end`. Returns `None` if that
+    /// range is empty.
     pub(crate) fn new(from: Option<usize>, to: Option<usize>, end: f64) -> Option<Self> {
         let share = |at: Option<usize>, usual: f64| {
             at.map_or(usual, |at| (at as f64 / end.max(1.0)).clamp(0.0, 1.0))
@@ -115,10 +116,11 @@ impl View {
         self == Self::WHOLE
     }
 
-    /// Where a place of the whole axis stands in the view; outside of 0 to 1 it is not seen.
+    /// Converts a share of the whole axis to a position in the view. Positions outside 0 to 1
+    /// aren't visible.
     pub(crate) fn of(self, share: f64) -> f64 {
         let at = (share - self.from) / (self.to - self.from);
-        // The ends of the view are in it, however they were rounded.
+        // Rounding must not put the ends of the view outside it.
         if (-1e-9..0.0).contains(&at) {
             0.0
         } else if (1.0..1.0 + 1e-9).contains(&at) {
@@ -129,7 +131,7 @@ impl View {
     }
 }
 
-/// A score and its place along the axis, from 0 at the left edge to 1 at the right.
+/// A score and its position along the axis, from 0 at the left edge to 1 at the right.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spot {
     pub n: usize,
@@ -138,7 +140,7 @@ pub(crate) struct Spot {
     pub request: Request,
 }
 
-/// A point of a chart that leads to its step.
+/// A clickable point of a chart.
 #[derive(Debug, Clone)]
 pub(crate) struct Dot {
     pub n: usize,
@@ -146,11 +148,11 @@ pub(crate) struct Dot {
     pub x: f64,
     pub y: f64,
     pub request: Request,
-    /// Whether it is seen only where one points at it.
+    /// Whether it's visible only under the pointer.
     pub is_quiet: bool,
 }
 
-/// The part of a picture in which scores stand; `range` are the scores at its lower and upper edge.
+/// The area for scores in a picture. `range` has the scores at its lower and upper edge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame {
     pub left: f64,
@@ -160,7 +162,7 @@ pub(crate) struct Frame {
     pub range: (f64, f64),
 }
 
-/// A threshold in a picture: its line, and the band from there to the lower edge.
+/// A threshold in a picture: its line, and the band down to the lower edge.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Level {
     pub y: Px,
@@ -189,7 +191,8 @@ impl Frame {
         }
     }
 
-    /// The lower edge, the middle and the upper edge; quarters between them where there is room.
+    /// Returns the labels of the lower edge, the middle and the upper edge. Adds quarters if there
+    /// is room.
     pub(crate) fn levels(&self) -> Vec<(Px, String)> {
         let (low, high) = self.range;
         let parts: u32 = if self.bottom - self.top > 150.0 { 4 } else { 2 };
@@ -201,7 +204,7 @@ impl Frame {
         (0..=parts).map(level).collect()
     }
 
-    /// The threshold; `None` where it lies outside.
+    /// Returns the threshold. Returns `None` if it is outside the range.
     pub(crate) fn level(&self, threshold: Option<f64>) -> Option<Level> {
         let (low, high) = self.range;
         threshold
@@ -217,7 +220,7 @@ impl Frame {
             })
     }
 
-    /// What is drawn for `spots`.
+    /// Returns the line or the band of `spots`.
     pub(crate) fn trace(&self, spots: &[Spot]) -> Trace {
         let is_dense = spots.len() > DOTS;
         if spots.len() > BAND_FROM {
@@ -234,7 +237,8 @@ impl Frame {
         }
     }
 
-    /// The area between the lowest and the highest score of each of `columns`. A column without a score is a gap.
+    /// Returns the area between the lowest and the highest score of each column. A column without a
+    /// score is a gap.
     fn band(&self, spots: &[Spot], columns: usize) -> String {
         let ends = spots
             .chunk_by(|a, b| column(a, columns) == column(b, columns))
@@ -267,8 +271,8 @@ impl Frame {
         path
     }
 
-    /// The path through `spots`, thinned to two points for each of `columns`, and how many points that leaves. A step
-    /// without a score is a gap.
+    /// Returns the path through `spots`, thinned to two points per column, and the number of points
+    /// left. A step without a score is a gap.
     pub(crate) fn line(&self, spots: &[Spot], columns: usize) -> (String, usize) {
         let kept = extremes(spots, columns);
         let mut path = String::with_capacity(kept.len() * 12);
@@ -283,7 +287,7 @@ impl Frame {
                 .zip(since.iter().skip(1))
                 .any(|(one, next)| one.n + 1 < next.n);
             let (x, y) = (Px(self.x(spot.x)), Px(self.y(spot.score)));
-            // A point of its own needs a line of no length to be seen.
+            // A single point needs a line of length zero to be visible.
             let _ = if before.is_none() || gap {
                 write!(path, "M{x} {y}h0")
             } else {
@@ -295,11 +299,11 @@ impl Frame {
     }
 }
 
-/// A number on an axis needs no zeros at its end: `0`, `0.5`, `−20`.
+/// Formats a number on an axis, without trailing zeros: `0`, `0.5`, `−20`.
 pub(crate) fn bare(number: f64) -> String {
     let text = format::score(number);
     if text.contains('e') {
-        // There is room for one digit.
+        // There is room for only one digit.
         let sign = if number < 0.0 {
             String::from(format::MINUS)
         } else {
@@ -311,7 +315,8 @@ pub(crate) fn bare(number: f64) -> String {
     }
 }
 
-/// The lowest and the highest of each column, in their order; all where they fit.
+/// Returns the lowest and the highest score of each column, in order. Returns all scores if they
+/// fit.
 pub(crate) fn extremes(spots: &[Spot], columns: usize) -> Vec<usize> {
     if spots.len() <= 2 * columns {
         return (0..spots.len()).collect();
@@ -333,7 +338,7 @@ pub(crate) fn extremes(spots: &[Spot], columns: usize) -> Vec<usize> {
     kept
 }
 
-/// [`extremes`], and of each column the first point with each sort of request.
+/// Returns [`extremes`], and the first request of each kind in every column.
 pub(crate) fn with_requests(spots: &[Spot], columns: usize) -> Vec<usize> {
     let mut kept = extremes(spots, columns);
     if kept.len() == spots.len() {
@@ -360,7 +365,7 @@ fn column(spot: &Spot, columns: usize) -> usize {
     (spot.x * columns as f64) as usize
 }
 
-/// Ordinals for labels along the axis from step `first` to `last`: round distances, at most `most` of them.
+/// Returns at most `most` ordinals for labels between step `first` and `last`, at round distances.
 pub(crate) fn ticks_between(first: usize, last: usize, most: usize) -> impl Iterator<Item = usize> {
     let mut distance = 1;
     for factor in [2, 5, 10].into_iter().cycle() {
@@ -373,7 +378,7 @@ pub(crate) fn ticks_between(first: usize, last: usize, most: usize) -> impl Iter
     (first.div_ceil(distance) * distance..=last).step_by(distance)
 }
 
-/// The class of the label at a place among others: a few stay where the screen is narrow.
+/// Returns the class of a label. On narrow screens only a few labels stay.
 pub(crate) fn tick_class(place: usize, labels: usize) -> &'static str {
     if place.is_multiple_of(labels.div_ceil(6).max(1)) {
         "tick few"
@@ -382,7 +387,7 @@ pub(crate) fn tick_class(place: usize, labels: usize) -> &'static str {
     }
 }
 
-/// Ordinals for labels along all of `steps`.
+/// Returns the ordinals for labels along all of `steps`.
 pub(crate) fn ticks(steps: usize, most: usize) -> impl Iterator<Item = usize> {
     ticks_between(0, steps.saturating_sub(1), most).take(steps)
 }

@@ -1,21 +1,23 @@
-//! What does the line of a step say of its critics that the index does not keep? Scores as spelled, reasons, patches.
+//! Reads facts about critics that only the line of a step has: the spelling of scores, reasons,
+//! patches.
 
 use crate::model::Record;
 use crate::model::step::{CriticOutput, Value};
 
-/// What a critic's output says, as written.
+/// The texts of a critic's output, as recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CriticText {
-    /// The score as spelled in the file: a number's own digits, a string's text, JSON of anything else; empty for none.
+    /// The score as spelled in the file: the digits of a number, the text of a string, or JSON.
+    /// Empty if there is none.
     pub score: String,
-    /// The word for what it asks; empty for none.
+    /// The requested action. May be empty.
     pub action: String,
     pub reason: String,
-    /// What it wants changed: each patch with its name; empty for nothing.
+    /// The requested changes: each patch with its name. May be empty.
     pub patch: String,
 }
 
-/// The outputs of a step's line that are objects, as the index counts them.
+/// Returns the outputs of a step's line that are objects. The index counts the same ones.
 pub(crate) fn said(line: &[u8]) -> Vec<CriticText> {
     let record = Record::of(line);
     let step = crate::format::step(&record).unwrap_or_default();

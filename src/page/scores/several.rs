@@ -1,5 +1,5 @@
-//! How does the page look that lays the scores of several runs over each other? Lines for up to six runs, the median and
-//! the quartiles for more, and the same in numbers.
+//! Shows the overlay of several runs' scores: lines for up to six runs, the median and the
+//! quartiles for more, and the same as numbers.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source, lette
 use crate::page::scores::plot::ticks_between;
 use crate::page::shell::Shell;
 
-/// At most so many runs at once.
+/// Runs in one overlay, at most.
 const MAX_RUNS: usize = 200;
-/// So many runs are offered to choose from.
+/// Runs offered for selection, at most.
 const OFFERED: usize = 30;
-/// So many critics are offered to choose from.
+/// Critics offered for selection, at most.
 const MAX_CRITICS: usize = 100;
 
 /// The page of several runs' scores.
@@ -28,23 +28,23 @@ const MAX_CRITICS: usize = 100;
 #[template(path = "scores/scores_over.html")]
 pub(crate) struct SeveralPage<'a> {
     pub shell: Shell,
-    /// What the lines are: `Lowest score of each step, 3 runs`.
+    /// The meaning of the lines: `Lowest score of each step, 3 runs`.
     pub title: String,
     pub query: Query,
     pub along: Along,
-    /// The runs that are shown, each with its line.
+    /// The runs in the overlay, each with its scores.
     pub runs: Vec<(&'a Lens<'a>, Series)>,
-    /// Keys that are asked for and that no run has.
+    /// Requested keys that belong to no run.
     pub missing: Vec<String>,
-    /// What narrows the runs to choose from.
+    /// The query that filters the runs offered for selection.
     pub find: String,
     /// All runs, newest first.
     pub known: Vec<Arc<Summary>>,
     /// All critics of the runs.
     pub critics: Vec<&'a str>,
-    /// The picture; `None` where there is nothing to draw.
+    /// The picture. `None` if there is nothing to draw.
     pub overlay: Option<Overlay>,
-    /// What is said in its place, or besides.
+    /// Notes that explain the picture or replace it.
     pub notes: Vec<String>,
 }
 
@@ -138,7 +138,7 @@ impl<'a> SeveralPage<'a> {
         }
     }
 
-    /// How many runs have a line of their own.
+    /// Returns how many runs are drawn as a line.
     fn lines(&self) -> usize {
         if self.runs.len() > MAX_LINES {
             1
@@ -147,8 +147,8 @@ impl<'a> SeveralPage<'a> {
         }
     }
 
-    /// Runs to choose from, and whether each is shown: those first that have a line, then the newest that have scores and
-    /// that the filter finds.
+    /// Returns the runs offered for selection, and whether each is shown. Runs in the overlay come
+    /// first, then the newest runs that have scores and match the filter.
     fn offer(&self) -> Vec<(&Summary, bool)> {
         let is_shown = |run: &Summary| {
             self.runs
@@ -170,7 +170,7 @@ impl<'a> SeveralPage<'a> {
             .collect()
     }
 
-    /// The whole axis, where a part of it is shown.
+    /// Returns the address with the whole axis, if only a part is visible.
     fn whole(&self) -> Option<String> {
         (self.query.from.is_some() || self.query.to.is_some()).then(|| {
             let query = Query {
@@ -189,7 +189,7 @@ fn score(at: Option<At>) -> String {
     format::or_missing(at, |(_, score)| format::score(score))
 }
 
-/// Along which axis steps stand.
+/// The axis along which steps are placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Along {
     Step,
@@ -204,7 +204,8 @@ impl Along {
         Self::ALL.into_iter().find(|one| one.word() == word)
     }
 
-    /// The one for runs of these lengths: by steps a long run would press the others into a corner.
+    /// Returns the default axis for runs of these lengths. Along steps, a much longer run would
+    /// squeeze the others.
     fn usual(shortest: Option<usize>, longest: Option<usize>) -> Self {
         let (shortest, longest) = (shortest.unwrap_or_default(), longest.unwrap_or_default());
         if 2 * longest > 3 * shortest {
@@ -214,7 +215,7 @@ impl Along {
         }
     }
 
-    /// Its word in the address.
+    /// Returns the axis's word in the address.
     fn word(self) -> &'static str {
         match self {
             Along::Step => "step",
@@ -232,7 +233,7 @@ impl Along {
     }
 }
 
-/// The note in place of a picture whose range holds nothing; the axis goes from 0 to `end`.
+/// Returns the note that replaces the picture if the range is empty. The axis goes from 0 to `end`.
 fn nothing_in(query: &Query, along: Along, end: f64) -> String {
     let unit = if along == Along::Progress { " %" } else { "" };
     let what = if along == Along::Progress {
@@ -249,7 +250,7 @@ fn nothing_in(query: &Query, along: Along, end: f64) -> String {
     )
 }
 
-/// The picture; the end of the axis where the range that was asked for holds nothing of it.
+/// Draws the overlay. If the requested range is empty, returns the end of the axis as the error.
 fn draw(
     title: String,
     runs: &[(&Lens<'_>, Series)],
@@ -332,7 +333,7 @@ fn draw(
     ))
 }
 
-/// Steps that ask for the same stand over each other, along the steps of the first run.
+/// Draws the runs aligned to the first one. Matching steps are at the same position.
 fn draw_aligned(
     title: String,
     runs: &[(&Lens<'_>, Series)],

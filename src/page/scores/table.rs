@@ -1,4 +1,5 @@
-//! Which numbers stand in the table of scores? A window of steps, the last ones first, with what is no number as recorded.
+//! Shows the table of scores: a window of steps, by default the last ones. Scores that aren't
+//! numbers are shown as recorded.
 
 use std::ops::Range;
 
@@ -10,30 +11,30 @@ use crate::page::scores::plot::Request;
 use crate::page::scores::said::CriticText;
 use crate::page::scores::{MAX_LANES, Query, ScoresBody, said_at};
 
-/// So many steps fit beside each other on a laptop.
+/// Steps that fit side by side on a laptop.
 const WINDOW: usize = 24;
 
-/// Scores by step, a row for each critic.
+/// Scores by step, with a row for each critic.
 pub(crate) struct Table<'a> {
     body: &'a ScoresBody<'a>,
-    /// The steps that are shown.
+    /// The visible steps.
     pub steps: Range<usize>,
-    /// What the lines say of steps at which a critic gave no number.
+    /// The critic outputs of the steps where a critic gave no number.
     read: Vec<(usize, Vec<CriticText>)>,
 }
 
-/// What a critic said about one step.
+/// A critic's output for one step.
 pub(crate) struct Cell {
     pub text: String,
-    /// The score as recorded, where it has more decimals than are shown.
+    /// The recorded score, if it has more decimals than `text`.
     pub exact: Option<String>,
-    /// Whether it lies below the threshold.
+    /// Whether the score is below the threshold.
     pub is_low: bool,
     pub request: Request,
 }
 
 impl<'a> Table<'a> {
-    /// The table of the steps before `query.before`, or of the last ones.
+    /// Builds the table of the steps before `query.before`, or of the last steps.
     pub(crate) fn new(body: &'a ScoresBody<'a>) -> Self {
         let total = body.scores.steps;
         let end = body
@@ -56,7 +57,7 @@ impl<'a> Table<'a> {
         Self { body, steps, read }
     }
 
-    /// Which steps are shown.
+    /// States which steps are visible.
     pub(crate) fn about(&self) -> String {
         let (shown, total, label) = (self.steps.len(), self.body.scores.steps, |n| {
             self.body.lens.label(n)
@@ -128,7 +129,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A score that is no number, as its line has it.
+    /// Returns a non-numeric score as recorded in its line.
     fn recorded(&self, point: &Point) -> String {
         let said = self
             .read
@@ -141,7 +142,7 @@ impl<'a> Table<'a> {
         score.unwrap_or_else(|| "no score".to_owned())
     }
 
-    /// How far the critics are apart at each step; `None` with one critic.
+    /// Returns how far the critics differ at each step. Returns `None` if there is only one critic.
     pub(crate) fn spread(&self) -> Option<Vec<Option<f64>>> {
         let several = self.on_scale() > 1;
         several.then(|| {
@@ -154,7 +155,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Which critics the spread is taken from, where not from all.
+    /// States which critics the spread is based on, if not on all.
     pub(crate) fn spread_of(&self) -> &'static str {
         if self.on_scale() < self.body.scores.lanes.len() {
             " of critics on 0 to 1"
@@ -172,7 +173,7 @@ impl<'a> Table<'a> {
             .count()
     }
 
-    /// Other steps: first, earlier, later, last; those that exist.
+    /// Links to the first, earlier, later and last steps, if they exist.
     pub(crate) fn windows(&self) -> Vec<Link> {
         let (Range { start, end }, total) = (self.steps.clone(), self.body.scores.steps);
         let windows = [

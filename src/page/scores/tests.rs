@@ -1,4 +1,4 @@
-//! Where scores stand in a picture, what is left out of it and what never is.
+//! Tests the positions of scores in pictures, and which scores may be omitted.
 
 use askama::Template as _;
 
@@ -26,7 +26,8 @@ fn spot(n: usize, of: usize, score: f64) -> Spot {
     }
 }
 
-/// A run with one critic, `x`; each step has what it says besides its name, or no critic.
+/// Records a run with one critic, `x`. Each item has the other fields of its output, or is empty
+/// for a step without a critic.
 fn run<'o>(outputs: impl IntoIterator<Item = &'o str>) -> Recorded {
     let output = |output: &str| format!(r#"[{{"critic_name": "x", {output}}}]"#);
     let outputs = outputs.into_iter().map(|said| {
@@ -292,7 +293,7 @@ fn the_median_stands_where_the_lines_do() {
         false,
         (View::WHOLE, None),
     );
-    // Ten steps, the first at the left edge and the last at the right one, as in a line.
+    // Ten steps, the first at the left edge and the last at the right, as in a line.
     assert!(
         overlay.band.1.starts_with("M0.0 236.0h0L111.1 ")
             && overlay.band.1.ends_with("L1000.0 34.4"),
@@ -344,7 +345,7 @@ fn a_part_of_a_lane_has_its_own_points_and_labels() {
             lane.caption()
         );
     });
-    // What is nothing to see is all of it.
+    // An empty range shows the whole axis.
     assert!(
         Query {
             from: Some(9),

@@ -1,7 +1,8 @@
-//! What did the step do, and what came back? Joins the calls of a decision with their invocations and results.
+//! Shows the actions of a step and their results. Joins the calls of a decision with their
+//! invocations and results.
 //!
-//! The three lists carry no ids that join them: order does, and the tool's name where it is written.
-//! What finds no partner is shown alone and says so.
+//! The three lists have no ids in common. They are joined by order, and by the tool's name if it is
+//! recorded. An item without a partner is shown alone with a note.
 
 use std::collections::VecDeque;
 
@@ -21,9 +22,9 @@ use crate::page::part::sign::Sign;
 use crate::page::part::text;
 use crate::page::part::text::Line;
 
-/// An argument whose text is longer than this stands below the call.
+/// Arguments with longer texts are shown below the call; bytes.
 const ARGUMENT: usize = 80;
-/// Keys whose text is what a tool printed; errors come first.
+/// Keys of texts that a tool printed, errors first.
 const OUTPUTS: [&str; 10] = [
     "error", "stderr", "stdout", "content", "text", "output", "message", "result", "body", "diff",
 ];
@@ -32,11 +33,11 @@ const OUTPUTS: [&str; 10] = [
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/action.html")]
 pub(crate) struct Actions {
-    /// Each call with what came back.
+    /// Each call with its result.
     pub pairs: Vec<Pair>,
-    /// What the environment answered.
+    /// The replies of the environment.
     pub env: Vec<Env>,
-    /// What is said of those that are not shown.
+    /// States how many calls or results aren't shown.
     pub more: Line,
 }
 
@@ -45,29 +46,29 @@ impl HtmlSafe for Actions {}
 /// A call with its invocation and its result.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pair {
-    /// The call; `None` where a result has no call.
+    /// The call. `None` for a result without a call.
     pub call: Option<Call>,
-    /// What the call asks to change in files.
+    /// The file edits that the call requests.
     pub edits: Vec<FileEdit>,
-    /// How it went: status, return code, category of the error.
+    /// The outcome: status, return code, category of the error.
     pub marks: Vec<Sign>,
     /// Latency, attempts, toolset, timeout.
     pub facts: Line,
-    /// What is missing or odd about this pair.
+    /// States what is missing or odd about this pair.
     pub note: Line,
-    /// Texts that came back, errors first.
+    /// Texts of the result, errors first.
     pub blocks: Vec<Block>,
-    /// The rest of the result, by key; the key is empty where the result has none.
+    /// The rest of the result, by key. The key is empty if the rest isn't a member of an object.
     pub rest: Vec<(Line, JsonView)>,
-    /// Small values of the result in words.
+    /// Small values of the result as text.
     pub small: Line,
-    /// The result on a page of its own.
+    /// The address of the result on a separate page.
     pub href: Option<String>,
-    /// The file whose text the call asks for.
+    /// The file that the call reads.
     reads: Option<String>,
 }
 
-/// Arguments that name a file.
+/// Names of arguments that hold a file's path.
 const PATHS: [&str; 6] = [
     "file_path",
     "filePath",
@@ -76,10 +77,10 @@ const PATHS: [&str; 6] = [
     "filename",
     "file",
 ];
-/// Words in the names of tools that print a file as it is.
+/// Words in the names of tools that print a file unchanged.
 const READERS: [&str; 4] = ["read", "view", "cat", "open"];
 
-/// The file whose text a call asks for, by the name of its tool and an argument.
+/// Returns the file that a call reads, judging by the tool's name and an argument.
 fn read_by(tool: &str, args: &Json<'_>) -> Option<String> {
     let tool = tool.to_ascii_lowercase();
     let is_reader = READERS.iter().any(|word| tool.contains(word));
@@ -92,16 +93,16 @@ pub(crate) struct Call {
     pub name: Line,
     /// The arguments that fit on the line.
     pub args: Vec<Arg>,
-    /// The arguments that do not.
+    /// The other arguments.
     pub long: Vec<Block>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arg {
-    /// Its name and `=`; empty where arguments are not named.
+    /// The name and `=`. Empty if the arguments have no names.
     pub name: Line,
     pub value: Line,
-    /// A comma where another one follows.
+    /// A comma, if another argument follows.
     pub comma: &'static str,
 }
 
@@ -109,16 +110,16 @@ pub(crate) struct Arg {
 pub(crate) struct Block {
     pub label: Line,
     pub text: Folded,
-    /// Whether it tells of an error.
+    /// Whether it reports an error.
     pub error: bool,
 }
 
-/// What the environment answered to a step.
+/// A reply of the environment to a step.
 #[derive(Debug, Clone)]
 pub(crate) struct Env {
-    /// Whether it is done, rewards and errors.
+    /// Whether the environment is done, the reward and errors.
     pub marks: Vec<Sign>,
-    /// The whole answer.
+    /// The whole reply.
     pub view: JsonView,
 }
 
@@ -138,7 +139,7 @@ impl Actions {
             }
             left -= 1;
             let name = call.name.as_deref();
-            // With as many of each, order alone is right even where names differ.
+            // If the numbers match, order alone is right, even if the names differ.
             let invocation = take(&mut invocations, name, asked - index, |item| {
                 item.tool.as_deref()
             });
@@ -181,8 +182,8 @@ impl Actions {
         out
     }
 
-    /// Numbers the texts of a tool that was called before in the same step, and the edits of a file that was edited before:
-    /// as regions they need names of their own.
+    /// Numbers the texts of repeated calls of a tool in this step, and repeated edits of a file. As
+    /// regions of the page they need distinct names.
     fn tell_apart(&mut self) {
         let mut edited: Vec<Line> = Vec::new();
         for edit in self.pairs.iter_mut().flat_map(|pair| &mut pair.edits) {
@@ -203,13 +204,13 @@ impl Actions {
         }
     }
 
-    /// Whether nothing was called and nothing came back.
+    /// Returns whether there are no calls and no results.
     pub(crate) fn is_empty(&self) -> bool {
         self.pairs.is_empty() && self.env.is_empty()
     }
 }
 
-/// What is said of `left` items of a list that are not shown; nothing where all are.
+/// States that `left` items of a list aren't shown. Returns an empty line for 0.
 pub(crate) fn not_shown(left: usize, one: &str, many: &str) -> Line {
     match left {
         0 => Line::default(),
@@ -222,8 +223,8 @@ pub(crate) fn not_shown(left: usize, one: &str, many: &str) -> Line {
     }
 }
 
-/// Takes the item that belongs to the call of `name`: the next one where as many are left as calls are, or where the
-/// names agree or are not written; else the first of that name.
+/// Takes the item of the call `name`. If there are as many items as calls, takes the next one.
+/// Otherwise takes the first item that has this name or no name.
 fn take<'v, T>(
     items: &mut VecDeque<&'v T>,
     name: Option<&str>,
@@ -414,7 +415,7 @@ fn facts(
 }
 
 impl Call {
-    /// Reads a call; arguments that stand as an edit below are not said again.
+    /// Reads a call. Skips arguments that are shown as an edit.
     fn new(
         call: &Asked<'_>,
         args: Option<&Json<'_>>,
@@ -556,7 +557,7 @@ impl Pair {
             Json::String(text) => self.block("output", text, at, false, fold),
             Json::Object(members) => self.members(members, at, failed, fold),
             Json::Array(blocks) => {
-                // Texts beside pictures.
+                // Tools return texts and pictures as a list of blocks.
                 let is_blocks = blocks
                     .iter()
                     .all(|block| block.get("type").and_then(Json::as_str).is_some());
@@ -574,7 +575,7 @@ impl Pair {
         }
     }
 
-    /// Splits an object into the texts it holds, small values in words, and the rest.
+    /// Splits an object into texts, small values in words, and the rest.
     fn members(
         &mut self,
         members: &[(std::borrow::Cow<'_, str>, Json<'_>)],
@@ -601,7 +602,7 @@ impl Pair {
                 continue;
             }
             fold.spend(key);
-            // A tool may say under `error` that there was none.
+            // The `error` of a successful tool may say that there was no error.
             let is_error = key == "stderr" || key == "error" && failed;
             self.block(key, text, &format!("{at}/{}", token(key)), is_error, fold);
         }

@@ -1,10 +1,11 @@
-//! Where in a run is what stands out? All steps in one narrow picture, and the ways to them: a lane for the lowest score,
-//! one for the time, one for each kind of mark.
+//! Draws all steps of a run as one narrow picture, with links to notable steps. It has a lane for
+//! the lowest score, one for the duration, and one for each kind of mark.
 //!
-//! A step has a column of its own up to [`COLUMNS`] steps; beyond that a column keeps the extremes of its steps. A lane is
-//! one path, whatever the length of the run. What the picture says in shapes stands below it in words that lead to a step;
-//! over it lie links to ranges of steps, so that it can be pressed without scripts. They are no tab stops: the words are,
-//! and any step can be gone to by its number.
+//! Up to [`COLUMNS`] steps, each step has its own column. In longer runs, a column shows the
+//! extremes of its steps. A lane is one path, however long the run. The words below the picture
+//! state the same facts and link to steps. Links to ranges of steps cover the picture, so that it
+//! works without scripts. These links are not tab stops, because the words are, and any step can be
+//! reached by its number.
 
 use std::fmt::Write as _;
 
@@ -18,49 +19,50 @@ use crate::page::lens::{Lens, micros};
 use crate::page::part::href;
 use crate::page::part::text;
 
-/// At most so many columns: about as many as a wide page has pixels.
+/// Columns, at most: about as many as a wide page has pixels.
 pub(crate) const COLUMNS: usize = 1_200;
-/// At most so many links lie over the picture.
+/// Links over the picture, at most.
 const LINKS: usize = 36;
-/// At most about so many steps are named below it.
+/// Step labels below the picture, at most approximately.
 const LABELS: usize = 20;
-/// Heights of the lanes of scores, of times, and of one kind of mark; and what is between two.
+/// Heights of a lane of scores, of durations and of one kind of mark, and the gap between lanes.
 const SCORE: usize = 16;
 const TIME: usize = 10;
 const MARK: usize = 5;
 const GAP: usize = 2;
 
-/// The strip of a run, `#strip`.
+/// The strip of a run, with the element id `strip`.
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/strip.html")]
 pub(crate) struct Strip {
     steps: usize,
     columns: usize,
     height: usize,
-    /// Class and path of each lane.
+    /// The class and path of each lane.
     lanes: Vec<(&'static str, String)>,
-    /// Where the step that is read stands.
+    /// The column of the current step.
     here: Option<usize>,
-    /// Address and words of each range.
+    /// The address and words of each range of steps.
     links: Vec<(String, String)>,
-    /// What stands out: class, sign, words, address.
+    /// The legend: class, symbol, words, address.
     legend: Vec<(&'static str, &'static str, String, String)>,
-    /// Whether a press goes to the place itself, as on a slider of the same width.
+    /// Whether a click seeks to its position, as on a slider of the same width.
     seeks: bool,
-    /// Steps below the picture: how far from its left edge, in hundredths, and the label.
+    /// Step labels below the picture: the distance from the left edge in percent, and the label.
     axis: Vec<(f64, String)>,
 }
 
-/// How steps are laid into columns, where not each has the same room.
+/// Assigns steps to columns that may differ in width.
 pub(crate) struct Layout<'a> {
     pub columns: usize,
-    /// The first and the last column of a step; in the order of the steps.
+    /// Returns the first and the last column of a step. Must be in the order of the steps.
     pub place: &'a dyn Fn(usize) -> (usize, usize),
-    /// The address of a step.
+    /// Returns the address of a step.
     pub to: &'a dyn Fn(usize) -> String,
-    /// The column that is marked.
+    /// The marked column.
     pub here: usize,
-    /// The columns that have a place to stop at; the first of their steps, and how many there are.
+    /// Which columns have a breakpoint. `stops` is the first step with one, and the number of such
+    /// steps.
     pub hits: &'a [bool],
     pub stops: Option<(usize, usize)>,
 }
@@ -68,8 +70,8 @@ pub(crate) struct Layout<'a> {
 impl HtmlSafe for Strip {}
 
 impl Strip {
-    /// All steps of a run; of fewer than two, or where nothing is known that could be drawn, only the place for them. Its
-    /// links open `tab`, and step `current` is marked.
+    /// Draws all steps of a run. The strip is hidden if there are fewer than two steps or nothing
+    /// to draw. Links open `tab`, and step `current` is marked.
     pub(crate) fn new(lens: &Lens<'_>, tab: &str, current: Option<usize>) -> Self {
         let steps = lens.index.steps().len();
         if steps < 2 {
@@ -79,7 +81,7 @@ impl Strip {
         let column = |n: usize| n * columns / steps;
         let to = |n: usize| {
             let run = href::run(lens.key());
-            // In this order the address is that of the step everywhere, and so can be found in a saved file.
+            // Saved files look for this order of parameters, which all links to steps use.
             href::with_query(&run, &[("step", &n.to_string()), ("tab", tab)])
         };
         let place = |n: usize| (column(n), column(n));
@@ -101,7 +103,7 @@ impl Strip {
         }
     }
 
-    /// The same laid out as a slider is, whose places are events.
+    /// Draws all steps aligned with a slider over events.
     pub(crate) fn along(lens: &Lens<'_>, layout: &Layout<'_>) -> Self {
         let steps = lens.index.steps().len();
         if steps == 0 || layout.columns < 2 {
@@ -138,7 +140,8 @@ impl Strip {
         }
     }
 
-    /// `known` gives the extremes of a range of columns, where each step has but one.
+    /// Draws the strip. `known` returns the extremes of a range of columns, if each step has only
+    /// one column.
     fn draw(
         lens: &Lens<'_>,
         layout: &Layout<'_>,
@@ -151,7 +154,7 @@ impl Strip {
         let overview = Overview::new(index, columns, place);
         let (lanes, height) = lanes(&overview);
         let shown = columns.min(LINKS);
-        // The first step that reaches into a column, or the first that begins there.
+        // Finds the first step that a monotonic condition accepts.
         let search = |from: &dyn Fn(usize) -> bool| {
             let (mut low, mut high) = (0, steps);
             while low < high {
@@ -176,7 +179,8 @@ impl Strip {
             )
         });
         let links = links.collect();
-        // The picture has every run in the directory; the words are of the newest, as all numbers of the header are.
+        // The picture shows every run in the directory. The words describe the newest, like all
+        // numbers of the header.
         let newest = match index.newest_start() {
             0 => overview.whole,
             start => Extremes {
@@ -197,12 +201,12 @@ impl Strip {
     }
 }
 
-/// The paths of the lanes that have anything in them, and how high they are together.
+/// Returns the class and path of each lane that isn't empty, and their total height.
 pub(crate) fn lanes(overview: &Overview) -> (Vec<(&'static str, String)>, usize) {
     let (whole, columns) = (&overview.whole, &overview.columns);
     let (mut lanes, mut top) = (Vec::new(), 1);
     if whole.lowest.is_some() {
-        // What is off the scale is drawn at its edge; the words have the number.
+        // Scores outside the scale are drawn at its edge. The words have the number.
         let height = |column: &Extremes| {
             column
                 .lowest
@@ -212,7 +216,7 @@ pub(crate) fn lanes(overview: &Overview) -> (Vec<(&'static str, String)>, usize)
         top += SCORE + GAP;
     }
     if let Some((longest, _)) = whole.longest.filter(|(longest, _)| *longest > 0) {
-        // Even the shortest is seen, so that a time that is not known is a gap.
+        // The shortest duration is drawn one unit high, so that only an unknown duration is a gap.
         let height = |column: &Extremes| {
             column
                 .longest
@@ -252,12 +256,13 @@ fn class(mark: StepFlag) -> &'static str {
     }
 }
 
-/// Steps from column to column at heights below `top`; down to `base` where there is one. What is missing is a gap.
+/// Draws a line that steps from column to column at heights below `top`, filled down to `base` if
+/// given. A missing height is a gap.
 fn stairs(heights: impl Iterator<Item = Option<f64>>, top: usize, base: Option<usize>) -> String {
     let mut path = String::new();
     let mut before = None;
     for (x, height) in heights.enumerate() {
-        // A tenth of a pixel is all that can be told apart.
+        // Differences below a tenth of a pixel can't be seen.
         let y = height.map(|height| ((top as f64 + height) * 10.0).round() / 10.0);
         let _ = match (before, y, base) {
             (None, Some(y), None) => write!(path, "M{x} {y}h1"),
@@ -275,7 +280,7 @@ fn stairs(heights: impl Iterator<Item = Option<f64>>, top: usize, base: Option<u
     path
 }
 
-/// A dash from each column that has something to the last one beside it.
+/// Draws a dash for each group of adjacent columns that have a mark.
 fn dashes(has: impl Iterator<Item = bool>, top: usize) -> String {
     let mut path = String::new();
     let y = top as f64 + MARK as f64 / 2.0;
@@ -293,7 +298,7 @@ fn dashes(has: impl Iterator<Item = bool>, top: usize) -> String {
     path
 }
 
-/// `steps 12–20: 2 errors, lowest score 0.20`.
+/// Describes a range of steps: `steps 12–20: 2 errors, lowest score 0.20`.
 fn range_words(lens: &Lens<'_>, first: usize, end: usize, within: &Extremes) -> String {
     let mut words = match end - first {
         1 => format!("step {}", lens.label(first)),
@@ -317,7 +322,7 @@ fn range_words(lens: &Lens<'_>, first: usize, end: usize, within: &Extremes) -> 
             .longest
             .map(|(took, _)| format!("longest {}", micros(took))),
     );
-    // Each run in a directory numbers its steps from the first on.
+    // Each run in a directory numbers its steps from the start.
     let laps = lens.index.lap_starts();
     if laps.len() > 1 {
         let lap = |n: usize| laps.partition_point(|start| *start <= n).max(1);
@@ -332,7 +337,7 @@ fn range_words(lens: &Lens<'_>, first: usize, end: usize, within: &Extremes) -> 
     words
 }
 
-/// `2 errors`.
+/// Counts marks in words: `2 errors`.
 fn many(mark: StepFlag, count: usize) -> String {
     match mark {
         StepFlag::Error => format::counted(count, "error"),
@@ -343,7 +348,7 @@ fn many(mark: StepFlag, count: usize) -> String {
     }
 }
 
-/// What stands out in the newest run, in the order of the lanes.
+/// Lists the extremes and marks of the newest run, in the order of the lanes.
 fn legend(
     lens: &Lens<'_>,
     whole: &Extremes,
@@ -394,7 +399,7 @@ fn legend(
     legend
 }
 
-/// Where the first of several is.
+/// Names the step of the only mark, or of the first of several.
 fn first(count: usize, label: &str) -> String {
     if count > 1 {
         format!(", the first at step {label}")

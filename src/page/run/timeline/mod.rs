@@ -1,7 +1,9 @@
-//! What happened when? Steps, their phases and calls, and the runs that they started, drawn to one scale of time.
+//! Shows when things happened: steps, their phases and calls, and the runs that they started, on
+//! one time scale.
 //!
-//! A page holds a window of steps, a line each; a run that a step started has a line below it. Where for long nothing is
-//! known to have happened the scale is cut, and says so. A time that is not recorded is not drawn.
+//! A page holds a window of steps, one line each. Below a step, each run that it started has a
+//! line. Long gaps without a known event are cut from the scale and marked. Times that aren't
+//! recorded aren't drawn.
 
 mod scale;
 
@@ -17,20 +19,20 @@ use crate::page::part::{href, text};
 use crate::page::run::marks::{class_of, rect};
 use crate::page::run::timeline::scale::Scale;
 
-/// At most so many steps are on a page, and so many runs that one step started.
+/// Steps per page, and runs that one step started, at most.
 const STEPS: usize = 50;
 const CHILDREN: usize = 10;
-/// Height of a line; the style sheet has the same number.
+/// The height of a line. The style sheet has the same number.
 const LINE: usize = 28;
-/// Top and height, in its line, of the phases, and of the calls together.
+/// The top and height of the phases within their line, and of all calls together.
 const PHASES: (f64, f64) = (6.0, 9.0);
 const CALLS: (f64, f64) = (17.0, 8.0);
-/// At most so many calls of a step have a bar.
+/// Calls of a step that get a bar, at most.
 const MAX_CALLS: usize = 4;
-/// So wide is the picture.
+/// The width of the picture.
 const WIDTH: f64 = 1_000.0;
 
-/// The timeline of a run, `#timeline`.
+/// The timeline of a run (`#timeline`).
 #[derive(Template)]
 #[template(path = "run/timeline.html")]
 pub(crate) struct Timeline<'a> {
@@ -38,11 +40,11 @@ pub(crate) struct Timeline<'a> {
     first: usize,
     end: usize,
     rows: Vec<Row>,
-    /// Class and path.
+    /// The class and path of each group of bars.
     paths: Vec<(&'static str, String)>,
-    /// Class and name of the phases that are drawn.
+    /// The class and name of the phases in the picture.
     legend: Vec<(&'static str, String)>,
-    /// `None` where no time is known.
+    /// `None` if no time is known.
     scale: Option<Scale>,
     has_calls: bool,
     has_children: bool,
@@ -56,14 +58,14 @@ struct Row {
     href: String,
     name: String,
     words: String,
-    /// Whether it is another run.
+    /// Whether the line is another run.
     is_child: bool,
     is_current: bool,
-    /// It is a copy of a step of another run.
+    /// Whether the line is a step copied from another run.
     is_copy: bool,
     began: String,
     took: String,
-    /// The phases or calls with how long they took.
+    /// The phases or calls, with their durations.
     parts: String,
     span: Option<(i64, i64)>,
     phases: Vec<(String, &'static str, i64, i64)>,
@@ -71,7 +73,7 @@ struct Row {
 }
 
 impl<'a> Timeline<'a> {
-    /// The window of steps around `read`, else the last.
+    /// Shows the window of steps around `read`, or the last one.
     pub(crate) fn new(lens: &'a Lens<'a>, read: Option<usize>) -> Self {
         let total = lens.index.steps().len();
         let end = read
@@ -142,7 +144,7 @@ impl<'a> Timeline<'a> {
             let top = (line * LINE) as f64;
             let mut bar = |class, from: i64, to: i64, y: f64, height: f64| {
                 let x = scale.x(from);
-                // What took no time is seen, too.
+                // Bars without a duration must be visible too.
                 rect(
                     &mut self.paths,
                     class,
@@ -203,7 +205,7 @@ impl<'a> Timeline<'a> {
             .then(|| self.link("later steps", (self.end + STEPS / 2).min(self.total() - 1)))
     }
 
-    /// `Steps 0 to 49 of 300`.
+    /// Returns the heading: `Steps 0 to 49 of 300`.
     fn title(&self) -> String {
         match self.end.checked_sub(1) {
             Some(last) if self.first < self.end => format!(
@@ -216,7 +218,7 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// That steps were copied, where some of them are in the window; empty for none.
+    /// States that steps of this window were copied from another run. May be empty.
     fn copied(&self) -> String {
         let copied = Some(self.lens.summary.copied_steps()).filter(|copied| self.first < *copied);
         copied.map_or_else(String::new, |copied| {
@@ -236,7 +238,7 @@ impl<'a> Timeline<'a> {
         })
     }
 
-    /// How many of the steps have no time; empty for none.
+    /// States how many lines have no time. May be empty.
     fn untimed(&self) -> String {
         match self.rows.iter().filter(|row| row.span.is_none()).count() {
             0 => String::new(),
@@ -246,7 +248,7 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// A step with its phases and calls.
+/// Builds the row of a step, with its phases and calls.
 fn step(lens: &Lens<'_>, n: usize, is_current: bool) -> Row {
     let (index, group) = (lens.index, lens.index.round_of(n));
     let Some(step) = index.steps().get(n) else {
@@ -259,7 +261,7 @@ fn step(lens: &Lens<'_>, n: usize, is_current: bool) -> Row {
             .find(|stretch| index.name(stretch.phase) == "ACT")?
             .started
     });
-    // When each call began is not recorded, only how long it took.
+    // Calls have a recorded duration but no start time.
     let timed = step
         .calls
         .iter()
@@ -295,7 +297,7 @@ fn step(lens: &Lens<'_>, n: usize, is_current: bool) -> Row {
     }
 }
 
-/// A round by its events alone.
+/// Builds a row from the events of a round alone.
 fn round(lens: &Lens<'_>, group: &Group) -> Row {
     let index = lens.index;
     let (from, lasted) = (began(index, group), took(group));

@@ -1,29 +1,29 @@
-//! Where does a moment stand on the scale of a timeline? To scale, but for long silences, which are cut.
+//! Converts times to positions on the scale of a timeline. Long gaps are cut from the scale.
 
 use crate::analysis::format;
 use crate::page::lens::micros;
 
-/// A silence longer than this is cut; microseconds.
+/// Longer gaps are cut; microseconds.
 const LONG: i64 = 300_000_000;
-/// So wide is a cut, as a share of the picture.
+/// The width of a cut, as a share of the picture.
 const CUT: f64 = 0.03;
-/// Marks of the scale are at least so far from each other, as a share of the picture.
+/// The smallest distance between tick marks, as a share of the picture.
 const APART: f64 = 0.14;
-/// At most so many silences are cut: what is left of the picture has to show something.
+/// Gaps that are cut, at most. The rest of the picture must have room for the steps.
 const CUTS: usize = 10;
 
-/// A scale of time with cuts.
+/// A time scale with cuts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scale {
-    /// Stretches of time that are drawn, in order: from, to, left edge, right edge.
+    /// The visible time ranges, in order: from, to, left edge, right edge.
     parts: Vec<(i64, i64, f64, f64)>,
-    /// The time that is called 0.
+    /// The time labelled 0.
     zero: i64,
     width: f64,
 }
 
 impl Scale {
-    /// A scale over these spans of time; `None` of none.
+    /// Builds a scale over these time spans. Returns `None` if there are none.
     pub(super) fn over(spans: &[(i64, i64)], zero: i64, width: f64) -> Option<Self> {
         let mut spans = spans.to_vec();
         spans.sort_unstable();
@@ -52,7 +52,7 @@ impl Scale {
         })
     }
 
-    /// Where a moment stands; inside a cut at its beginning.
+    /// Returns the x coordinate of a time. A time inside a cut is at its left edge.
     pub(super) fn x(&self, at: i64) -> f64 {
         let part = self
             .parts
@@ -64,7 +64,7 @@ impl Scale {
         left + (right - left) * (at.clamp(*from, *to) - from) as f64 / (to - from).max(1) as f64
     }
 
-    /// The cuts: in the middle of each, and how long is left out.
+    /// Returns the x coordinate of the middle of each cut, and the duration that it skips.
     pub(super) fn cuts(&self) -> Vec<(f64, String)> {
         let cut = |pair: &[(i64, i64, f64, f64)]| match pair {
             [a, b] => Some(((a.3 + b.2) / 2.0, micros(b.0 - a.1))),
@@ -73,13 +73,14 @@ impl Scale {
         self.parts.windows(2).filter_map(cut).collect()
     }
 
-    /// Marks at round times: where, and the time since the beginning of the run.
+    /// Returns tick marks at round times: the x coordinate, and the time since the start of the
+    /// run.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         const STEPS: [i64; 13] = [
             1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000,
         ];
         let shown: i64 = self.parts.iter().map(|part| part.1 - part.0).sum();
-        // Milliseconds below ten seconds, then seconds, then minutes.
+        // Round numbers of milliseconds, seconds, minutes and hours.
         let units = [1_000, 1_000_000, 60_000_000, 3_600_000_000_i64];
         let steps = units
             .iter()
@@ -120,7 +121,7 @@ impl Scale {
         ticks
     }
 
-    /// A place as a share of the picture, as it stands in a picture without units of its own.
+    /// Formats an x coordinate as a percentage of the width, for pictures without a view box.
     pub(super) fn percent(&self, x: f64) -> String {
         format!("{:.2}%", 100.0 * x / self.width)
     }

@@ -1,4 +1,5 @@
-//! What is said about all runs together: the title line, the summary, the line below the table, an empty root.
+//! Summarises all runs together: the title line, the summary, the line below the table, and an
+//! empty root.
 
 use crate::analysis::columns::{NO_STOP, STATUS, STOP};
 use crate::analysis::format::{self, count, counted, or_missing};
@@ -12,7 +13,7 @@ use crate::page::runs::fill::row::{duration, line};
 use crate::page::runs::fill::{List, ListContext, MAX_ROWS, WINDOW, Watch, group};
 use crate::page::shell::{Skipped, Status, When};
 
-/// The order of marks in the bar: from what went well to what broke.
+/// The order of statuses in the bar, from success to failure.
 const ENDS: [RunStatus; 8] = [
     RunStatus::Answered,
     RunStatus::OwnRule,
@@ -23,28 +24,28 @@ const ENDS: [RunStatus; 8] = [
     RunStatus::Died,
     RunStatus::Unknown,
 ];
-/// At most this many reasons of one mark have a part of the bar each; the others share one.
+/// Reasons per status that get their own part of the bar, at most. The others share one.
 const MAX_REASONS: usize = 12;
-/// Of runs whose end nobody can name, those that are known to have ended.
+/// Limits the runs with an unknown end to those that are known to have ended.
 const TOLD: &str = "-liveness:unknown";
 /// The query for runs whose files contradict each other.
 const CONTRADICTED: &str = "contradictions>0";
-/// At most this many skipped files and directories are named.
+/// Skipped files and directories that are listed, at most.
 const MAX_SKIPPED: usize = 100;
 
-/// What shows more rows.
+/// A link to more rows.
 #[derive(Debug)]
 pub(crate) struct More {
-    /// `Show 200 more`.
+    /// The label: `Show 200 more`.
     pub(crate) text: String,
-    /// The page with them.
+    /// The address of the page with the additional rows.
     pub(crate) href: String,
-    /// Where a page that is open gets them, to go on below what it shows.
+    /// The address from which an open page can load the additional rows below its own.
     pub(crate) part: Option<String>,
 }
 
 impl List<'_> {
-    /// `130`, and with a filter `12 of 130`.
+    /// Counts the matching runs: `130`, or with a filter `12 of 130`.
     pub(crate) fn matched(&self) -> String {
         let total = count(self.survey.total as u64);
         if self.query.is_empty() {
@@ -54,7 +55,7 @@ impl List<'_> {
         }
     }
 
-    /// How many runs go on: `1 running`, `1 stalled`.
+    /// Counts the runs that are still alive: `1 running`, `1 stalled`.
     pub(crate) fn alive(&self) -> Vec<String> {
         let live = [RunStatus::Running, RunStatus::Quiet, RunStatus::Stalled].into_iter();
         let some = live.filter_map(|mark| Some((mark, *self.survey.marks.get(&mark)?)));
@@ -79,7 +80,8 @@ impl List<'_> {
         ))
     }
 
-    /// The share that answered: `60 %`, and of how many, with those of which it is not known whether they ended.
+    /// Returns the share of ended runs that answered, and the numbers behind it. Includes the
+    /// number of runs that may not have ended.
     pub(crate) fn answered(&self) -> (String, String) {
         let strip = &self.survey.strip;
         let [answered, ended, untold] =
@@ -95,7 +97,7 @@ impl List<'_> {
         )
     }
 
-    /// The runs whose files contradict each other about the end, with the list of them.
+    /// Counts the runs whose files contradict each other about the end, and links to their list.
     pub(crate) fn contradicted(&self) -> Option<(String, String)> {
         let contradicted = self.survey.strip.contradicted;
         if contradicted == 0 {
@@ -110,7 +112,7 @@ impl List<'_> {
         Some((words, self.ctx.url(&query.to_string(), self.ctx.sort, "")))
     }
 
-    /// The stop-reason bar. Live runs are not part of it.
+    /// Returns the stop-reason bar, which doesn't include live runs.
     pub(crate) fn segments(&self) -> Vec<Segment> {
         stack(
             ENDS.into_iter()
@@ -119,7 +121,7 @@ impl List<'_> {
         )
     }
 
-    /// The parts of the bar with this mark.
+    /// Returns the parts of the bar with this status.
     fn shares(&self, mark: RunStatus) -> Vec<Share> {
         let ends: Vec<&End> = self
             .survey
@@ -157,8 +159,9 @@ impl List<'_> {
         shares
     }
 
-    /// The list of just the runs that ended with this mark and for one of these reasons, or for any other; without
-    /// these terms where it is that list already.
+    /// Returns the address of the list of runs that ended with this status for one of these
+    /// reasons, or with `others`, for any other reason. If the page already shows that list, the
+    /// address removes these terms.
     fn only(&self, mark: RunStatus, others: bool, reasons: &[String]) -> String {
         let reasons = reasons.iter().map(String::as_str);
         let mut query = self
@@ -179,7 +182,7 @@ impl List<'_> {
 
     pub(crate) fn medians(&self) -> [(&'static str, String); 4] {
         let medians = self.survey.strip.medians;
-        // A median of whole numbers may lie between two of them.
+        // The median of whole numbers may be a fraction.
         let mark = format::bound(false, medians.tokens_inexact);
         let tokens = |value: f64| format!("{mark}{}", count(value.round() as u64));
         let half = |value: f64| {
@@ -200,7 +203,7 @@ impl List<'_> {
         ]
     }
 
-    /// Which rows a page of `rows` rows shows: `Showing 200 of 2,000`.
+    /// States which rows a page of `rows` rows shows: `Showing 200 of 2,000`.
     pub(crate) fn showing(&self, rows: &usize) -> String {
         let of = count(self.survey.matched as u64);
         if let Some(groups) = &self.groups {
@@ -226,7 +229,7 @@ impl List<'_> {
         }
     }
 
-    /// All runs that match, as CSV.
+    /// Returns the address of all matching runs as CSV.
     pub(crate) fn csv(&self) -> String {
         let pairs = self.ctx.pairs(&self.ctx.query, self.ctx.sort, "");
         href::with_query(
@@ -237,7 +240,7 @@ impl List<'_> {
         )
     }
 
-    /// The first rows alone, where the page shows others or more of them.
+    /// Returns the address of the first window, if the page shows other or more rows.
     pub(crate) fn first(&self) -> Option<String> {
         let usual = ListContext {
             limit: self.ctx.limit.min(WINDOW),
@@ -247,7 +250,8 @@ impl List<'_> {
         is_more.then(|| usual.url(&self.ctx.query, self.ctx.sort, ""))
     }
 
-    /// What shows more rows: the same page with more of them, up to as many as a page holds; from there the next page.
+    /// Links to the same page with more rows. If the page already shows as many as it may, links to
+    /// the next page.
     pub(crate) fn more(&self) -> Option<More> {
         let (ctx, next) = (self.ctx, self.selection.next.as_deref()?);
         let (all, shown) = match &self.groups {
@@ -286,7 +290,7 @@ impl List<'_> {
         })
     }
 
-    /// The marked runs that have no row in this table.
+    /// Returns the marked runs that have no row in this table.
     pub(crate) fn elsewhere(&self) -> impl Iterator<Item = &String> {
         let shown = |key: &String| {
             self.selection
@@ -297,7 +301,7 @@ impl List<'_> {
         self.ctx.marks.iter().filter(move |key| !shown(key))
     }
 
-    /// How many runs are marked, and their names in a row.
+    /// Returns the number of marked runs, and a list of their names.
     pub(crate) fn marked(&self) -> (String, String) {
         (
             count(self.ctx.marks.len() as u64),
@@ -305,7 +309,7 @@ impl List<'_> {
         )
     }
 
-    /// The list without marks.
+    /// Returns the address of the list without marks.
     pub(crate) fn unmarked(&self) -> String {
         let ctx = ListContext {
             marks: Vec::new(),
@@ -318,7 +322,7 @@ impl List<'_> {
         )
     }
 
-    /// How changes are noticed.
+    /// Describes how the board notices changes.
     pub(crate) fn watch(&self) -> String {
         match &self.ctx.watch {
             Watch::Native => "watching with file notifications".to_owned(),
@@ -327,7 +331,7 @@ impl List<'_> {
         }
     }
 
-    /// Files and directories that are not listed, and how many.
+    /// Lists the skipped files and directories, and counts them.
     pub(crate) fn skipped(&self) -> (Vec<Skipped>, String) {
         let (total, faults) = (total(self.ctx), faults(self.ctx).len());
         let directories = total.directories + faults;
@@ -341,7 +345,8 @@ impl List<'_> {
         )
     }
 
-    /// The skipped files by reason, most first: `11 files: not read yet: looks like a Copilot CLI session`.
+    /// Counts the skipped files by reason, the most frequent first: `11 files: not read yet: looks
+    /// like a Copilot CLI session`.
     pub(crate) fn skipped_reasons(&self) -> Vec<String> {
         let mut reasons: Vec<_> = total(self.ctx).files.into_iter().collect();
         reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -351,7 +356,7 @@ impl List<'_> {
             .collect()
     }
 
-    /// What is wrong with a root without runs, if it is not merely empty: `./runs does not exist yet`.
+    /// Explains why a root has no runs, if it isn't just empty: `./runs does not exist yet`.
     pub(crate) fn trouble(&self) -> Option<String> {
         let roots = &self.ctx.roots;
         match faults(self.ctx).as_slice() {
@@ -369,7 +374,7 @@ impl List<'_> {
         }
     }
 
-    /// What the last look found where it found no run: `3 directories without a run`.
+    /// States what the last scan found instead of runs: `3 directories without a run`.
     pub(crate) fn found(&self) -> String {
         let faults = faults(self.ctx).len();
         let total = total(self.ctx);
@@ -388,7 +393,8 @@ impl List<'_> {
         }
     }
 
-    /// The directories that are not listed, where no run is; what is wrong with the only root is the title already.
+    /// Lists the skipped directories when there are no runs. The fault of a single root is already
+    /// the title.
     pub(crate) fn skipped_below(&self) -> Vec<Skipped> {
         let title = if self.ctx.roots.len() == 1 {
             faults(self.ctx).len()
@@ -402,7 +408,7 @@ impl List<'_> {
     }
 }
 
-/// Roots that cannot be read, with the reason.
+/// Returns the unreadable roots, with the reason.
 fn faults(ctx: &ListContext) -> Vec<(String, &str)> {
     ctx.roots
         .iter()
@@ -410,7 +416,7 @@ fn faults(ctx: &ListContext) -> Vec<(String, &str)> {
         .collect()
 }
 
-/// The same, then directories that are not listed.
+/// Returns the unreadable roots, then the skipped files and directories.
 fn skipped(ctx: &ListContext) -> Vec<(String, &str)> {
     let below = ctx.roots.iter().flat_map(|root| {
         root.skipped.iter().map(|skipped| match ctx.roots.len() {
@@ -424,7 +430,7 @@ fn skipped(ctx: &ListContext) -> Vec<(String, &str)> {
     faults(ctx).into_iter().chain(below).collect()
 }
 
-/// The files and directories of all roots that are not listed, in numbers.
+/// Counts the skipped files and directories of all roots.
 fn total(ctx: &ListContext) -> SkippedTotal {
     let mut total = SkippedTotal::default();
     ctx.roots
@@ -433,12 +439,12 @@ fn total(ctx: &ListContext) -> SkippedTotal {
     total
 }
 
-/// `45 files not read`.
+/// Formats a number of files: `45 files not read`.
 fn not_read(files: usize) -> String {
     format!("{} not read", counted(files, "file"))
 }
 
-/// The first of some that there are `all` of.
+/// Returns the first of `all` skipped items, and the number of the others.
 fn named(skipped: Vec<(String, &str)>, all: usize) -> Vec<Skipped> {
     let behind = all.saturating_sub(skipped.len().min(MAX_SKIPPED));
     let rest = (behind > 0).then(|| Skipped {
@@ -457,7 +463,7 @@ fn named(skipped: Vec<(String, &str)>, all: usize) -> Vec<Skipped> {
         .collect()
 }
 
-/// `2 directories skipped`.
+/// Formats a number of directories: `2 directories skipped`.
 fn directories(number: usize, what: &str) -> String {
     match number {
         1 => format!("1 directory {what}"),

@@ -1,4 +1,5 @@
-//! How does the reader ask for other runs? The search box, the chips, the head cells, and the way out of no match.
+//! Builds the controls that select runs: the search box, the filters, the column heads, and
+//! suggestions if nothing matches.
 
 use crate::analysis::columns::{COLUMNS, Column, INDEXING, MODEL, RUN, STATUS, STOP};
 use crate::analysis::format;
@@ -9,15 +10,16 @@ use crate::page::runs::fill::{List, ListContext};
 use crate::page::runs::{Chip, Facet};
 use crate::page::shell::Status;
 
-/// At most this many chips of a group are always shown, apart from those that are on.
+/// Filters of a group that are always shown, at most, besides the active ones.
 const MAX_CHIPS: usize = 6;
-/// At most this many chips are behind `n more`. A sweep may record a model for each run.
+/// Filters behind `n more`, at most. A sweep may record a different model for each run.
 const MAX_MORE: usize = 60;
-/// At most this many terms are offered for dropping; each costs a look at all runs.
+/// Terms that the page suggests dropping, at most. Each one requires a pass over all runs.
 const MAX_DROPS: usize = 8;
 
 impl List<'_> {
-    /// The list with `value` of `field` added to the query or taken away.
+    /// Returns the address of the list with `value` of `field` added to the query or removed from
+    /// it.
     pub(crate) fn toggled(&self, field: &'static Column, value: &str) -> String {
         self.ctx
             .url(&self.query.toggled(field, value), self.ctx.sort, "")
@@ -39,17 +41,18 @@ impl List<'_> {
         }
     }
 
-    /// The order to keep, if it is not the default.
+    /// Returns the sort order, if it isn't the default.
     pub(crate) fn sort(&self) -> Option<String> {
         (self.ctx.sort != Sort::default()).then(|| self.ctx.sort.to_string())
     }
 
-    /// The list without a query.
+    /// Returns the address of the list without a query.
     pub(crate) fn cleared(&self) -> String {
         self.ctx.url("", self.ctx.sort, "")
     }
 
-    /// The columns that can be chosen, and whether the table has them. The name of a run is always there.
+    /// Returns the columns that can be chosen, and whether the table has each. The name of a run is
+    /// always shown.
     pub(crate) fn offered_columns(&self) -> impl Iterator<Item = (&'static Column, bool)> {
         let is_shown =
             |column: &&'static Column| self.columns.iter().any(|(shown, _)| shown == column);
@@ -59,7 +62,7 @@ impl List<'_> {
             .map(move |column| (column, is_shown(&column)))
     }
 
-    /// The same rows with the columns that the table has by itself.
+    /// Returns the address of the same rows with the default columns.
     pub(crate) fn usual_columns(&self) -> String {
         let ctx = ListContext {
             chosen: Vec::new(),
@@ -72,7 +75,7 @@ impl List<'_> {
         )
     }
 
-    /// The groups of filters.
+    /// Returns the groups of filters.
     pub(crate) fn facets(&self) -> Vec<Facet> {
         let facets = &self.survey.facets;
         let groups = vec![
@@ -87,7 +90,7 @@ impl List<'_> {
             .collect()
     }
 
-    /// What runs can be put together by: columns in which one of them has a value.
+    /// Returns the grouping options: the columns in which any run has a value.
     fn grouping(&self) -> Facet {
         let chip = |label: &str, by: Option<&'static Column>| Chip {
             label: label.to_owned(),
@@ -139,8 +142,9 @@ impl List<'_> {
         }
     }
 
-    /// The most frequent words and those that are on; the others behind `n more`, and where they are too many even
-    /// for that, the list in the order of `by`, which brings them together.
+    /// Returns the most frequent words and the active ones, with the others behind `n more`. If
+    /// there are too many even for that, the last link sorts the list by `by`, which brings equal
+    /// words together.
     fn facet(
         &self,
         name: &'static str,
@@ -182,7 +186,8 @@ impl List<'_> {
         }
     }
 
-    /// The list in the order of a column, or in reverse; `None` where one cannot sort by it.
+    /// Returns the address of the list sorted by a column, or in reverse. Returns `None` if it
+    /// can't be sorted by that column.
     pub(crate) fn sorted(&self, column: &'static Column) -> Option<String> {
         column.is_sortable().then(|| {
             self.ctx
@@ -190,12 +195,14 @@ impl List<'_> {
         })
     }
 
-    /// Whether the table is in the order of this column, and if so whether the largest value comes first.
+    /// Returns whether the largest value comes first. Returns `None` if the table isn't sorted by
+    /// this column.
     pub(crate) fn descending(&self, column: &Column) -> Option<bool> {
         (*self.ctx.sort.by == *column).then(|| self.ctx.sort.is_descending())
     }
 
-    /// Where nothing matches, the terms that could go, how many runs that would leave, and the list without them.
+    /// If nothing matches: returns the terms that could be dropped, how many runs would then match,
+    /// and the address.
     pub(crate) fn drops(&self) -> Vec<(String, String, String)> {
         let drop = |(at, term): (usize, &Term)| {
             let without = self.query.without(at);

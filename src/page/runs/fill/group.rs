@@ -1,5 +1,4 @@
-//! What do runs that belong together look like in the table? A row of their own with what they add up to, then the first of
-//! them.
+//! Builds the rows of grouped runs: a row for the group with its totals, then its first runs.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -13,16 +12,16 @@ use crate::page::runs::fill::row::{Row, class, line};
 use crate::page::runs::fill::{List, Listed};
 use crate::page::shell::When;
 
-/// So many rows of a group are shown.
+/// Rows of a group that are shown.
 pub(crate) const ROWS: usize = 5;
-/// A longer name is not put into an address.
+/// Longer names aren't linked; bytes.
 const MAX_LINKED: usize = 1_000;
 
 /// A group and its first rows.
 #[derive(Debug, Clone, Template)]
 #[template(path = "runs/group_rows.html")]
 pub(crate) struct GroupRows<'a> {
-    /// What is said of all of them; a run that stands alone below its own name is its row alone.
+    /// The row of the group. `None` for a single run under its own name.
     head: Option<Head>,
     pub(crate) rows: Vec<Row<'a>>,
 }
@@ -32,21 +31,21 @@ impl HtmlSafe for GroupRows<'_> {}
 /// The row of a group.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
-    /// Of the element.
+    /// The element id.
     pub(crate) id: String,
     pub(crate) name: String,
-    /// The name as it is recorded.
+    /// The recorded name.
     pub(crate) title: String,
-    /// The list of its runs.
+    /// The address of the list of its runs.
     pub(crate) href: Option<String>,
-    /// `12 runs`.
+    /// The number of runs: `12 runs`.
     pub(crate) runs: String,
-    /// `3 failed · 1 running · the first 5 of them`.
+    /// Further facts: `3 failed · 1 running · the first 5 of them`.
     pub(crate) notes: String,
     pub(crate) cells: Vec<Cell>,
 }
 
-/// What stands in a column of a group's row.
+/// A cell in the row of a group.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
     pub(crate) width: Width,
@@ -62,7 +61,7 @@ impl Cell {
 }
 
 impl<'a> List<'a> {
-    /// The groups of this window with their rows.
+    /// Returns the groups of this window with their rows.
     pub(crate) fn group_rows(&self, is_new: impl Fn(&Listed) -> bool) -> Vec<GroupRows<'a>> {
         let Some(by) = self.ctx.group else {
             return Vec::new();
@@ -138,7 +137,8 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The list of the runs of a group: of one that descends from a run, those that it started.
+    /// Returns the address of the list of a group's runs. If the group descends from a run, these
+    /// are the runs that it started.
     fn runs_of(
         &self,
         by: &'static Column,
@@ -163,7 +163,7 @@ impl<'a> List<'a> {
         } else {
             query.toggled(by, name)
         };
-        // What was read back has to be this group.
+        // The query must parse back to a term for this column.
         let asks = |term: &crate::analysis::query::Term| matches!(&term.test, Test::Word { field, .. } if **field == *by);
         let is_understood = Query::parse(&query).terms.iter().any(asks);
         is_understood.then(|| self.ctx.url_by(None, &query, self.ctx.sort, ""))
@@ -188,7 +188,7 @@ impl<'a> List<'a> {
             return empty;
         };
         let all = sum.counted() == group.runs;
-        // A cost has a mark of its own.
+        // An estimated cost has its own mark.
         let is_cost = matches!(value, Value::Usd(_));
         let words = value.words(now, zone).map(|words| {
             match format::bound(!all, sum.is_estimate && !is_cost) {

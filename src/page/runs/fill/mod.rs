@@ -1,7 +1,7 @@
-//! How does a list of runs become the page at `/` and the answers to its pulse?
+//! Builds the page at `/` and the responses to its pulse from a list of runs.
 //!
-//! Pure: the runs, the clock and how the watching goes come from the caller. Knows nothing of requests or of what
-//! keeps the runs.
+//! Pure: the caller provides the runs, the time and the state of the watcher. Must not know
+//! requests or the store of the runs.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ pub(crate) mod stores;
 #[cfg(test)]
 mod tests;
 
-/// Rows in a window where the address does not say.
+/// Rows in a window by default.
 pub(crate) const WINDOW: usize = 200;
-/// A page shows at most this many rows; more would be slow to draw and to read.
+/// Rows on a page, at most. More would be slow to draw and to read.
 pub(crate) const MAX_ROWS: usize = 1_000;
 
 /// The address of the revision stream.
@@ -40,68 +40,68 @@ const STREAM: &str = "/events";
 /// The address of the pulse.
 const PULSE: &str = "/live/runs";
 
-/// What the page needs to know besides the runs.
+/// The inputs of the page besides the runs.
 #[derive(Debug, Clone)]
 pub(crate) struct ListContext {
     pub roots: Vec<Root>,
-    /// Those roots that are object stores.
+    /// The roots that are object stores.
     pub stores: Vec<Store>,
-    /// Tools and the directories with their traces that nobody asked to be opened.
+    /// Directories with traces of other tools that were detected but not opened.
     pub elsewhere: Vec<(&'static str, String)>,
     pub watch: Watch,
-    /// When the roots were last looked at, if they were; microseconds since the epoch.
+    /// When the roots were last scanned, in microseconds since the epoch.
     pub looked: Option<i64>,
-    /// How many runs are read, of how many, while some are not.
+    /// During indexing: the number of runs read so far, and the number of all runs.
     pub indexing: Option<(usize, usize)>,
-    /// The time now; microseconds since the epoch.
+    /// The current time, in microseconds since the epoch.
     pub now: i64,
     pub zone: TimeZone,
     /// `q`: the query as typed.
     pub query: String,
     pub sort: Sort,
-    /// `group`: what runs are put together by.
+    /// `group`: the column to group runs by.
     pub group: Option<&'static Column>,
-    /// `limit`: rows in a window.
+    /// `limit`: the rows in a window.
     pub limit: usize,
-    /// `after`: where the window before ended.
+    /// `after`: where the previous window ended.
     pub after: Option<String>,
-    /// The revision, read before the runs were: what changes meanwhile is then only told twice.
+    /// The revision, read before the runs. A change in between is then only sent twice.
     pub revision: u64,
-    /// Which start of the server this is.
+    /// The id of this start of the server.
     pub boot: String,
-    /// `since`: the revision the page shows. Of a pulse only.
+    /// `since`: the revision that the page shows. Only pulses have it.
     pub since: Option<u64>,
-    /// `mark`: keys of runs that are marked.
+    /// `mark`: the keys of marked runs.
     pub marks: Vec<String>,
-    /// `rows`: which rows the page shows, from the pulse's own address. Of a pulse only.
+    /// `rows`: the rows that the page shows, from the pulse's address. Only pulses have it.
     pub rows: Option<String>,
-    /// `columns`: the names of the optional columns that the page shows, likewise.
+    /// `columns`: the names of the optional columns that the page shows. Only pulses have it.
     pub columns: String,
-    /// `cols`: the columns that the reader chose; none where the table has its usual ones.
+    /// `cols`: the columns that the user chose. Empty for the default columns.
     pub chosen: Vec<ShownColumn>,
 }
 
 /// A watched root.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Root {
-    /// The root as the person typed it.
+    /// The root as the user typed it.
     pub shown: String,
-    /// Why it cannot be read, if it cannot: `it does not exist yet`.
+    /// Why it can't be read: `it does not exist yet`.
     pub fault: Option<String>,
-    /// Files and directories that are not listed, the first of them.
+    /// The first skipped files and directories.
     pub skipped: Vec<Skipped>,
-    /// How many there are.
+    /// The numbers of skipped files and directories.
     pub skipped_total: SkippedTotal,
 }
 
-/// How changes are noticed.
+/// How the board notices changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// The system tells.
+    /// Through notifications of the operating system.
     Native,
-    /// By looking again and again, with the reason.
+    /// By scanning repeatedly, for this reason.
     Poll(String),
-    /// Not at the moment, with the reason.
+    /// Not at the moment, for this reason.
     Stalled(String),
 }
 
@@ -121,7 +121,7 @@ impl AsRef<Summary> for Listed {
     }
 }
 
-/// The page at `/`.
+/// Returns the page at `/`.
 pub(crate) fn page<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPage<'a> {
     let list = Rc::new(List::new(ctx, runs));
     let shell = Shell {
@@ -141,11 +141,12 @@ pub(crate) fn page<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPage<'a>
     }
 }
 
-/// The answer to the page's pulse: what changed since the revision `ctx.since`.
+/// Returns the response to the page's pulse: the changes since the revision `ctx.since`.
 ///
-/// The pulse's address names the rows that the page shows, so each row is replaced, added or taken away where that is
-/// enough. Where it is not (a run vanished, the order is not by change and a run came, nothing matches any more) the
-/// whole body is sent; the page keeps what is the same in it.
+/// The pulse's address names the rows that the page shows. If possible, only single rows are
+/// replaced, added or removed. Otherwise the whole body is sent, and the page keeps the parts that
+/// are equal. That happens if a run vanished, if a run appeared while the table isn't sorted by
+/// change, or if nothing matches any more.
 pub(crate) fn pulse<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPulse<'a> {
     let list = Rc::new(List::new(ctx, runs));
     let shown = ctx.rows.as_deref().and_then(Shown::parse);
@@ -163,7 +164,7 @@ pub(crate) fn pulse<'a>(ctx: &'a ListContext, runs: &'a [Listed]) -> RunsPulse<'
 }
 
 impl ListContext {
-    /// The roots as the person typed them.
+    /// Returns the roots as the user typed them.
     pub(crate) fn root(&self) -> String {
         let roots: Vec<_> = self
             .roots
@@ -173,12 +174,12 @@ impl ListContext {
         roots.join(", ")
     }
 
-    /// The list with another query, order or window; what is as usual is left out.
+    /// Returns the address of the list with another query, sort order or window. Omits defaults.
     pub(crate) fn url(&self, query: &str, sort: Sort, after: &str) -> String {
         self.url_by(self.group, query, sort, after)
     }
 
-    /// The same, put together by another column or by none.
+    /// Returns the address of the list with another grouping, query, sort order or window.
     pub(crate) fn url_by(
         &self,
         group: Option<&Column>,
@@ -214,7 +215,7 @@ impl ListContext {
         href::with_query(PULSE, &pairs)
     }
 
-    /// The names of the chosen columns, as the address has them.
+    /// Returns the names of the chosen columns, in the format of the address.
     pub(crate) fn cols(&self) -> String {
         self.chosen
             .iter()
@@ -238,19 +239,19 @@ impl ListContext {
     }
 }
 
-/// The runs as the query asks for them.
+/// The runs that the query selects.
 pub(crate) struct List<'a> {
     pub ctx: &'a ListContext,
     pub runs: &'a [Listed],
     pub query: Query,
     pub selection: Selection<'a, Listed>,
-    /// Where runs are put together, the groups of which the selection has the first runs.
+    /// The groups, if the runs are grouped. `selection` has the first runs of each.
     pub groups: Option<Groups<'a, Listed>>,
     pub survey: Survey,
     pub columns: Arc<[ShownColumn]>,
 }
 
-/// The columns of a table of `rows`.
+/// Returns the columns of a table of `rows`.
 fn columns_of(ctx: &ListContext, rows: &[&Listed]) -> Arc<[ShownColumn]> {
     if ctx.chosen.is_empty() {
         shown_columns(rows).into()
@@ -259,7 +260,7 @@ fn columns_of(ctx: &ListContext, rows: &[&Listed]) -> Arc<[ShownColumn]> {
     }
 }
 
-/// The names of the optional ones.
+/// Returns the names of the optional columns.
 fn optional(columns: &[ShownColumn]) -> String {
     let names = columns
         .iter()
@@ -297,17 +298,18 @@ impl<'a> List<'a> {
         }
     }
 
-    /// `Runs (130)`, and with a filter `Runs (12 of 130)`.
+    /// Returns the title: `Runs (130)`, or with a filter `Runs (12 of 130)`.
     pub(crate) fn title(&self) -> String {
         format!("Runs ({})", self.matched())
     }
 
-    /// Whether the window is the first one.
+    /// Returns whether this is the first window.
     fn is_first(&self) -> bool {
         self.ctx.after.is_none() || self.selection.after_ignored
     }
 
-    /// Which rows the page shows, for its pulse. What one run changes in a group is more than its row.
+    /// Returns the rows that the page shows, for its pulse. Empty for groups, where a change of one
+    /// run affects more than its row.
     fn shown(&self) -> String {
         if self.groups.is_some() {
             String::new()
@@ -316,7 +318,8 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The pulse of a page that shows `rows`, as [`shown::write()`] writes them, and `columns`.
+    /// Returns the pulse of a page that shows `rows`, in the format of [`shown::write()`], and
+    /// `columns`.
     fn pulse(&self, rows: &str, columns: &[ShownColumn], fresh: usize) -> Pulse {
         self.pulse_at(self.ctx.pulse_url(rows, &optional(columns)), fresh)
     }
@@ -343,7 +346,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The row of `listed`; `is_new` gives it the edge of a row that changed.
+    /// Returns the row of `listed`. `is_new` highlights it as changed.
     fn row(&self, listed: &'a Listed, columns: &Arc<[ShownColumn]>, is_new: bool) -> Row<'a> {
         let (run, ctx) = (&*listed.summary, self.ctx);
         let marked = ctx.marks.iter().any(|mark| mark == run.key.as_str());
@@ -369,7 +372,7 @@ impl<'a> List<'a> {
         )
     }
 
-    /// Single rows, where they are enough to bring a page that shows `shown` up to date.
+    /// Returns single rows, if they suffice to update a page that shows `shown`.
     fn parts(&self, since: u64, shown: &Shown) -> Option<(Pulse, RunsNews<'a>)> {
         let (rows, left): (Vec<&'a Listed>, Vec<&'a Listed>) = self
             .runs
@@ -388,8 +391,8 @@ impl<'a> List<'a> {
             .filter(is_news)
             .copied()
             .collect();
-        // On top is the place of a new run only where the newest change comes first. A page that grew for long is
-        // cut back to one window.
+        // A new run belongs on top only if the newest change comes first. A page that has grown
+        // long is reduced to one window.
         let too_long = rows.len() + fresh.len() > 2 * self.ctx.limit.max(1);
         if !fresh.is_empty() && (self.ctx.sort != Sort::default() || too_long) {
             return None;
@@ -420,7 +423,8 @@ impl<'a> List<'a> {
         ))
     }
 
-    /// `Runs, newest change first`, `Runs by steps, most first`; with what they are put together by.
+    /// Describes the sort order and the grouping: `Runs, newest change first`, `Runs by steps, most
+    /// first`.
     pub(crate) fn caption(&self) -> String {
         let group = self
             .ctx

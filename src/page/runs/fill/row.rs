@@ -1,4 +1,4 @@
-//! What does one run look like in the table?
+//! Builds the row of one run in the table.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,10 +17,11 @@ use crate::page::part::chart::{Spark, filled};
 use crate::page::part::href;
 use crate::page::shell::{Status, When};
 
-/// Characters of a task, a verdict or a model's name in the table; the run's page shows all.
+/// Longer tasks, verdicts and model names are truncated in the table; characters. The run's page
+/// shows the whole text.
 const MAX_LINE: usize = 240;
 
-/// The class that gives a column its width and alignment.
+/// Returns the class that sets a column's width and alignment.
 pub(crate) fn class(width: Width) -> &'static str {
     match width {
         Width::Status => "c-st",
@@ -41,24 +42,25 @@ pub(crate) struct Row<'a> {
     pub(crate) run: &'a Summary,
     /// The columns of the table.
     pub(crate) columns: Arc<[Shown]>,
-    /// The time now; microseconds since the epoch.
+    /// The current time, in microseconds since the epoch.
     pub(crate) now: i64,
     pub(crate) zone: &'a TimeZone,
     pub(crate) marked: bool,
-    /// Whether it changed since the page was opened.
+    /// Whether the run changed since the page was opened.
     pub(crate) is_new: bool,
-    /// Whether each cell has the words of its head, for a screen on which a row is a block.
+    /// Whether each cell repeats its column head, for narrow screens where a row is a block.
     pub(crate) heads: bool,
-    /// How far it stands below a run that started it.
+    /// The depth below a run that started it.
     pub(crate) depth: usize,
 }
 
 impl HtmlSafe for Row<'_> {}
 
-/// A longer name loses its middle; its last [`NAME_END`] characters stay, since names of one series end differently.
+/// Longer names are shortened in the middle; characters. The last [`NAME_END`] characters stay,
+/// since the names of a series differ at the end.
 const MAX_NAME: usize = 48;
 const NAME_END: usize = 12;
-/// A longer name stands in two parts, of which only the first gives way in a narrow column.
+/// Longer names are split in two parts; characters. A narrow column truncates only the first part.
 const WHOLE_NAME: usize = 24;
 
 impl Row<'_> {
@@ -70,7 +72,7 @@ impl Row<'_> {
         format::visible_line(self.run.key.as_str())
     }
 
-    /// The key, its middle left out where it is long.
+    /// Returns the key, shortened in the middle if it is long.
     pub(crate) fn name(&self) -> String {
         let key = self.key();
         let length = key.chars().count();
@@ -84,7 +86,8 @@ impl Row<'_> {
             .collect()
     }
 
-    /// The name as the part that a narrow column may cut, and the part that it must not.
+    /// Returns the part of the name that a narrow column may truncate, and the part that it may
+    /// not.
     fn name_parts(&self) -> (String, String) {
         let mut start = self.name();
         let length = start.chars().count();
@@ -107,7 +110,7 @@ impl Row<'_> {
             .filter(|task| !task.is_empty())
     }
 
-    /// What a session is called by: the last part of its project's path, and its task.
+    /// Returns the name of a session: the last part of its project's path, and its task.
     pub(crate) fn said(&self) -> Option<(Option<String>, String)> {
         let task = self.task().filter(|_| self.run.is_session)?;
         let project = self.run.project.as_deref().and_then(|path| {
@@ -129,7 +132,7 @@ impl Row<'_> {
         }
     }
 
-    /// The verdict and what goes with it. A run that is still being read has none yet.
+    /// Returns the verdict and its note. A run that is still being read has no verdict yet.
     pub(crate) fn verdict(&self) -> (String, Option<String>) {
         if self.run.partial {
             return (
@@ -146,19 +149,19 @@ impl Row<'_> {
         }
     }
 
-    /// Where else the run is stored, and what that says of its end.
+    /// Returns where else the run is stored, and how its end is recorded there.
     pub(crate) fn stored(&self) -> Vec<String> {
         self.run.relation.notes().map(|note| line(&note)).collect()
     }
 
-    /// `3 issues`, where some of them cost data.
+    /// Counts the issues if any of them loses data: `3 issues`.
     pub(crate) fn issues(&self) -> Option<String> {
         let (issues, problems) = self.run.issues;
         (problems > 0).then(|| format::counted(issues, "issue"))
     }
 
-    /// The limit of steps, of the newest run in the directory only. The one in the agent's state is none: the budget is
-    /// asked before it, and is often smaller.
+    /// Returns the step limit of the newest run in the directory. A limit in the agent's state
+    /// doesn't count, because the budget is checked first and is often smaller.
     pub(crate) fn limit(&self) -> Option<usize> {
         let limit = self
             .run
@@ -168,7 +171,7 @@ impl Row<'_> {
         usize::try_from(limit.steps).ok()
     }
 
-    /// The filled part of the bar.
+    /// Returns the width of the filled part of the bar.
     fn filled(&self, limit: &usize) -> String {
         filled(self.run.steps_now, *limit)
     }
@@ -177,7 +180,7 @@ impl Row<'_> {
         format::count(*limit as u64)
     }
 
-    /// The class that indents it.
+    /// Returns the class that indents the row.
     fn indent(&self) -> &'static str {
         match self.depth {
             0 => "",
@@ -191,10 +194,10 @@ impl Row<'_> {
         class(cell.width)
     }
 
-    /// Whether the limit of steps ended the run.
+    /// Returns whether the step limit ended the run.
     pub(crate) fn is_ended_by(&self, limit: &usize) -> bool {
         let verdict = &self.run.verdict;
-        // A criterion may go by another limit than the one that is known.
+        // A rule may have used a different limit than the known one.
         let is_step_limit = verdict
             .stop_reason
             .as_deref()
@@ -202,7 +205,7 @@ impl Row<'_> {
         is_step_limit && self.run.steps_now >= *limit && verdict.mark == RunStatus::Limit
     }
 
-    /// The steps done; where there is a limit, those that it counts.
+    /// Returns the number of steps. With a limit, counts only the steps that the limit applies to.
     pub(crate) fn steps(&self) -> String {
         match (self.limit(), self.run.steps) {
             (_, _) if self.run.steps_untold => "unknown".to_owned(),
@@ -212,7 +215,7 @@ impl Row<'_> {
         }
     }
 
-    /// The same in words, for a cell that is too narrow.
+    /// Describes the steps and the limit, for a cell that is too narrow.
     fn steps_words(&self) -> String {
         let done = match self.run.steps_untold {
             true => "an unknown number of steps".to_owned(),
@@ -228,7 +231,7 @@ impl Row<'_> {
         Spark::new(&self.run.spark.iter().copied().map(Some).collect::<Vec<_>>())
     }
 
-    /// The value in `column` as one line of text.
+    /// Returns the value in `column` as one line of text.
     pub(crate) fn words(&self, column: &Column) -> Option<String> {
         let value = column.shown(self.run)?;
         let words = match value {
@@ -239,7 +242,8 @@ impl Row<'_> {
         words.filter(|words| !words.is_empty())
     }
 
-    /// Explains the mark before a value in `column`: what an estimate is made from, what a lower bound lacks.
+    /// Explains the mark before a value in `column`: the basis of an estimate, or what a lower
+    /// bound lacks.
     pub(crate) fn basis(&self, column: &Column) -> Option<String> {
         match column.shown(self.run)? {
             Value::Usd(Cost::Estimated(_)) => self.run.estimated_from(),
@@ -247,7 +251,7 @@ impl Row<'_> {
         }
     }
 
-    /// The value in `column` as a moment.
+    /// Returns the value in `column` as a time.
     pub(crate) fn when(&self, column: &Column) -> Option<When> {
         match column.value(self.run)? {
             Value::Time(micros) => When::of(micros, self.now, self.zone),
@@ -256,14 +260,14 @@ impl Row<'_> {
     }
 }
 
-/// Milliseconds in words, where they are a duration at all.
+/// Formats milliseconds. Returns `None` if they aren't a valid duration.
 pub(crate) fn duration(ms: f64) -> Option<String> {
     Duration::try_from_secs_f64(ms / 1e3)
         .ok()
         .map(format::duration)
 }
 
-/// Text of a trace on one line of at most [`MAX_LINE`] characters.
+/// Formats text of a trace as one line of at most [`MAX_LINE`] characters.
 pub(crate) fn line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let text = words.join(" ");

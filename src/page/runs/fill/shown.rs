@@ -1,14 +1,16 @@
-//! Which rows does a page show? A short text in the pulse's address, so that the server need not remember pages.
+//! Encodes the rows of a page as a short text in the pulse's address, so that the server doesn't
+//! need to remember pages.
 //!
-//! `COUNT.FROM-TO.ONE`: the number of rows, then ranges of [`Listed::born`]. A range covers no run that is not shown;
-//! the numbers between two runs belong to nobody, also later, because new runs get new numbers.
+//! The format is `COUNT.FROM-TO.ONE`: the number of rows, then ranges of [`Listed::born`]. No range
+//! includes a run that isn't shown. The unused numbers between two runs stay unused, because new
+//! runs get new numbers.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use crate::page::runs::fill::Listed;
 
-/// A longer text is left out of the address, and the whole body is sent next time.
+/// A longer text is omitted from the address; bytes. The next pulse then sends the whole body.
 const MAX_BYTES: usize = 4_000;
 
 /// The rows that a page shows.
@@ -19,7 +21,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Reads what [`write()`] wrote.
+    /// Parses the output of [`write()`].
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let count = parts.next()?.parse().ok()?;
@@ -37,14 +39,15 @@ impl Shown {
         self.count
     }
 
-    /// Whether the run found at revision `born` is among them.
+    /// Returns whether the page shows the run that was found at revision `born`.
     pub(crate) fn holds(&self, born: u64) -> bool {
         let at = self.ranges.partition_point(|(_, to)| *to < born);
         self.ranges.get(at).is_some_and(|(from, _)| *from <= born)
     }
 }
 
-/// Writes which of all `runs` are `rows`; empty where that would be too long for an address.
+/// Encodes which of `runs` are in `rows`. Returns an empty string if that would be too long for an
+/// address.
 pub(crate) fn write(rows: &[&Listed], runs: &[Listed]) -> String {
     let shown: HashSet<u64> = rows.iter().map(|listed| listed.born).collect();
     let mut all: Vec<u64> = runs.iter().map(|listed| listed.born).collect();
@@ -55,7 +58,7 @@ pub(crate) fn write(rows: &[&Listed], runs: &[Listed]) -> String {
             .first()
             .zip(stretch.last())
             .filter(|(first, _)| shown.contains(first));
-        // Writing to a string cannot fail.
+        // Writing to a string can't fail.
         let _ = match ends {
             Some((first, last)) if first == last => write!(text, ".{first}"),
             Some((first, last)) => write!(text, ".{first}-{last}"),

@@ -1,4 +1,5 @@
-//! What is said of the object stores among the roots: how old what is shown is, what is missing, what it costs.
+//! Describes the object stores among the roots: how current the data is, what is missing, and what
+//! it costs.
 
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use crate::page::runs::fill::ListContext;
 use crate::page::runs::fill::row::line;
 use crate::page::shell::{Skipped, When};
 
-/// An object store, and when it was asked how it stands.
+/// The state of an object store, and when it was taken.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
     pub status: MirrorStatus,
@@ -29,20 +30,20 @@ impl Store {
         line(&self.status.address)
     }
 
-    /// How old what is shown of it is: since then nothing is known to be missing.
+    /// Returns the time up to which the shown data is complete.
     pub(crate) fn as_of(&self, ctx: &ListContext) -> Option<When> {
         self.when(self.status.as_of?, ctx)
     }
 
-    /// Its last whole listing.
+    /// Returns the time of the last complete listing.
     pub(crate) fn listed(&self, ctx: &ListContext) -> Option<When> {
         self.when(self.status.listed?, ctx)
     }
 
-    /// `209 objects, 12 MB`, and what of them is not here.
+    /// Counts the objects, `209 objects, 12 MB`, and states which of them aren't here.
     pub(crate) fn holds(&self) -> String {
         let status = &self.status;
-        // A listing that waits may take hours.
+        // A listing that waits for its budget may take hours.
         let waits = status.paused_until.map(|until| {
             let wait = format::duration(until.saturating_duration_since(self.asked));
             format!("the next request waits {wait} for its budget")
@@ -77,7 +78,8 @@ impl Store {
         parts.join(" · ")
     }
 
-    /// What it takes: `kept here 12 MB of at most 10 GB · listed every 10 s, at most 60 requests a minute · 34 requests sent`.
+    /// Describes the cost: `kept here 12 MB of at most 10 GB · listed every 10 s, at most 60
+    /// requests a minute · 34 requests sent`.
     pub(crate) fn cost(&self) -> String {
         let status = &self.status;
         let (kept, limit) = (
@@ -94,7 +96,7 @@ impl Store {
         )
     }
 
-    /// What is wrong: the sentence, what to do, since when.
+    /// Describes a problem: what happened, what to do, and since when.
     pub(crate) fn trouble(
         &self,
         ctx: &ListContext,
@@ -107,7 +109,7 @@ impl Store {
         ))
     }
 
-    /// Objects that are not shown, and how many.
+    /// Lists the skipped objects, and counts them.
     pub(crate) fn odd(&self) -> (Vec<Skipped>, String) {
         let named = self.status.odd.iter().map(|odd| Skipped {
             name: line(&odd.key),

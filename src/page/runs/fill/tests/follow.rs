@@ -1,8 +1,8 @@
-//! A page that follows by pulses, against one that is opened anew.
+//! Compares a page that is updated by pulses with one that is opened afresh.
 
 use crate::page::runs::fill::tests::*;
 
-/// A browser that has the page open: element ids in their order, and the verdict each row shows.
+/// Simulates an open page: the element ids in order, and the verdict of each row.
 struct Page {
     rows: Vec<(String, String)>,
     pulse: Pulse,
@@ -34,7 +34,7 @@ impl Page {
             RunsNews::Nothing => {}
             RunsNews::Whole(body) => {
                 let rows = Self::rows(&body);
-                // Between something and nothing it is the way.
+                // The first and the last run always change the whole body.
                 self.wholes += usize::from(!self.rows.is_empty() && !rows.is_empty());
                 self.rows = rows;
             }
@@ -64,7 +64,8 @@ impl Page {
     }
 }
 
-/// Runs come, change and go at random; whoever follows by pulses sees what whoever opens the page anew sees.
+/// Adds, changes and removes runs at random. A page updated by pulses must equal one that is opened
+/// afresh.
 #[test]
 fn pulses_lead_to_the_page_as_it_would_be_opened_now() {
     let mut random: u64 = 7;
