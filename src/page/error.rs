@@ -160,7 +160,7 @@ impl WebError {
         *response.status_mut() = self.0.status;
         let more = match self.0.status {
             StatusCode::METHOD_NOT_ALLOWED => Some((ALLOW, "GET, HEAD")),
-            // A starting board recognizes another one by this realm.
+            // A starting board recognises another one by this realm.
             StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer realm=\"board\"")),
             _ => None,
         };
