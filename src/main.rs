@@ -1,4 +1,4 @@
-//! The `board` command.
+//! Runs the `board` command.
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;

@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
 
-/// How a file is opened.
+/// The purpose of opening a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Read only.
@@ -26,7 +26,7 @@ pub(crate) enum Access {
 /// Returns the system's error, or `InvalidInput` if `path` isn't a regular file or another user
 /// owns it.
 pub(crate) fn open(path: &Path, access: Access) -> io::Result<File> {
-    // Checks the path before opening it, because opening a device can have side effects.
+    // Check the path before opening it, because opening a device can have side effects.
     match fs::symlink_metadata(path) {
         Ok(found) => check(&found)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound && access == Access::Lock => {}

@@ -28,7 +28,7 @@ pub struct AppState {
     pub(crate) searches: Arc<jobs::Jobs<search::Search>>,
     /// Limits concurrent downloads.
     pub(crate) downloads: Turns,
-    /// Limits concurrent reloads of evicted runs for requests.
+    /// Limits concurrent reloads of parked runs for requests.
     pub(crate) wakes: Arc<Semaphore>,
     /// Acquired before `wakes` to reload a large run, so that large runs waiting for each other
     /// don't use up `wakes`.

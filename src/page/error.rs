@@ -34,7 +34,7 @@ pub(crate) struct WebError(Box<Refusal>);
 #[derive(Debug, Clone, Default)]
 struct Refusal {
     status: StatusCode,
-    /// What happened, up to the name of the subject: `There is no run called`.
+    /// The error, up to the name of the subject: `There is no run called`.
     title: String,
     /// The subject, as requested.
     thing: Option<String>,

@@ -30,7 +30,7 @@ const RUN_PARAMS: [&str; 3] = ["a", "b", "run"];
 /// Maximum number of runs shown side by side.
 pub(crate) const MAX_RUNS: usize = 50;
 
-/// Limits concurrent reloads of evicted runs for requests. Pages have separate threads.
+/// Limits concurrent reloads of parked runs for requests. Pages have separate threads.
 pub(crate) const MAX_WAKES: usize = 4;
 
 /// The run that the address names. The key is looked up in the library and never becomes a path.
@@ -88,8 +88,9 @@ impl FromRequestParts<AppState> for RunParam {
     }
 }
 
-/// Reloads evicted runs named in the request before any resource is held for the response. Large
-/// files take time to read, and handlers request the index in places that must not wait.
+/// Fetches evicted files and reloads parked runs named in the request, before any resource is held
+/// for the response. Large files take time to read, and handlers request the index in places that
+/// must not wait.
 pub(crate) async fn awake(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let mut keys: Vec<String> = path_part(&mut parts, "key").await.into_iter().collect();

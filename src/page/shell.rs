@@ -74,7 +74,7 @@ pub(crate) struct Pulse {
     pub revision: u64,
     /// The number of new items since the last pulse; 0 on the page itself.
     pub count: usize,
-    /// What the items are, in the singular: `step`, `run`.
+    /// The singular noun for the items: `step`, `run`.
     pub noun: &'static str,
     /// A sentence for the live region instead of a count: `Run ended: answered at step 5`.
     pub say: Option<String>,

@@ -1,4 +1,4 @@
-//! Pages rendered from sample values, asserted by element and attribute, never by layout.
+//! Tests pages rendered from sample values, by element and attribute, never by layout.
 
 use std::collections::HashSet;
 use std::path::Path;

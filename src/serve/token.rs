@@ -1,4 +1,4 @@
-//! Holds the secret that protects a board other machines can reach.
+//! Holds the secret that protects a board when other machines can reach it.
 //!
 //! This module must not know about requests. It compares the secret in constant time, and reveals
 //! it only through [`Token::reveal`].
@@ -12,7 +12,7 @@ use crate::{Error, Kind, Result};
 
 /// Minimum length. Shorter secrets can be guessed by trying.
 const MIN_CHARS: usize = 16;
-/// Length of a generated secret.
+/// Bytes of randomness in a generated secret.
 const MADE_BYTES: usize = 16;
 
 /// The secret that protects a board.
@@ -64,7 +64,7 @@ impl Token {
         Self(hex(&digest))
     }
 
-    /// Whether `given` is the secret. The time taken depends only on the length of `given`.
+    /// Whether `given` is the secret. Takes equally long for all values of the same length.
     pub fn is(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }
@@ -77,7 +77,7 @@ impl Token {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing into a string cannot fail.
+        // Writing to a string can't fail.
         let _ = write!(text, "{byte:02x}");
         text
     })

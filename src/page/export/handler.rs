@@ -34,7 +34,7 @@ pub(crate) async fn page(
         return Err(no_such_step(&run, total, n));
     }
     let cursor = step.map(|step| (step, event));
-    // Rejects unknown values, because treating them as `0` would reveal secrets.
+    // Reject unknown values, because treating them as `0` would reveal secrets.
     let redact = match params.text("redact") {
         "" | "0" => false,
         "1" => true,

@@ -27,7 +27,7 @@ const NAMED: usize = 24;
 
 #[derive(Default)]
 pub(crate) struct Phases {
-    /// A problem with the step, such as a missing line or missing events. Empty if there is none.
+    /// A note if the step is unusual, such as one without a line or events. Empty otherwise.
     pub note: Phrase,
     pub phases: Vec<Phase>,
 }
@@ -139,7 +139,7 @@ pub(crate) fn group_of(part: &Part) -> Group {
     }
 }
 
-/// Describes a problem with the step.
+/// Describes whatever is unusual about the step.
 fn note(replay: &Replay<'_>, part: &Part, is_unreadable: bool) -> Phrase {
     let total = replay.lens.index.steps().len();
     match (step(part.scene), is_unreadable) {

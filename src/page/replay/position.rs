@@ -96,7 +96,7 @@ fn at_step(
             instead,
         });
     };
-    // The event number is too high, or the step has no events.
+    // Reject event numbers that are too high, including any event of a step without events.
     let event = query.event.unwrap_or(1).max(1) - 1;
     if event >= part.positions() && !query.nearest {
         let has = match part.events {

@@ -50,7 +50,7 @@ pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
     }
 }
 
-/// `120 MB in 0.2 s`
+/// Formats the amount searched and the time taken: `120 MB in 0.2 s`.
 pub(crate) fn searched(tally: &Tally) -> String {
     format!(
         "{} in {:.1} s",

@@ -356,7 +356,7 @@ fn between(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
     found
 }
 
-/// Returns text typed while a tool ran as a message, with the JSON pointer to its parent.
+/// Returns text typed while a tool ran as a message, with its location as a JSON pointer.
 fn queued<'a>(record: &Json<'a>) -> Option<(&'static str, Json<'a>)> {
     let attachment = record.get("attachment")?;
     let is_queued = attachment.get("type").and_then(Json::as_str) == Some(QUEUED);

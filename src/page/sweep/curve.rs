@@ -63,7 +63,7 @@ impl Point {
 }
 
 impl<'a> Curve<'a> {
-    /// Draws the limits.
+    /// Draws the curve.
     ///
     /// # Errors
     /// Returns the reason if there is nothing to draw.

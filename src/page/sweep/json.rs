@@ -11,7 +11,7 @@ use crate::page::part::job::State;
 use crate::page::sweep::words::{answer, best};
 use crate::page::sweep::{Context, Standing};
 
-/// What one rule would have done to all runs.
+/// The effect that one rule would have had on all runs.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Rule<'a> {
     rule: String,

@@ -26,7 +26,8 @@ pub(crate) fn steps_per_column(steps: usize) -> usize {
     steps.div_ceil(MAX_COLUMNS).max(1)
 }
 
-/// A row of cells as four paths. Each kind has its own shape, so it doesn't depend on colour alone.
+/// A row of cells as four paths. Each kind has its own shape, so that colour isn't the only
+/// difference.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Template)]
 #[template(path = "whatif/cells.html")]
 pub(crate) struct Cells {

@@ -28,7 +28,7 @@ pub(crate) async fn page(
     params: Params,
 ) -> Answer {
     let step = params.number("step")?;
-    // Redirects a submitted form to the canonical address of its rules, which can be shared.
+    // Redirect a submitted form to the canonical address of its rules, which can be shared.
     if let Some(rules) = from_form(&params.pairs()) {
         return Ok(
             Redirect::to(&href::whatif_with(run.key().as_str(), &rules, step)).into_response(),

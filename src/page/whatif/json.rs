@@ -1,4 +1,4 @@
-//! Defines the JSON document of what other rules would have done. It has the same answers as the
+//! Defines the JSON document of a what-if question about one run. It has the same answers as the
 //! page.
 
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use crate::analysis::summary::Summary;
 use crate::analysis::whatif::{Answer, Answers};
 use crate::model::{Gate, Index};
 
-/// What rules would have done to one run. Every `step` is an ordinal.
+/// The effect that rules would have had on one run. Every `step` is an ordinal.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WhatIf {
     key: String,
@@ -43,7 +43,7 @@ struct Recorded {
     live: bool,
 }
 
-/// What one rule would have done.
+/// The effect that one rule would have had.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Rule {
     rule: String,
@@ -65,8 +65,7 @@ struct Rule {
     needs: Option<String>,
     /// The first step where the result is unknown.
     unknown_from: Option<u64>,
-    /// The step that the rule stops the run at, if not earlier. Set if an earlier stop is possible
-    /// but unknown.
+    /// The latest step at which the rule stops the run, if it is unknown whether it stops earlier.
     at_latest: Option<u64>,
     /// The first step whose answer the rule rejects.
     refused: Option<u64>,
@@ -76,7 +75,7 @@ struct Rule {
     ended: bool,
 }
 
-/// What stopping there would have saved.
+/// The savings of stopping there.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Saved {
     steps: Option<u64>,

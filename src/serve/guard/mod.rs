@@ -18,8 +18,8 @@ use crate::page::extract::is_api_path;
 use crate::serve::listen::MAX_HEAD_BYTES;
 use crate::serve::token::Token;
 
-/// Limits the bytes of an address; longer ones are refused (414). The longest form of the board
-/// names fifty runs.
+/// Limits the bytes of an address; longer ones are refused (414). The board's longest form names
+/// fifty runs.
 const MAX_ADDRESS_BYTES: usize = 32 << 10;
 
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -402,7 +402,7 @@ fn is_own_name(name: &str, own: &str) -> bool {
         || (!name.is_empty() && name.eq_ignore_ascii_case(own))
 }
 
-/// Adds the headers of every answer.
+/// Adds the common headers to a response.
 pub(crate) async fn headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     add_headers(response.headers_mut());

@@ -176,8 +176,8 @@ async fn a_token_in_an_address_moves_into_a_cookie() {
     ];
     let held = cookie();
     for (path, place) in given {
-        // Redirects even if the browser has the cookie, because the token must not stay in the
-        // address.
+        // The board redirects even if the browser has the cookie, because the token must not stay
+        // in the address.
         for headers in [&[][..], &[("cookie", held.as_str())]] {
             let response = ask(path, headers).await;
             assert_eq!(response.status(), 303, "{path}");

@@ -76,7 +76,7 @@ pub fn serve(
             streams: Arc::new(Semaphore::new(limits.streams as usize)),
             ..state
         };
-        // Checks the bound address, because a host name may resolve to any address.
+        // Check the bound address, because a host name may resolve to any address.
         let is_private = local.ip().to_canonical().is_loopback();
         let made = if token.is_none() && !is_private {
             Some(Token::random()?)
@@ -85,7 +85,7 @@ pub fn serve(
         };
         let asked = asked_to_stop();
         tokio::pin!(asked);
-        // Polls `asked` once to install the signal handlers before `ready`, because a signal may
+        // Poll `asked` once to install the signal handlers before `ready`, because a signal may
         // follow immediately.
         tokio::select! {
             biased;

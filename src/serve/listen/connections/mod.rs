@@ -41,7 +41,7 @@ pub(crate) struct Limits {
     pub(crate) of_this_machine: u32,
     /// How long a request head may take, and how long a connection may stay open without one.
     pub(crate) head: Duration,
-    /// How long a reader may take nothing before it is dropped.
+    /// How long a reader may stall before it is dropped.
     pub(crate) stalled: Duration,
 }
 
