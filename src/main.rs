@@ -1,4 +1,4 @@
-//! The `board` command.
+//! Runs the `board` command.
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -9,7 +9,8 @@ use trace_board::error;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
-/// Returns freed memory to the system. glibc's allocator keeps much of it after a peak of large answers.
+/// Returns freed memory to the system. glibc's allocator keeps much of it after a peak of large
+/// responses.
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
     match cli::run(args, &Look::of_stdout(), &mut out) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            // What was printed before the error belongs before it.
+            // Output printed before the error must appear before it.
             let _ = out.flush();
             report(&error);
             ExitCode::from(error.exit_code())
@@ -31,7 +32,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sends the log to stderr; `BOARD_LOG` holds a level (`debug`) or levels by target (`trace_board::live=trace,warn`).
+/// Sends the log to stderr. `BOARD_LOG` holds a level (`debug`) or levels by target
+/// (`trace_board::live=trace,warn`).
 fn log() {
     let wanted = std::env::var("BOARD_LOG").unwrap_or_default();
     let targets = wanted
@@ -48,7 +50,7 @@ fn log() {
         .init();
 }
 
-/// Prints the help or a usage error. Arguments may be file names, so they pass the door too.
+/// Prints the help or a usage error. Arguments may be file names, so they go through [`Door`] too.
 fn explain(usage: &clap::Error) -> ExitCode {
     let text = usage.render();
     let write = |out: &mut dyn Write, is_coloured: bool| match is_coloured {
@@ -76,6 +78,6 @@ fn report(error: &trace_board::Error) {
         .hints()
         .iter()
         .for_each(|hint| text.push_str(&format!("hint: {hint}\n")));
-    // With stderr gone there is nobody left to tell.
+    // If stderr is closed, there's no other place to report the error.
     let _ = io::stderr().write_all(cli::visible(&text).as_bytes());
 }

@@ -1,29 +1,32 @@
 //! Opens the files that the board keeps for itself in a cache directory.
 //!
-//! Anybody who can write to that directory may have replaced them: by a pipe that blocks the reader, a device without an end,
-//! or a link to a file elsewhere. Must not know what the files hold.
+//! Other users who can write to that directory may have replaced these files with a pipe that
+//! blocks the reader, an endless device, or a link to a file elsewhere. This module must not know
+//! what the files contain.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
 
-/// How a file is opened.
+/// The purpose of opening a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// To read what it holds.
+    /// Read only.
     Read,
-    /// To read it, and to add lines at its end.
+    /// Read, and append lines at the end.
     Append,
-    /// To lock it; it is made where it isn't there.
+    /// Lock only. Creates the file if it doesn't exist.
     Lock,
 }
 
-/// Opens a regular file of this user. Never follows a link at the end of `path` and never waits.
+/// Opens a regular file that this user owns. Never follows a link at the end of `path` and never
+/// blocks.
 ///
 /// # Errors
-/// Returns what the system says, or invalid input for anything but a regular file that this user owns.
+/// Returns the system's error, or `InvalidInput` if `path` isn't a regular file or another user
+/// owns it.
 pub(crate) fn open(path: &Path, access: Access) -> io::Result<File> {
-    // Looked at first, since opening a device may do something.
+    // Check the path before opening it, because opening a device can have side effects.
     match fs::symlink_metadata(path) {
         Ok(found) => check(&found)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound && access == Access::Lock => {}
@@ -45,7 +48,7 @@ pub(crate) fn open(path: &Path, access: Access) -> io::Result<File> {
         options.custom_flags(flags.bits().cast_signed()).mode(0o600);
     }
     let file = options.open(path)?;
-    // Another file may have taken the name meanwhile.
+    // The path may have been replaced since the first check.
     check(&file.metadata()?)?;
     Ok(file)
 }
@@ -62,8 +65,8 @@ fn check(found: &fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the lines among the first `most` bytes of `file`, without their LF. Skips lines longer than `longest` bytes
-/// without holding them, and a last line without its LF.
+/// Returns the lines in the first `most` bytes of `file`, without their LF. Skips lines longer than
+/// `longest` bytes without buffering them, and a last line without LF.
 pub(crate) fn lines(file: File, longest: usize, most: u64) -> impl Iterator<Item = Vec<u8>> {
     let mut input = BufReader::new(file.take(most));
     std::iter::from_fn(move || {
@@ -131,7 +134,7 @@ mod tests {
     #[cfg(unix)]
     fn a_file_of_another_user_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        // Only root can give a file away.
+        // Only root can change a file's owner.
         if std::os::unix::fs::chown(file.path(), Some(65_534), None).is_ok() {
             assert_eq!(
                 open(file.path(), Access::Read).unwrap_err().to_string(),

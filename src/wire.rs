@@ -1,7 +1,9 @@
-//! How is a server reached? A client over HTTP/1.1, with TLS where the address says so, and in words why there is no answer.
+//! Sends requests to a server over HTTP/1.1, with TLS for `https` addresses, and explains failures
+//! in words.
 //!
-//! Knows nothing of what is asked. Certificates are checked against the system's, so that a company's own authority is
-//! known. Neither redirects nor proxies are followed: what a request carries goes to the address it names and to no other.
+//! This module must not know what the requests ask for. It checks certificates against the system's
+//! store, so a company's own certificate authority works. It follows neither redirects nor proxies,
+//! so a request's contents reach only the address it names.
 
 use std::time::Duration;
 
@@ -17,26 +19,27 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::error::{Error, Kind, Result};
 
-/// How an error begins where nothing was sent.
+/// Prefix of errors raised before anything was sent.
 const CANNOT_CONNECT: &str = "cannot connect: ";
 
-/// Why a body ended early.
+/// The reason a body ended early.
 pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// With TLS or without; without it, nobody needs certificates to talk to a server on the same machine.
+/// An HTTP client, with or without TLS. Without TLS, connecting to a server on the same machine
+/// needs no certificates.
 #[derive(Debug)]
 pub(crate) enum Wire {
-    /// To `http://`.
+    /// For `http://`.
     Plain(Client<HttpConnector, Full<Bytes>>),
-    /// To `https://`.
+    /// For `https://`.
     Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
 }
 
 impl Wire {
-    /// Prepares to ask servers of one scheme. A connection that was idle for longer than `idle` is not used again.
+    /// Creates a client for one scheme. Connections idle for longer than `idle` aren't reused.
     ///
     /// # Errors
-    /// The system has no certificates to check a server's by.
+    /// Fails if the system has no certificates to check the server's against.
     pub(crate) fn new(is_tls: bool, connect: Duration, idle: Duration) -> Result<Self> {
         let mut tcp = HttpConnector::new();
         tcp.set_connect_timeout(Some(connect));
@@ -59,15 +62,15 @@ impl Wire {
         )))
     }
 
-    /// Sends a request; the answer's head is here when this returns.
+    /// Sends a request and returns once the response head has arrived.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// Returns the reason for the failure in words.
     pub(crate) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
     ) -> std::result::Result<Response<UnsyncBoxBody<Bytes, BodyError>>, String> {
-        // Some gateways turn away whoever does not say who it is.
+        // Some gateways reject requests without a user agent.
         let who = HeaderValue::from_static(concat!("trace-board/", env!("CARGO_PKG_VERSION")));
         request.headers_mut().insert(USER_AGENT, who);
         let answered = match self {
@@ -87,12 +90,12 @@ impl Wire {
     }
 }
 
-/// Whether what [`Wire::send`] says is that nothing was sent.
+/// Whether an error from [`Wire::send`] means that nothing was sent.
 pub(crate) fn is_unreached(error: &str) -> bool {
     error.starts_with(CANNOT_CONNECT)
 }
 
-/// An error with its causes.
+/// Joins an error and its causes into one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     for cause in
@@ -106,7 +109,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The first cause, which says most: `Connection refused`, `unknown issuer`.
+/// Returns the root cause, which is the most specific: `Connection refused`, `unknown issuer`.
 fn last(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |cause| cause.source());
     causes.last().map(ToString::to_string).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What do all handlers share?
+//! Holds the state that all handlers share.
 
 use std::sync::Arc;
 
@@ -10,42 +10,44 @@ use crate::page::error::WebError;
 use crate::page::turns::{Turn, Turns};
 use crate::page::{download, extract, jobs, run, search, sweep};
 
-/// So many streams of news are open at a time, unless the server knows what it can afford.
+/// Limits open event streams, unless the server computes its own limit.
 const MAX_STREAMS: usize = 1_024;
 
-/// What all handlers share.
+/// The state that all handlers share.
 #[derive(Debug, Clone)]
 pub struct AppState {
     pub(crate) library: Arc<Library>,
-    /// Tells one start of the server from another.
+    /// Boot id: identifies one start of the server.
     pub(crate) boot: Arc<str>,
-    /// The name the server was told to listen on, beside addresses and `localhost`.
+    /// The name given with `--host`. IP addresses and `localhost` are accepted as well.
     pub(crate) host: Arc<str>,
     pub(crate) zone: TimeZone,
-    /// Questions over many runs that are under way or were answered lately.
+    /// What-if questions over many runs: those in progress and recent results.
     pub(crate) sweeps: Arc<jobs::Jobs<sweep::Question>>,
-    /// Searches that are under way or were done lately.
+    /// Searches in progress and recent results.
     pub(crate) searches: Arc<jobs::Jobs<search::Search>>,
-    /// One for each long answer that may be written now.
+    /// Limits concurrent downloads.
     pub(crate) downloads: Turns,
-    /// One for each run that may be read again now because somebody asks for it.
+    /// Limits concurrent reloads of parked runs for requests.
     pub(crate) wakes: Arc<Semaphore>,
-    /// Taken before one of `wakes` for a large run, so that large runs don't hold all of those while they wait for each other.
+    /// Acquired before `wakes` to reload a large run, so that large runs waiting for each other
+    /// don't use up `wakes`.
     pub(crate) large_wakes: Arc<Semaphore>,
-    /// One for each answer that may read all lines of a run now.
+    /// Limits the responses that may read all lines of a run at the same time.
     pub(crate) walks: Turns,
-    /// One for each stream of news that may be open.
+    /// Limits open event streams.
     pub(crate) streams: Arc<Semaphore>,
-    /// The lists of changed files that were asked for last.
+    /// The most recently requested lists of changed files.
     pub(crate) lists: Arc<run::lists::Lists>,
-    /// True once the server is to stop; streams end then.
+    /// True once the server is to stop, which ends all streams.
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
 impl AppState {
-    /// State for a library served under the name `host`; `stopping` ends all streams when it turns true.
+    /// Creates the state for a library served under the name `host`. Streams end when `stopping`
+    /// turns true.
     pub fn new(library: Arc<Library>, host: &str, stopping: watch::Receiver<bool>) -> Self {
-        // A start is told apart by its time; nobody has to guess or keep it secret.
+        // The start time is unique enough, and the id needn't be secret.
         let started = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap_or_default();
@@ -76,7 +78,8 @@ impl AppState {
         }
     }
 
-    /// Waits until all lines of a run may be read for an answer; what is returned is kept until they are.
+    /// Waits until a response may read all lines of a run. Keep the returned turn until they are
+    /// read.
     pub(crate) async fn walk(&self) -> Result<Turn, WebError> {
         self.walks.take().await
     }

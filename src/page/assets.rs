@@ -1,13 +1,14 @@
-//! Which static files are compiled in, and under which address?
+//! Embeds the static files and defines their addresses.
 //!
-//! The address carries a hash of the content, so a browser may keep a file for ever and still sees a new one at once.
-//! A page asks for three: a style sheet of its own, the script that has to run before the first paint, and the script
-//! for everything else. The sources are small; they are joined here, at compile time.
+//! The address contains a hash of the content, so browsers may cache a file forever and still load
+//! a new version at once. A page requests three files: its own style sheet, the script that must
+//! run before the first paint, and the script for everything else. The sources are small and are
+//! joined at compile time.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::LazyLock;
 
-/// One embedded file.
+/// An embedded file.
 #[derive(Debug)]
 pub(crate) struct Asset {
     /// The name below `/static/{version}/`.
@@ -23,7 +24,7 @@ macro_rules! source {
     };
 }
 
-/// A style sheet: what all pages share, then files of `static/pages/`.
+/// A style sheet: the shared rules, then files of `static/pages/`.
 macro_rules! sheet {
     ($name:literal: $($part:literal)*) => {
         Asset {
@@ -34,7 +35,8 @@ macro_rules! sheet {
     };
 }
 
-/// One script of several files. Each is a function of its own, so that two may use the same name.
+/// A script built from several files. Each file is wrapped in its own function, so names can't
+/// clash.
 macro_rules! script {
     ($name:literal: $first:expr, $($part:literal)*) => {
         Asset {
@@ -45,7 +47,7 @@ macro_rules! script {
     };
 }
 
-/// All embedded files. The sheets are named by the templates, in `{% block sheet %}`.
+/// All embedded files. Templates name their sheet in `{% block sheet %}`.
 pub(crate) static ASSETS: &[Asset] = &[
     sheet!("board.css":),
     sheet!("compare.css": "replay" "run" "whatif" "compare" "state" "scores"),
@@ -62,7 +64,7 @@ pub(crate) static ASSETS: &[Asset] = &[
 ];
 
 static VERSION: LazyLock<String> = LazyLock::new(|| {
-    // One version for the set, because the files belong together.
+    // The files depend on each other, so they share one version.
     let mut hash = DefaultHasher::new();
     ASSETS
         .iter()
@@ -70,12 +72,12 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     format!("{:016x}", hash.finish())
 });
 
-/// The version of the set: 16 hex digits.
+/// Returns the version of all files: 16 hex digits.
 pub(crate) fn version() -> &'static str {
     &VERSION
 }
 
-/// The file called `name`, if it is embedded.
+/// Returns the file called `name`, if it is embedded.
 pub(crate) fn find(name: &str) -> Option<&'static Asset> {
     ASSETS.iter().find(|asset| asset.name == name)
 }

@@ -1,15 +1,16 @@
-//! Where does work happen that may wait for the disk? On the threads that tokio has for it.
+//! Runs work that may wait for the disk on tokio's blocking threads.
 
 use tokio::sync::oneshot;
 
 use super::error::WebError;
 
-/// Does `work` where it keeps no other request waiting; a panic in it is a fault of the board.
+/// Runs `work` on a blocking thread, so that it delays no other request. A panic in it becomes a
+/// fault of the board.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, WebError> {
     let (sender, receiver) = oneshot::channel();
-    // One type for all work: tokio compiles its task anew for each.
+    // Boxed, because tokio compiles its task once per type of work.
     let work: Box<dyn FnOnce() + Send> = Box::new(move || drop(sender.send(work())));
     tokio::task::spawn_blocking(work)
         .await

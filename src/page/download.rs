@@ -1,7 +1,7 @@
-//! How is an answer sent that may be larger than the memory? Written while it is read, a piece at a time.
+//! Sends responses that may not fit in memory, writing them piece by piece while they are read.
 //!
-//! A reader that takes nothing holds a thread and a few pieces until the connection gives it up, so only so many are
-//! written at a time, and only so many wait for that; pages have threads of their own.
+//! A stalled reader holds a thread and a few pieces until its connection is closed. The number of
+//! downloads that run or wait is therefore limited, and pages have separate threads.
 
 use std::io::{self, Write};
 
@@ -12,13 +12,14 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::page::app::AppState;
 use crate::page::error::WebError;
 
-/// So many are written at a time; others wait for their turn.
+/// Limits concurrent downloads. Others wait for their turn.
 pub(crate) const MAX_DOWNLOADS: usize = 16;
-/// The most bytes in one piece, and how many pieces may wait for the connection.
+/// The maximum bytes of a piece, and the maximum number of pieces that wait for the connection.
 const PIECE_BYTES: usize = 64 << 10;
 const PIECES: usize = 4;
 
-/// The body that `write` writes. Where it fails, the reader sees a broken answer, not one that only looks complete.
+/// Returns a body that `write` fills. If `write` fails, the reader sees a broken response, not one
+/// that looks complete.
 pub(crate) async fn body(
     state: &AppState,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
@@ -34,21 +35,22 @@ pub(crate) async fn body(
             },
         );
         if let Err(error) = write(&mut out).and_then(|()| out.flush()) {
-            // Whoever left needs not be told.
+            // If the reader has left, there is no one to report the error to.
             let _ = sender.blocking_send(Err(error));
         }
     });
     Ok(Body::from_stream(ReceiverStream::new(receiver)))
 }
 
-/// Hands what is written to the connection, and waits while it is slow.
+/// Passes written bytes to the connection, and blocks while it is slow.
 struct Pieces {
     sender: mpsc::Sender<Result<Bytes, io::Error>>,
 }
 
 impl Write for Pieces {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A long line comes past the buffer in one write; sent as one piece, each that waits would hold all of it.
+        // A long line bypasses the buffer in a single write. Splitting it keeps waiting pieces
+        // small.
         let piece = bytes.get(..PIECE_BYTES).unwrap_or(bytes);
         let sent = self.sender.blocking_send(Ok(Bytes::copy_from_slice(piece)));
         sent.map(|()| piece.len())

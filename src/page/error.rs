@@ -1,6 +1,6 @@
-//! What is answered when something cannot be shown? The same words as a page and as a problem document.
+//! Reports what can't be shown, with the same text as a page and as a problem document.
 //!
-//! Handlers return a [`WebError`]; [`show`] alone turns it into an answer.
+//! Handlers return a [`WebError`], and only [`show`] turns it into a response.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -22,37 +22,37 @@ use crate::page::extract::is_api_path;
 use crate::page::part::{href, text};
 use crate::page::shell::{Pulse, Shell};
 
-/// What a handler gives back.
+/// The result of a handler.
 pub(crate) type Answer = Result<Response, WebError>;
 
-/// A request that gets no answer of the usual kind.
+/// An error response.
 ///
-/// Boxed, because it is the rare half of many results.
+/// Boxed, because it's the rare half of many results.
 #[derive(Debug, Clone)]
 pub(crate) struct WebError(Box<Refusal>);
 
 #[derive(Debug, Clone, Default)]
 struct Refusal {
     status: StatusCode,
-    /// What happened, up to the name of the thing: `There is no run called`.
+    /// The error, up to the name of the subject: `There is no run called`.
     title: String,
-    /// The thing itself, as asked for.
+    /// The subject, as requested.
     thing: Option<String>,
     detail: String,
     hints: Vec<String>,
-    /// Runs that are there and have a similar name.
+    /// Existing runs with similar names.
     close: Vec<Arc<Summary>>,
-    /// Ways on, text and address; the first is the main one.
+    /// Links to continue with, as text and address. The first is the main one.
     links: Vec<(String, String)>,
-    /// The run that may appear later.
+    /// The key of a run that may appear later.
     awaited: Option<String>,
-    /// Whether it goes to somebody who may know nothing of this machine.
+    /// Whether the response may go to someone who must learn nothing about this machine.
     outside: bool,
-    /// The id under which the log has more, for faults of ours.
+    /// The id of the log entry, for faults of the board.
     incident: Option<String>,
 }
 
-/// An error document of RFC 9457, with the board's hints.
+/// An error document (RFC 9457) with the board's hints.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Problem<'a> {
     r#type: &'static str,
@@ -68,8 +68,8 @@ pub(crate) struct Problem<'a> {
 #[template(path = "error/page.html")]
 struct ErrorPage<'a> {
     shell: Shell,
-    /// Fetches the run once it appears, where `shell.stream` is given: the address answers 204 until then, and
-    /// afterwards 200 with the header `HX-Refresh: true`, which loads this address anew.
+    /// Loads the run once it appears, if `shell.stream` is set. Until then its address responds
+    /// with 204, and afterwards with 200 and `HX-Refresh: true`, which reloads this page.
     pulse: Option<Pulse>,
     error: &'a Refusal,
 }
@@ -99,7 +99,8 @@ impl WebError {
         Self::new(StatusCode::BAD_REQUEST, title, detail)
     }
 
-    /// A fault of ours: the log has `cause`, the reader an id to find it by.
+    /// Creates an error for a fault of the board. Logs `cause` and shows the reader an id to find
+    /// it by.
     pub(crate) fn fault(cause: &dyn std::fmt::Display) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let incident = format!(
@@ -137,19 +138,19 @@ impl WebError {
         self
     }
 
-    /// The page turns into the run once it appears.
+    /// Makes the page load the run when it appears.
     pub(crate) fn awaiting(mut self, key: &str) -> Self {
         self.0.awaited = Some(key.to_owned());
         self
     }
 
-    /// The answer goes to whoever asked, which may be another site or a stranger: it names no directory of this machine.
+    /// Omits the directories of this machine, because the client may be another site or a stranger.
     pub(crate) fn for_strangers(mut self) -> Self {
         self.0.outside = true;
         self
     }
 
-    /// The answer: a problem document for the API, else a page.
+    /// Builds the response: a problem document for the API, or else a page.
     pub(crate) fn respond(self, state: &AppState, api: bool) -> Response {
         let mut response = if api {
             self.0.problem()
@@ -159,7 +160,7 @@ impl WebError {
         *response.status_mut() = self.0.status;
         let more = match self.0.status {
             StatusCode::METHOD_NOT_ALLOWED => Some((ALLOW, "GET, HEAD")),
-            // The name tells a second board that this is one.
+            // A starting board recognises another one by this realm.
             StatusCode::UNAUTHORIZED => Some((WWW_AUTHENTICATE, "Bearer realm=\"board\"")),
             _ => None,
         };
@@ -172,7 +173,7 @@ impl WebError {
     }
 }
 
-/// Carries the error out of the handler, to [`show`].
+/// Passes the error from the handler to [`show`].
 impl IntoResponse for WebError {
     fn into_response(self) -> Response {
         let mut response = self.0.status.into_response();
@@ -181,7 +182,7 @@ impl IntoResponse for WebError {
     }
 }
 
-/// Shows what handlers could not: to programs as a problem document, to people as a page.
+/// Turns handler errors into problem documents for programs and pages for people.
 pub(crate) async fn show(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let api = is_api_path(request.uri().path());
     let mut response = next.run(request).await;
@@ -192,7 +193,7 @@ pub(crate) async fn show(State(state): State<AppState>, request: Request, next: 
 }
 
 impl Refusal {
-    /// The title with the name of the thing.
+    /// Returns the title with the subject's name.
     fn named_title(&self) -> String {
         match &self.thing {
             Some(thing) => format!("{} {thing}", self.title),
@@ -245,7 +246,7 @@ impl Refusal {
     }
 }
 
-/// What a panic in a handler becomes. A panic is a bug of ours; the server goes on.
+/// Responds to a panic in a handler. The panic is a bug of the board, and the server continues.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the signature that CatchPanicLayer asks for"

@@ -1,4 +1,5 @@
-//! What does a request name? Typed parts of the address whose absence is an error page, not a parser's words.
+//! Extracts typed parameters from a request's address. If one is missing, the response is an error
+//! page rather than a parser's message.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,35 +22,35 @@ use crate::page::error::WebError;
 use crate::page::part::href;
 use crate::page::runs::handler::no_such_run;
 
-/// So many rows, steps or events are given at most.
+/// Limits the rows, steps or events in one response.
 const MAX_LIMIT: usize = 10_000;
 
-/// The parameters that name runs.
+/// The query parameters that name runs.
 const RUN_PARAMS: [&str; 3] = ["a", "b", "run"];
-/// More runs than this are not shown beside each other.
+/// Maximum number of runs shown side by side.
 pub(crate) const MAX_RUNS: usize = 50;
 
-/// So many runs are read again at a time because somebody asks for them; pages have threads besides.
+/// Limits concurrent reloads of parked runs for requests. Pages have separate threads.
 pub(crate) const MAX_WAKES: usize = 4;
 
-/// The run an address names. Looked up in the library; the key never becomes a path.
+/// The run that the address names. The key is looked up in the library and never becomes a path.
 #[derive(Debug)]
 pub(crate) struct RunParam(pub(crate) Arc<Run>);
 
-/// The ordinal of a step that the run has.
+/// A step that the run has, by its ordinal.
 #[derive(Debug)]
 pub(crate) struct StepParam(pub(crate) Arc<Run>, pub(crate) usize);
 
-/// The place of an event that the run has.
+/// An event that the run has, by its ordinal.
 #[derive(Debug)]
 pub(crate) struct EventParam(pub(crate) Arc<Run>, pub(crate) usize);
 
-/// Any other part of the path, by position in the route: the last one.
+/// The last named part of the path, whatever its name in the route.
 #[derive(Debug)]
 pub(crate) struct LastPart(pub(crate) String);
 
-/// The parts of the path by their names in the route. None where the path is not UTF-8 after decoding: nothing has such
-/// a name.
+/// Returns the parts of the path by their names in the route. Empty if the decoded path isn't
+/// UTF-8, because no resource has such a name.
 async fn path_parts(parts: &mut Parts) -> Vec<(String, String)> {
     let params = RawPathParams::from_request_parts(parts, &()).await.ok();
     let params = params.iter().flatten();
@@ -66,7 +67,7 @@ async fn path_part(parts: &mut Parts, name: &str) -> Option<String> {
         .map(|(_, value)| value)
 }
 
-/// Whether an address is for programs rather than for people.
+/// Whether an address is part of the API.
 pub(crate) fn is_api_path(path: &str) -> bool {
     path.strip_prefix("/api")
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -87,8 +88,9 @@ impl FromRequestParts<AppState> for RunParam {
     }
 }
 
-/// Has the runs that a request names read again where they were let go of, before anything is held for the answer: a
-/// large file takes its time, and handlers ask for the index where nobody may wait.
+/// Fetches evicted files and reloads parked runs named in the request, before any resource is held
+/// for the response. Large files take time to read, and handlers request the index in places that
+/// must not wait.
 pub(crate) async fn awake(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let mut keys: Vec<String> = path_part(&mut parts, "key").await.into_iter().collect();
@@ -99,7 +101,7 @@ pub(crate) async fn awake(State(state): State<AppState>, request: Request, next:
         .iter()
         .filter_map(|key| state.library.run(key))
         .collect();
-    // All are asked for before one is waited for.
+    // Request all runs before waiting for the first.
     runs.iter().for_each(|run| run.ask());
     let until = Instant::now() + FETCH_PATIENCE;
     let mut files = Vec::new();
@@ -114,7 +116,7 @@ pub(crate) async fn awake(State(state): State<AppState>, request: Request, next:
         .run(Request::from_parts(parts, body))
         .await
         .into_parts();
-    // What is told of a run as long as somebody looks at it is not read from its files.
+    // An event stream lasts as long as its page is open, and it doesn't read the run's files.
     let is_stream = parts
         .headers
         .get(CONTENT_TYPE)
@@ -129,8 +131,9 @@ pub(crate) async fn awake(State(state): State<AppState>, request: Request, next:
     Response::from_parts(parts, Body::from_stream(pieces))
 }
 
-/// Keeps the files of a run where they are until the answer is made, which must not begin with them and end without: lines
-/// are read one by one. Nothing is returned where they are in no store's cache.
+/// Keeps the files of a run in the cache until the response is complete. Lines are read one by one,
+/// so evicting the files midway would break the response. Returns `None` if the files aren't in a
+/// store's cache.
 async fn held(run: &Run, until: Instant) -> Result<Option<impl Sized + Send + use<>>, String> {
     loop {
         run.fetch(until).await?;
@@ -142,7 +145,7 @@ async fn held(run: &Run, until: Instant) -> Result<Option<impl Sized + Send + us
     }
 }
 
-/// What is said of a run whose files were evicted from the cache of its store, and do not come back.
+/// The error for a run whose files were evicted from its store's cache and can't be fetched again.
 fn not_here(run: &Run, why: &str) -> WebError {
     let detail = format!(
         "Its files were removed from the cache of the store so that newer ones have room, and {why}."
@@ -160,7 +163,8 @@ fn not_here(run: &Run, why: &str) -> WebError {
         .link("All runs", "/".to_owned())
 }
 
-/// Has a run read again where it was let go of. One thread reads it, however many wait, and few are read at once.
+/// Reloads a run if it is parked. However many requests wait, one thread reads it, and few runs are
+/// read at once.
 async fn read_again(state: &AppState, run: Arc<Run>) {
     if !run.is_parked() {
         return;
@@ -169,7 +173,7 @@ async fn read_again(state: &AppState, run: Arc<Run>) {
     if !run.is_parked() {
         return;
     }
-    // Neither is ever closed.
+    // The semaphores are never closed.
     let large = if run.is_large() {
         Arc::clone(&state.large_wakes).acquire_owned().await.ok()
     } else {
@@ -178,7 +182,7 @@ async fn read_again(state: &AppState, run: Arc<Run>) {
     let Ok(place) = Arc::clone(&state.wakes).acquire_owned().await else {
         return;
     };
-    // Whoever leaves meanwhile leaves it being read.
+    // If the client leaves, the reload still completes.
     let read = move || drop((run.index(), turn, place, large));
     let _ = blocking(read).await;
 }
@@ -202,7 +206,7 @@ impl FromRequestParts<AppState> for StepParam {
     }
 }
 
-/// What is said where the run, which has `total` steps, has no step `n`.
+/// The error for a run with `total` steps but no step `n`.
 pub(crate) fn no_such_step(run: &Run, total: usize, n: usize) -> WebError {
     let error =
         WebError::not_found("This run has no step", &has_steps(run, total)).named(&n.to_string());
@@ -249,12 +253,13 @@ impl<S: Sync> FromRequestParts<S> for LastPart {
     }
 }
 
-/// The query's parameters, decoded; of a repeated one the last counts, unless all are asked for.
+/// The decoded query parameters. If one is repeated, the last value counts, except in
+/// [`Params::all`].
 #[derive(Debug, Default)]
 pub(crate) struct Params(Vec<(String, String)>);
 
 impl Params {
-    /// The value of a parameter, empty where it is not given.
+    /// Returns the value of a parameter, or an empty string if it isn't given.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.pairs()
             .rfind(|(known, _)| *known == name)
@@ -266,14 +271,14 @@ impl Params {
         self.pairs().any(|(known, _)| known == name)
     }
 
-    /// All parameters as they came.
+    /// Returns all parameters in their order, duplicates included.
     pub(crate) fn pairs(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> + Clone {
         self.0
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// All values of a parameter that may be repeated, without empty ones; `None` where it is not given at all.
+    /// Returns all non-empty values of a repeatable parameter, or `None` if it isn't given.
     pub(crate) fn all(&self, name: &str) -> Option<Vec<String>> {
         let given = self
             .pairs()
@@ -282,10 +287,10 @@ impl Params {
             .then(|| given.map(|(_, value)| value.to_owned()).collect())
     }
 
-    /// How many things are asked for, at most [`MAX_LIMIT`].
+    /// Returns the requested number of items, at most [`MAX_LIMIT`].
     ///
     /// # Errors
-    /// As [`Params::number`]; nothing at all cannot be asked for.
+    /// Fails if the limit is 0 or not a whole number.
     pub(crate) fn limit(&self, default: usize) -> Result<usize, WebError> {
         match self.number("limit")?.unwrap_or(default) {
             0 => Err(WebError::bad_request(
@@ -297,10 +302,10 @@ impl Params {
         }
     }
 
-    /// A whole number.
+    /// Returns a parameter as a whole number.
     ///
     /// # Errors
-    /// The parameter is given and is no number.
+    /// Fails if the parameter is given but isn't a whole number.
     pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, WebError> {
         let text = self.text(name);
         let wrong = |_| {

@@ -1,6 +1,7 @@
-//! What does a page of a run look at? Its index, its facts, its lines, the clock and the zone; and the words they share.
+//! Defines what the pages of a run read: its index, summary, lines, clock and time zone, and the
+//! phrases they share.
 //!
-//! No markup, no HTTP; lines are read only through [`Lines`].
+//! It has no markup and no HTTP, and reads lines only through [`Lines`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,32 +19,32 @@ use crate::page::part::svg::PhaseClass;
 use crate::page::part::text::Line;
 use crate::page::shell::Status;
 
-/// A run as the pages see it.
+/// A view of a run for the pages.
 #[derive(Clone, Copy)]
 pub(crate) struct Lens<'a> {
     pub summary: &'a Summary,
     pub index: &'a Index,
     pub lines: &'a dyn Lines,
-    /// The time now; microseconds since the epoch.
+    /// The current time, in microseconds since the epoch.
     pub now: i64,
-    /// Why no news come of what is shown, if none do.
+    /// Why the data isn't being updated, if it isn't.
     pub stale: Option<&'a str>,
-    /// Finds the runs on the board that it is related to, among all of them.
+    /// Finds the related runs among all runs on the board.
     pub kin: &'a dyn Fn() -> Vec<Kin>,
-    /// The zone clock times are shown in.
+    /// The time zone for clock times.
     pub zone: &'a TimeZone,
 }
 
-/// A run that started this one, or that it started.
+/// A run related to this one.
 #[derive(Debug, Clone)]
 pub(crate) enum Kin {
-    /// The one that started it.
+    /// Its parent run.
     Parent(RunKey),
-    /// One that it started.
+    /// A child run.
     Child(Arc<Summary>),
-    /// One that branched from it.
+    /// A run that branched from it.
     Branch(Arc<Summary>),
-    /// Another segment of the same thread, in a file of its own.
+    /// Another segment of the same thread, recorded in a separate file.
     Segment(Arc<Summary>),
 }
 
@@ -69,12 +70,13 @@ impl Lens<'_> {
         self.summary.life.liveness.may_grow()
     }
 
-    /// What is said where no step is there to show, without a full stop.
+    /// Explains why there is no step to show, without a trailing period.
     pub(crate) fn no_step(&self) -> &'static str {
         self.summary.no_step(self.index)
     }
 
-    /// The runs that this one started, each with the step that was under way when it began, where the times tell.
+    /// Returns the child runs in order of their start. Each has the step whose calls were running
+    /// when it started, if the timestamps show one.
     pub(crate) fn children(&self) -> Vec<(Arc<Summary>, Option<usize>)> {
         let children = (self.kin)().into_iter().filter_map(|kin| match kin {
             Kin::Child(summary) => Some(summary),
@@ -93,7 +95,7 @@ impl Lens<'_> {
             .collect()
     }
 
-    /// The title of a page: the run, what of it is shown where that was chosen, and the verdict.
+    /// Returns the title of a page: the run, the selected `part` if any, and the verdict.
     pub(crate) fn title(&self, part: &str) -> String {
         let part = if part.is_empty() {
             String::new()
@@ -103,22 +105,22 @@ impl Lens<'_> {
         format!("{}: {part}{}", self.key(), self.summary.verdict.sentence)
     }
 
-    /// The address of the run page with step `n` selected.
+    /// Returns the address of the run page with step `n` selected.
     pub(crate) fn at_step(&self, n: usize) -> String {
         href::run_at(self.key(), n)
     }
 
-    /// The address of the panel of the step that is not finished, or never was.
+    /// Returns the address of the panel for the unfinished step.
     pub(crate) fn at_pending(&self) -> String {
         format!("{}#pending", href::run(self.key()))
     }
 
-    /// The label of step `n`: its recorded id, or its place where there is none.
+    /// Returns the label of step `n`: its recorded id, or else its ordinal.
     pub(crate) fn label(&self, n: usize) -> String {
         self.index.label(n)
     }
 
-    /// The address of event `n` in the table of events, where it stands open.
+    /// Returns the address of event `n`, expanded in the table of events.
     pub(crate) fn at_event(&self, n: usize) -> String {
         let after = (n / crate::page::run::events::PER_PAGE * crate::page::run::events::PER_PAGE)
             .to_string();
@@ -131,19 +133,21 @@ impl Lens<'_> {
         format!("{query}#event-{n}")
     }
 
-    /// The time that is called 0: when the run began. Of one that branched from another, its copied steps lie before.
+    /// Returns the time shown as 0: the start of the run. If the run branched from another, the
+    /// copied steps come before it.
     pub(crate) fn zero(&self) -> Option<i64> {
         own_start(self.index).or(self.index.first_ts())
     }
 
-    /// A time as an offset from the run's beginning; empty for a time before its first event, which the clock cannot mean.
+    /// Formats a time as an offset from the start of the run. Times before the first event aren't
+    /// plausible, so they yield an empty line.
     pub(crate) fn offset(&self, micros: Option<i64>) -> Line {
         let at = micros.filter(|at| self.index.first_ts().is_some_and(|first| *at >= first));
         at.zip(self.zero())
             .map_or_else(Line::default, |(at, zero)| format::offset(at - zero).into())
     }
 
-    /// A moment in RFC 3339 for `datetime`.
+    /// Formats a time in RFC 3339 for `datetime`.
     pub(crate) fn iso(&self, micros: i64) -> String {
         format::clock(
             Stamp {
@@ -156,7 +160,7 @@ impl Lens<'_> {
     }
 }
 
-/// The colour class and the shown name of a phase.
+/// Returns the colour class and the displayed name of a phase.
 pub(crate) fn phase(name: &str) -> (PhaseClass, String) {
     let (class, shown) = match name {
         "OBSERVE" => ("decide", "Observe"),

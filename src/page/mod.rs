@@ -1,8 +1,10 @@
-//! What is asked for, and what is shown? One folder a page: its values, its template struct, its handler, its JSON.
+//! Turns requests into pages and JSON. Each page has a folder with its values, its template struct,
+//! its handler and its JSON.
 //!
-//! Asks `live` what there is and `analysis` what it means; opens no file and accepts no connection. Every page and every
-//! fragment is one struct with a template in `templates/`; templates loop, branch and print. Every address is made by
-//! [`part::href`]. All text is escaped by the template engine; only structs of this room count as markup.
+//! Gets runs from `live` and their meaning from `analysis`. It opens no files and accepts no
+//! connections. Every page and fragment is a struct with a template in `templates/`, and templates
+//! only loop, branch and print. [`part::href`] builds every address. The template engine escapes
+//! all text; only structs of this module count as markup.
 
 pub(crate) mod app;
 pub(crate) mod assets;

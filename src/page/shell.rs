@@ -1,4 +1,4 @@
-//! What is around every page, and how does a page learn of news?
+//! Defines the frame around every page, and how a page learns about changes.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -10,26 +10,27 @@ use crate::analysis::summary::Summary;
 use crate::analysis::verdict::RunStatus;
 use crate::model::time::Stamp;
 
-/// What every page has around its content.
+/// The data for the frame around a page's content.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shell {
-    /// The words of `<title>`, without the product's name.
+    /// The text of `<title>`, without the product's name.
     pub title: String,
-    /// The watched root as the person typed it.
+    /// The watched root as the user typed it.
     pub root: String,
-    /// The address of the revision stream, on pages that live.
+    /// The address of the revision stream, on pages that update live.
     pub stream: Option<String>,
     pub revision: u64,
-    /// Which start of the server made this page; a page from another start reloads itself.
+    /// The boot id of the server that made this page. A page from another boot reloads itself.
     pub boot: String,
-    /// Whether what this page shows has ended, so that the indicator says *Ended* and not *Live*.
+    /// Whether the run shown has ended. The indicator then says *Ended* instead of *Live*.
     pub ended: bool,
-    /// The place in the main navigation this page belongs to.
+    /// The item of the main navigation that this page belongs to.
     pub place: NavItem,
 }
 
 impl Shell {
-    /// The title with nothing hidden in it: it may hold the name of a directory.
+    /// Returns the title with hidden characters made visible, because it may contain a directory's
+    /// name.
     pub(crate) fn heading(&self) -> crate::page::part::text::Line {
         self.title.as_str().into()
     }
@@ -37,21 +38,21 @@ impl Shell {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum NavItem {
-    /// The run table itself.
+    /// The run table.
     Runs,
-    /// A page of one run, below the run table.
+    /// A page of a single run, below the run table.
     Run,
     Compare,
     Scores,
     WhatIf,
     Search,
-    /// None of them, as on an error page.
+    /// No item, as on an error page.
     #[default]
     None,
 }
 
 impl NavItem {
-    /// The value of `aria-current` on the link to `place`.
+    /// Returns the value of `aria-current` for the link to `place`.
     pub(crate) fn current(self, place: NavItem) -> Option<&'static str> {
         match self {
             NavItem::Run if place == NavItem::Runs => Some("true"),
@@ -60,40 +61,40 @@ impl NavItem {
     }
 }
 
-/// The element that fetches what changed: a revision on the stream makes it ask `url`, and the answer holds the next
-/// pulse and one `<hx-partial>` for each part that changed.
+/// The element that fetches changes. When a new revision arrives on the stream, it requests `url`,
+/// and the response contains the next pulse and an `<hx-partial>` for each changed part.
 ///
-/// A page includes exactly one. An answer without news is a pulse alone, or status 204.
+/// A page includes exactly one. A response without changes is a pulse alone, or status 204.
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "part/pulse.html")]
 pub(crate) struct Pulse {
-    /// Where the next news is; holds the cursor.
+    /// The address of the next update. It contains the cursor.
     pub url: String,
-    /// The revision the page shows with this pulse in it.
+    /// The revision of the page that includes this pulse.
     pub revision: u64,
-    /// How many things are new since the last pulse; 0 on the page itself.
+    /// The number of new items since the last pulse; 0 on the page itself.
     pub count: usize,
-    /// What they are, in the singular: `step`, `run`.
+    /// The singular noun for the items: `step`, `run`.
     pub noun: &'static str,
-    /// A sentence for the live region that is not a count: `Run ended: answered at step 5`.
+    /// A sentence for the live region instead of a count: `Run ended: answered at step 5`.
     pub say: Option<String>,
 }
 
 impl HtmlSafe for Pulse {}
 
-/// How a run stands, as a shape and a word; the same in lists, headers and filters.
+/// A run's status as a symbol and a word, identical in lists, headers and filters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Template)]
 #[template(path = "part/status.html")]
 pub(crate) enum Status {
     Of(RunStatus),
-    /// Answered, and the files contradict each other about it.
+    /// Answered, but the files contradict each other about it.
     Contradicted,
-    /// Not read far enough to say.
+    /// Not read far enough to tell.
     Indexing,
 }
 
 impl Status {
-    /// The status of a run that is read to its end.
+    /// Returns the status of a fully read run.
     pub(crate) fn of(run: &Summary) -> Self {
         match run.verdict.mark {
             RunStatus::Answered if !run.verdict.contradictions.is_empty() => Status::Contradicted,
@@ -109,7 +110,8 @@ impl Status {
         }
     }
 
-    /// The symbol in the sprite, the class that colours it, and the class that fills its part of a bar.
+    /// Returns the symbol in the sprite, the class that colours it, and the class that fills its
+    /// part of a bar.
     fn look(self) -> (&'static str, &'static str, &'static str) {
         let mark = match self {
             Status::Of(mark) => mark,
@@ -143,7 +145,7 @@ impl Status {
         self.look().2
     }
 
-    /// The shape without the word, for places that say the word themselves.
+    /// Returns the symbol without the word, for places that print the word themselves.
     pub(crate) fn mark(self) -> Shape {
         Shape { status: self }
     }
@@ -151,7 +153,7 @@ impl Status {
 
 impl HtmlSafe for Status {}
 
-/// The shape of a [`Status`] without its word.
+/// The symbol of a [`Status`] without its word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Template)]
 #[template(path = "part/mark.html")]
 pub(crate) struct Shape {
@@ -160,7 +162,8 @@ pub(crate) struct Shape {
 
 impl HtmlSafe for Shape {}
 
-/// A moment: in words for people, exact for machines. `clock.js` keeps the words true while the page is live.
+/// A moment, in words for people and in RFC 3339 for machines. `clock.js` keeps the words current
+/// on live pages.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Template)]
 #[template(path = "part/when.html")]
 pub(crate) struct When {
@@ -175,7 +178,8 @@ pub(crate) struct When {
 impl HtmlSafe for When {}
 
 impl When {
-    /// A moment in microseconds since the epoch, as an age; `None` outside the years that have dates.
+    /// Formats microseconds since the epoch as an age. Returns `None` if the year can't be
+    /// represented as a date.
     pub(crate) fn of(micros: i64, now: i64, zone: &TimeZone) -> Option<Self> {
         let clock = format::clock(
             Stamp {
@@ -192,11 +196,11 @@ impl When {
     }
 }
 
-/// A directory that was looked at and is not listed.
+/// A directory that was scanned but isn't listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Skipped {
-    /// Its path below the root.
+    /// The path below the root.
     pub name: String,
-    /// Why it is not listed.
+    /// The reason it isn't listed.
     pub reason: String,
 }

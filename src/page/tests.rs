@@ -1,4 +1,4 @@
-//! Pages rendered from sample values, asserted by element and attribute, never by layout.
+//! Tests pages rendered from sample values, by element and attribute, never by layout.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,11 +15,12 @@ use crate::page::lens::Lens;
 
 use crate::page::shell::Status;
 
-/// A text that ends an attribute, an element and a comment, and that htmx would take for one of its own tags.
+/// A text that closes an attribute, an element and a comment, and contains a tag that htmx
+/// interprets.
 pub(crate) const HOSTILE: &str =
     r#"a"'><script>alert(1)</script><hx-partial hx-target="body">--></title><head>"#;
 
-/// A run read from its files, as pages see it.
+/// A run read from files, for rendering pages.
 pub(crate) struct Recorded {
     files: Files,
     pub(crate) summary: Summary,
@@ -28,13 +29,13 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// A run with these lines of steps.
+    /// Creates a run from these step lines.
     pub(crate) fn steps(lines: impl IntoIterator<Item = String>) -> Self {
         let lines: String = lines.into_iter().map(|line| line + "\n").collect();
         Self::files([("steps.jsonl", &*lines)])
     }
 
-    /// A run with these files.
+    /// Creates a run from these files.
     pub(crate) fn files<const N: usize>(files: [(&str, &str); N]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -47,7 +48,7 @@ impl Recorded {
         }
     }
 
-    /// A recorded run of the project.
+    /// Reads a recorded run from this repository.
     pub(crate) fn run(path: &str) -> Self {
         Self::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
     }
@@ -81,7 +82,7 @@ impl Recorded {
     }
 }
 
-/// One start tag with its attributes, unescaped.
+/// A start tag with its unescaped attributes.
 pub(crate) struct Tag {
     pub(crate) name: String,
     attributes: Vec<(String, String)>,
@@ -96,8 +97,8 @@ impl Tag {
     }
 }
 
-/// All start tags of `html`. Enough of a parser for what our templates write: attributes are bare or double-quoted
-/// (one is single-quoted, the configuration of htmx).
+/// Returns all start tags of `html`. Parses only what our templates produce: attributes are bare or
+/// double-quoted, except for htmx's configuration, which is single-quoted.
 pub(crate) fn tags(html: &str) -> Vec<Tag> {
     let mut tags = Vec::new();
     let mut rest = html;
@@ -152,7 +153,8 @@ pub(crate) fn by_id<'a>(tags: &'a [Tag], id: &str) -> &'a Tag {
         .unwrap_or_else(|| panic!("no element #{id}"))
 }
 
-/// What holds for every page: ids once, nothing inline, references that resolve, one heading, one main.
+/// Checks the rules for every page: unique ids, no inline code, valid references, one heading, one
+/// main element. Returns the page's tags.
 pub(crate) fn check_page(html: &str) -> Vec<Tag> {
     let tags = tags(html);
     let mut ids = HashSet::new();
@@ -231,7 +233,7 @@ fn every_status_has_a_shape_and_a_word() {
 
 #[test]
 fn scripts_are_small_and_make_no_markup() {
-    // The script of a saved run is one file, because the export is one.
+    // The export is a single file, so its script is a single file too.
     let sources = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/static"))
         .unwrap()
         .flatten();
@@ -247,7 +249,7 @@ fn scripts_are_small_and_make_no_markup() {
         let (name, text) = (path.display(), std::fs::read_to_string(&path).unwrap());
         assert!(joined.contains(&text), "{name} is not served");
         assert!(text.lines().count() < 100, "{name} is too long");
-        // A custom property says where something is; how it then looks, the style sheet says.
+        // Scripts may set custom properties for positions. The style sheet decides how they look.
         let text = text.replace(".style.setProperty(\"--", "");
         for forbidden in [
             ".innerHTML",

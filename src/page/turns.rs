@@ -1,7 +1,8 @@
-//! Who may begin what takes long, and how many may wait for that?
+//! Limits how many long tasks of one kind run at a time, and how many may wait.
 //!
-//! Whoever waits holds a place among all answers meanwhile, of which there are only so many: if any number could wait, one
-//! reader who asks for many downloads and takes none would keep everybody from the board. Knows nothing of what is done.
+//! A waiting request occupies one of the limited places for responses. If any number could wait,
+//! one client that requests many downloads and reads none would block everyone else. This module
+//! must not know what the tasks do.
 
 use std::sync::Arc;
 
@@ -10,18 +11,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::page::error::WebError;
 
-/// So many may wait for one kind of work. With all kinds there are, a fraction of the places that answers have.
+/// Limits the requests waiting for one kind of work. All kinds together use only a fraction of the
+/// places for responses.
 pub(crate) const MAX_WAITING: usize = 32;
 
 /// The turns of one kind of work.
 #[derive(Debug, Clone)]
 pub(crate) struct Turns {
     turns: Arc<Semaphore>,
-    /// One for each that is at work or waits.
+    /// Counts requests that are running or waiting.
     open: Arc<Semaphore>,
 }
 
-/// Work goes on until this is dropped.
+/// A turn, held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _turn: OwnedSemaphorePermit,
@@ -29,7 +31,7 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// So many are at work at a time.
+    /// Allows `at_a_time` tasks to run at the same time.
     pub(crate) fn new(at_a_time: usize) -> Self {
         Self {
             turns: Arc::new(Semaphore::new(at_a_time)),
@@ -40,7 +42,7 @@ impl Turns {
     /// Waits for a turn.
     ///
     /// # Errors
-    /// Too many wait already.
+    /// Fails if too many requests are already waiting.
     pub(crate) async fn take(&self) -> Result<Turn, WebError> {
         let busy = |_| {
             let detail = "Too many answers of this kind are being made or wait for their turn.";

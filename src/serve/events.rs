@@ -1,6 +1,6 @@
-//! How does a browser hear of news? A stream of revision numbers, and nothing else.
+//! Notifies browsers of changes with a stream of revision numbers, and nothing else.
 //!
-//! The channel behind it holds one number. Whoever reads slowly skips numbers and never holds memory.
+//! The channel holds a single number. Slow readers skip numbers and use no extra memory.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::page::app::AppState;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::RunParam;
 
-/// Proxies and browsers take a silent connection for dead after a minute or so.
+/// Proxies and browsers close a silent connection after about a minute.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// `GET /events`
@@ -56,7 +56,7 @@ fn stream(state: AppState, revision: watch::Receiver<u64>, run: Option<Arc<Run>>
     Ok((headers, sse).into_response())
 }
 
-/// Sends the revision now and after each change, until the reader leaves or the server stops.
+/// Sends the current revision and each later one, until the reader leaves or the server stops.
 async fn feed(
     state: AppState,
     mut revision: watch::Receiver<u64>,
@@ -65,7 +65,7 @@ async fn feed(
 ) {
     let mut stopping = state.stopping.clone();
     loop {
-        // Asked before the message is made, which then says so too.
+        // Read before the message is built, so that the message reports `gone` too.
         let gone = run.as_deref().is_some_and(Run::is_gone);
         let now = *revision.borrow_and_update();
         let message = message(now, &state.boot, run.as_deref());
@@ -73,7 +73,7 @@ async fn feed(
             sent = sender.send(Ok(Event::default().event("rev").data(message))) => if sent.is_err() { return },
             _ = stopping.wait_for(|stop| *stop) => break,
         }
-        // Where the directory comes back it is another run: whoever listens has to ask for it anew.
+        // If the directory comes back, it is a new run, and clients must subscribe again.
         if gone {
             break;
         }
@@ -83,7 +83,7 @@ async fn feed(
             () = sender.closed() => return,
         }
     }
-    // Nobody waits for a reader that does not read.
+    // Don't wait for a reader that doesn't read.
     let _ = sender.try_send(Ok(Event::default().event("bye").data("{}")));
 }
 

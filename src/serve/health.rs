@@ -1,4 +1,4 @@
-//! Does the board run, and how far has it looked? For whoever watches over it.
+//! Reports whether the board is running and how far it has read, for monitoring.
 
 use axum::extract::{OriginalUri, State};
 use axum::http::StatusCode;
@@ -12,10 +12,10 @@ use crate::page::error::{Answer, WebError};
 use crate::page::json::json;
 use crate::page::runs::json::Skipped;
 
-/// So many objects that are left out are named.
+/// Maximum number of skipped objects listed by name.
 const MAX_NAMED: usize = 10;
 
-/// How the board does.
+/// The health of the board.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Health {
     status: &'static str,
@@ -25,38 +25,41 @@ pub(crate) struct Health {
     watch_reason: Option<String>,
     scan_age_ms: u128,
     indexing: usize,
-    /// Whether runs were read that were not compared with their copies yet: some may count twice.
+    /// Whether some runs haven't been compared with possible duplicates yet. Such runs may be
+    /// counted twice.
     uncompared: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stalled: Option<String>,
-    /// How often the thread that looks for news failed and was started again.
+    /// How often the thread that watches for changes failed and was restarted.
     restarts: usize,
-    /// Object stores among the roots.
+    /// The object stores among the roots.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stores: Vec<Store>,
 }
 
-/// How the mirror of an object store stands.
+/// The state of an object store's mirror.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Store {
     root: String,
-    /// How old what is shown of it is; none before all of it was here.
+    /// The age of the data shown from this store. Null until the first complete sync.
     lag_ms: Option<u128>,
     listed_age_ms: Option<u128>,
-    /// Objects that a listing under way has found so far.
+    /// Objects found so far by the listing in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     listing_objects: Option<usize>,
-    /// How long a listing under way waits because its budget of requests is spent.
+    /// How long the listing in progress waits before its next request, because its request budget
+    /// is spent.
     #[serde(skip_serializing_if = "Option::is_none")]
     listing_waits_ms: Option<u128>,
     objects: usize,
     bytes: u64,
     waiting: usize,
     left_out: usize,
-    /// The first of those that are left out: objects that never came, and so have no run.
+    /// The first skipped objects. They were never fetched, so they have no run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out_first: Vec<Skipped>,
-    /// Objects whose files were removed to keep within the limit, and are fetched again where their run is opened.
+    /// Objects whose files were evicted to stay under the cache limit. Opening their run fetches
+    /// them again.
     evicted: usize,
     kept_bytes: u64,
     kept_limit: u64,
@@ -64,10 +67,10 @@ struct Store {
     listing_requests: u64,
     listing_requests_a_minute_at_most: u32,
     listing_every_ms: u128,
-    /// What is wrong with the store as a whole.
+    /// The error that affects the whole store.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// What to do about it.
+    /// A suggested fix for the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_hint: Option<String>,
 }
@@ -110,7 +113,7 @@ impl Store {
 
 /// `GET /healthz`
 pub(crate) async fn healthz(State(state): State<AppState>) -> Answer {
-    // Before the status: runs that come in between are then counted among those that are still to be read.
+    // Count the runs before reading the status, so that runs added in between count as unindexed.
     let runs = state.library.runs().len();
     let status = state.library.status();
     let (watch, watch_reason) = match status.mode {
@@ -127,7 +130,7 @@ pub(crate) async fn healthz(State(state): State<AppState>) -> Answer {
         watch,
         watch_reason,
         scan_age_ms: status.looked.elapsed().as_millis(),
-        // Before the first look nobody knows how many there are.
+        // Before the first scan, the number of runs is unknown.
         indexing: if status.first_look_done {
             status.indexing
         } else {
@@ -151,7 +154,7 @@ pub(crate) async fn healthz(State(state): State<AppState>) -> Answer {
     json(&health).map(|health| (code, health).into_response())
 }
 
-/// Any address below `/api` that is none.
+/// Answers unknown addresses below `/api`.
 pub(crate) async fn not_found(OriginalUri(uri): OriginalUri) -> WebError {
     WebError::not_found(
         "There is nothing at",

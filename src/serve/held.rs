@@ -1,5 +1,7 @@
-//! How much may answers hold that wait for their readers? So many are held at a time, and so many bytes of large ones;
-//! streams and downloads, which hold little, are not counted.
+//! Limits how many responses are held while their readers take them, and how many bytes the large
+//! ones hold.
+//!
+//! Streams and downloads hold little memory, so they don't count.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +17,17 @@ use tokio_stream::StreamExt as _;
 
 use crate::page::error::{Answer, WebError};
 
-/// So many answers are made, or wait for a reader, at a time.
+/// Limits the responses that are being built or waiting for a reader.
 const MAX_HELD: usize = 128;
-/// Larger ones are counted by their size too, and may have so many KiB together.
+/// Responses larger than this also count by size, up to `MAX_LARGE_KIB` together.
 const LARGE_BYTES: u64 = 1 << 20;
 const MAX_LARGE_KIB: usize = 128 << 10;
-/// A request waits so long for its turn.
+/// How long a request waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A smaller answer fits into what a connection may hold anyway.
+/// Smaller responses don't count, because the connection's own buffer can hold them.
 const SMALL_BYTES: u64 = 64 << 10;
 
-/// The room that answers have.
+/// The capacity for held responses.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
     places: Arc<Semaphore>,
@@ -46,8 +48,9 @@ fn busy() -> WebError {
     WebError::new(StatusCode::SERVICE_UNAVAILABLE, "The board is busy", detail)
 }
 
-/// Has the answer made once it is its turn, which lasts until its reader has taken it. How the board stands is answered at any
-/// time, and what is compiled in is held anyway.
+/// Runs the handler once a place is free, and keeps the place until the reader has taken the
+/// response. `/healthz` and static files need no place: health must always be reported, and the
+/// files are in memory anyway.
 pub(crate) async fn hold(State(room): State<Room>, request: Request, next: Next) -> Answer {
     let path = request.uri().path();
     if path == "/healthz" || path.starts_with("/static/") {

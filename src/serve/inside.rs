@@ -1,4 +1,4 @@
-//! How does another part of this process ask the board? As a program would over HTTP, without the network between.
+//! Lets other parts of this process query the board as an HTTP client would, without a network.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use hyper_util::service::TowerToHyperService;
 use crate::page::app::AppState;
 use crate::serve::answers;
 
-/// A longer answer is not taken.
+/// Limits the bytes of a response. Longer ones are an error.
 const MAX_ANSWER: usize = 16 << 20;
 
-/// The board, to be asked from within.
+/// The board's router, for calls from inside the process.
 #[derive(Clone)]
 pub(super) struct Inside(TowerToHyperService<Router>);
 
@@ -29,10 +29,10 @@ impl Inside {
         Self(TowerToHyperService::new(answers(state)))
     }
 
-    /// What the board answers at an address, and whether that is what was asked for.
+    /// Requests `address`. Returns the body and whether the status was a success.
     ///
     /// # Errors
-    /// There is no answer that could be taken.
+    /// Fails if the address is invalid, or if the body is too long or breaks off.
     pub(super) async fn get(&self, address: &str) -> Result<(bool, String), String> {
         let request = Request::get(address)
             .body(Body::empty())

@@ -1,7 +1,7 @@
-//! How is it served? Routes, admission, connections, streams and static files; to a program that talks the Model Context
-//! Protocol, in `mcp`.
+//! Serves the board: routes, admission, connections, event streams, static files, and the Model
+//! Context Protocol (`mcp`).
 //!
-//! Nothing here changes anything: there are GET routes only. What the answers hold is made in `page`.
+//! All routes are GET, and none changes anything. The responses are built in `page`.
 
 mod events;
 mod guard;
@@ -31,7 +31,8 @@ use crate::page::{
 };
 use crate::serve::inside::Inside;
 
-/// The board as a router, to serve or to nest; every request must bring `token` where there is one.
+/// Returns the board as a router, to serve or to nest. If `token` is given, every request must
+/// present it.
 pub fn router(state: AppState, token: Option<Token>) -> Router {
     let gate = token.map(|token| Arc::new(guard::Gate::new(token)));
     let admission = guard::Admission {
@@ -45,7 +46,7 @@ pub fn router(state: AppState, token: Option<Token>) -> Router {
         .layer(from_fn_with_state(admission, guard::admit))
 }
 
-/// What the board answers, whoever asks.
+/// Routes for all callers, without admission checks.
 fn answers(state: AppState) -> Router {
     let pages = Router::new()
         .route("/", get(runs::handler::runs))
@@ -117,7 +118,7 @@ fn answers(state: AppState) -> Router {
     Router::new()
         .nest("/api", api)
         .route("/healthz", get(health::healthz))
-        // What is plain text names no icon, and a browser then asks for one here.
+        // Plain-text responses can't name an icon, so browsers request this path.
         .route(
             "/favicon.ico",
             get(|| async { axum::http::StatusCode::NO_CONTENT }),
@@ -129,7 +130,7 @@ fn answers(state: AppState) -> Router {
         .layer(from_fn_with_state(held::Room::default(), held::hold))
         .layer(from_fn_with_state(state.clone(), extract::awake))
         .layer(from_fn_with_state(state.clone(), error::show))
-        // Innermost, so that the answer to a panic has the headers of every answer.
+        // Innermost, so that the response to a panic gets the common headers too.
         .layer(tower_http::catch_panic::CatchPanicLayer::custom(
             error::panicked,
         ))

@@ -1,6 +1,7 @@
-//! Which addresses are for programs, and what does each give? `/api/openapi.json`, an OpenAPI 3.1 document.
+//! Describes the API as an OpenAPI 3.1 document, served at `/api/openapi.json`.
 //!
-//! Shapes come from the types that are sent, their words from the comments on them: nothing is described twice.
+//! Schemas are generated from the response types, and their descriptions from the comments on those
+//! types, so nothing is described twice.
 
 use std::sync::OnceLock;
 
@@ -14,7 +15,7 @@ use crate::page::extract::is_api_path;
 use crate::page::{compare, error, jump, run, runs, scores, search, state, step, sweep, whatif};
 use crate::serve::health::Health;
 
-/// The document, made when it is first asked for.
+/// The document, built on first request.
 static DOCUMENT: OnceLock<String> = OnceLock::new();
 
 /// `GET /api/openapi.json`
@@ -25,7 +26,7 @@ pub(crate) async fn document() -> impl IntoResponse {
     )
 }
 
-/// An address.
+/// An address of the API.
 struct Address {
     path: &'static str,
     about: &'static str,
@@ -33,27 +34,27 @@ struct Address {
     gives: Gives,
 }
 
-/// What stands under an address.
+/// The response at an address.
 enum Gives {
-    /// A document of this shape.
+    /// A JSON document with this schema.
     Json(fn(&mut SchemaGenerator) -> Value),
-    /// Something else, by its type.
+    /// Another format, by media type.
     Other(&'static str),
 }
 
-/// A parameter of a query: its name, whether it takes a number or may be repeated, and what it says.
+/// A query parameter: its name, the values it takes, and its description.
 struct Param(&'static str, Takes, &'static str);
 
 enum Takes {
     Text,
-    /// A text that has to be there.
+    /// A required text.
     Needed,
     Texts,
-    /// A whole number from this one on.
+    /// A whole number with this minimum.
     Number(u64),
     /// One of these words.
     Words(&'static [&'static str]),
-    /// A column that is sorted by, or nothing for the newest first.
+    /// A sort column. Without it, the newest runs come first.
     Column,
 }
 
@@ -87,7 +88,7 @@ const SORT: Param = Param(
     "A field, with `-` before it for the other direction.",
 );
 
-/// The shape of `T`, for [`Gives::Json`].
+/// Returns the schema of `T`, for [`Gives::Json`].
 fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<T>().to_value()
 }
@@ -273,7 +274,8 @@ const ADDRESSES: &[Address] = &[
     },
 ];
 
-/// Each event is called `rev`, its data a JSON object with the revision's number: something changed, look again.
+/// An event stream. Each `rev` event has a JSON object with the revision number as data, which
+/// tells the client to fetch again.
 const STREAM: &str = "text/event-stream";
 
 fn made() -> Value {
@@ -322,7 +324,7 @@ fn operation(address: &Address, problem: &Value, generator: &mut SchemaGenerator
     };
     let wrong = match (is_api_path(address.path), &address.gives) {
         (true, _) => json!({ "application/problem+json": { "schema": problem } }),
-        // A board that stands still says so in the same shape.
+        // A stalled board responds with the same schema.
         (false, Gives::Json(_)) => content.clone(),
         (false, Gives::Other(_)) => json!({ "text/html": { "schema": { "type": "string" } } }),
     };

@@ -1,4 +1,4 @@
-//! Which static file is asked for? The embedded ones, for ever cacheable under their version.
+//! Serves the embedded static files, which browsers may cache forever under their version.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
@@ -7,7 +7,8 @@ use crate::page::assets;
 use crate::page::error::{Answer, WebError};
 use crate::page::extract::LastPart;
 
-/// `GET /static/{version}/{name}`. An old version gets the file of today: a page of the last start may still ask.
+/// `GET /static/{version}/{name}`. Ignores the version, because a page from before a restart may
+/// still request an old one.
 pub(crate) async fn file(LastPart(name): LastPart) -> Answer {
     let missing = || {
         WebError::not_found("There is no file", "The board has no such static file.").named(&name)

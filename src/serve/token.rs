@@ -1,6 +1,7 @@
-//! Who holds the key? A secret that is asked for where others can reach the board.
+//! Holds the secret that protects a board when other machines can reach it.
 //!
-//! Knows no requests. The secret is compared in constant time and printed only where somebody asks for it by name.
+//! This module must not know about requests. It compares the secret in constant time, and reveals
+//! it only through [`Token::reveal`].
 
 use std::fmt::{self, Write as _};
 
@@ -9,20 +10,21 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{Error, Kind, Result};
 
-/// Shorter ones can be guessed by trying.
+/// Minimum length. Shorter secrets can be guessed by trying.
 const MIN_CHARS: usize = 16;
-/// As many as a made one has.
+/// Bytes of randomness in a generated secret.
 const MADE_BYTES: usize = 16;
 
-/// The secret of a board.
+/// The secret that protects a board.
 #[derive(Clone)]
 pub struct Token(String);
 
 impl Token {
-    /// Takes a secret that a person chose.
+    /// Accepts a secret chosen by a person.
     ///
     /// # Errors
-    /// It is short enough to be guessed, or does not stand in an address as it is. The error does not repeat it.
+    /// Fails if the secret is short enough to be guessed, or if it contains characters that a URL
+    /// would escape. The error doesn't repeat the secret.
     pub fn new(text: &str) -> Result<Self> {
         let wrong = |why: String| Err(Error::new(Kind::Usage, why));
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "-._~".contains(letter);
@@ -37,10 +39,10 @@ impl Token {
         }
     }
 
-    /// Makes one of 128 random bits.
+    /// Generates a secret of 128 random bits.
     ///
     /// # Errors
-    /// The system gives no random numbers.
+    /// Fails if the system provides no random numbers.
     pub fn random() -> Result<Self> {
         let mut bytes = [0; MADE_BYTES];
         getrandom::fill(&mut bytes).map_err(|error| {
@@ -52,7 +54,7 @@ impl Token {
         Ok(Self(hex(&bytes)))
     }
 
-    /// Another secret that follows from this one and tells nothing of it.
+    /// Derives another secret, which reveals nothing about this one.
     pub(crate) fn derive(&self, purpose: &str) -> Self {
         let digest = Sha256::new()
             .chain_update(purpose)
@@ -62,12 +64,12 @@ impl Token {
         Self(hex(&digest))
     }
 
-    /// Whether `given` is the secret; takes as long for a near miss as for a far one of the same length.
+    /// Whether `given` is the secret. Takes equally long for all values of the same length.
     pub fn is(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }
 
-    /// The secret itself, to hand it to its owner.
+    /// Returns the secret itself, to hand to its owner.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -75,13 +77,13 @@ impl Token {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing into a string cannot fail.
+        // Writing to a string can't fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
 }
 
-/// Never shows the secret: values end up in logs.
+/// Never prints the secret, because debug output ends up in logs.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(..)")

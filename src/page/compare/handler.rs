@@ -1,4 +1,4 @@
-//! Runs beside each other, as pages, as the news of them and as JSON.
+//! Serves comparisons of runs: the pages, their live updates, and the JSON.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::page::shell::{NavItem, Pulse, Shell};
 /// The address of the pulse.
 const PULSE: &str = "/live/compare";
 
-/// The runs that an address names: two of them as `a` and `b`, or any number as `run`.
+/// The runs that an address names: two as `a` and `b`, or any number as `run`.
 struct Asked {
     runs: Vec<Arc<Run>>,
     from: Option<usize>,
 }
 
-/// Reads what is asked for; an `Asked` with fewer than two runs is a choice that is still to be made.
+/// Parses the request. If it names fewer than two runs, the user still has to choose.
 fn asked(state: &AppState, params: &Params) -> Result<Asked, WebError> {
     let mut keys: Vec<String> = ["a", "b"]
         .iter()
@@ -56,7 +56,7 @@ fn asked(state: &AppState, params: &Params) -> Result<Asked, WebError> {
     })
 }
 
-/// Runs `show` off the async threads on the runs as they are now.
+/// Runs `show` on a blocking thread with the current state of the runs.
 pub(crate) async fn with_lenses<T: Send + 'static>(
     state: &AppState,
     runs: Vec<Arc<Run>>,
@@ -111,7 +111,7 @@ fn title(runs: &[Arc<Run>]) -> String {
 /// `GET /compare`
 pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answer {
     let asked = asked(&state, &params)?;
-    // One address for one question: two marked runs are A and B.
+    // Each comparison has one address, so two marked runs become A and B.
     if let ([a, b], true) = (asked.runs.as_slice(), params.has("run")) {
         return Ok(
             Redirect::to(&href::compare(a.key().as_str(), b.key().as_str())).into_response(),
@@ -142,7 +142,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
     .await
 }
 
-/// Runs to choose from: those of the task of the one that is chosen come first.
+/// Collects the runs to choose from, newest first.
 fn choice(state: &AppState, chosen: &[Arc<Run>], params: &Params) -> Choice {
     let mut runs: Vec<_> = state
         .library
@@ -176,11 +176,11 @@ fn pulse(asked: &Asked, revision: u64) -> Pulse {
     }
 }
 
-/// `GET /live/compare`: what is compared, as it is now; nothing where none of the runs changed.
+/// `GET /live/compare`: the updated comparison, or only a pulse if no run changed.
 pub(crate) async fn part(State(state): State<AppState>, params: Params) -> Answer {
-    // Taken before the runs are read: what comes in between is asked for once more.
+    // Read before the runs, so that changes made in between trigger another request.
     let revision = *state.library.revision().borrow();
-    // A run went away while somebody looked at it; the page says so when it is loaded again.
+    // A run disappeared while the page was open. Reloading the page shows the error.
     let Ok(asked) = asked(&state, &params) else {
         return Ok(load_again());
     };

@@ -1,4 +1,4 @@
-//! How do two runs compare, for programs?
+//! Defines the JSON document that compares two runs.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::page::lens::Lens;
 use crate::page::runs::json::RunRow;
 use crate::page::step::fill::manifest_text;
 
-/// One run and what it is read from.
+/// One of the runs, with the data to compare.
 pub(crate) struct Side<'a> {
     pub summary: &'a Summary,
     pub index: &'a Index,
@@ -38,47 +38,47 @@ pub(crate) fn settings(a: &Side<'_>, b: &Side<'_>) -> Config {
     config((a.summary, one.as_ref()), (b.summary, other.as_ref()))
 }
 
-/// Two runs beside each other.
+/// Two runs side by side.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Compared<'a> {
     a: RunRow<'a>,
     b: RunRow<'a>,
-    /// What differs, in a sentence.
+    /// The differences in a sentence.
     summary: String,
-    /// Whether anything but ids, times and numbers differs: a step, or a setting.
+    /// Whether a step or a setting differs. Ids, times and numbers don't count.
     differs: bool,
     /// The settings that differ.
     config: Vec<Setting>,
-    /// How many more of those there are.
+    /// How many more settings differ.
     config_more: usize,
     /// How many settings are equal.
     config_equal: usize,
     metrics: Vec<Metric>,
-    /// Every step of both runs, side by side.
+    /// All steps of both runs, side by side.
     aligned: Vec<Row>,
-    /// How many rows both do the same from the beginning on.
+    /// How many rows both runs have in common at the start.
     common_prefix: usize,
-    /// Where they part.
+    /// The row where the runs diverge.
     first_divergence: Option<RowPlace>,
-    /// The first row before that at which something differs although both do the same.
+    /// The first row before that where something differs although both runs take the same action.
     first_unlike: Option<RowPlace>,
 }
 
-/// A number of both runs.
+/// A metric of both runs.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Metric {
     name: &'static str,
     a: Option<f64>,
     b: Option<f64>,
-    /// `b` less `a`.
+    /// `b` − `a`.
     delta: Option<f64>,
-    /// Whether `a` holds an estimate.
+    /// Whether `a` is an estimate.
     a_estimated: bool,
-    /// Whether `b` holds an estimate.
+    /// Whether `b` is an estimate.
     b_estimated: bool,
 }
 
-/// A row of the comparison, by the ordinals of its steps.
+/// A row of the comparison, identified by the ordinals of its steps.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RowPlace {
     a: Option<usize>,
@@ -86,7 +86,8 @@ struct RowPlace {
     what: Relation,
 }
 
-/// Two runs beside each other, and whether anything but ids, times and numbers differs: a step, or a setting.
+/// Compares two runs. Also returns whether a step or a setting differs, ignoring ids, times and
+/// numbers.
 pub(crate) fn compared<'a>(a: &Side<'a>, b: &Side<'a>) -> (bool, Compared<'a>) {
     let comparison = compare(a.index, b.index);
     let config = settings(a, b);

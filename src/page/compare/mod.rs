@@ -1,6 +1,7 @@
-//! How do two runs look beside each other? Outcomes, the step at which they part, all steps aligned, settings and numbers.
+//! Defines the page that compares runs side by side: outcomes, the step where two runs diverge, all
+//! steps aligned, settings and metrics.
 //!
-//! Everything below the title is one part, `#compare`, which a live run changes.
+//! Everything below the title is a single part, `#compare`, which updates while a run is live.
 
 pub(crate) mod handler;
 pub(crate) mod json;
@@ -29,38 +30,38 @@ use crate::page::part::text::{self, one_line};
 use crate::page::scores::overlay::{Overlay, letter};
 use crate::page::shell::{Pulse, Shell, Status};
 
-/// So many rows are shown at once.
+/// Limits the rows shown at once.
 const WINDOW: usize = 200;
-/// A call in a row, an answer in the facts, a value of a setting: each is cut to so many characters.
+/// Limits the characters of a call in a row, an answer in the summary, and the value of a setting.
 const MAX_CALL: usize = 200;
 const MAX_ANSWER: usize = 160;
 const MAX_VALUE: usize = 200;
-/// So many tools of the common steps are named.
+/// Limits the tools listed for the common steps.
 const MAX_TOOLS: usize = 4;
-/// So many keys are offered to choose from.
+/// Limits the keys to choose from.
 const MAX_KEYS: usize = 500;
-/// Why they are offered first.
+/// The heading of the branches, which are suggested first.
 const BRANCHES: &str = "A run and one that branched from it";
-/// So many runs of the same task are offered.
+/// Limits the suggestions of each kind.
 const MAX_LIKELY: usize = 12;
 
 #[derive(Template)]
 #[template(path = "compare/page.html")]
 pub(crate) struct ComparePage<'a> {
     pub shell: Shell,
-    /// What fetches the news, while a run goes on.
+    /// Fetches changes while a run is live.
     pub pulse: Option<Pulse>,
-    /// Runs to choose from, where one is not chosen yet.
+    /// The choice of runs, if fewer than two are selected.
     pub choice: Option<Choice>,
     pub body: Option<CompareBody<'a>>,
 }
 
-/// The fields in which two runs are chosen.
+/// The fields for choosing two runs.
 pub(crate) struct Choice {
     /// The keys as typed.
     pub a: String,
     pub b: String,
-    /// The run that is chosen.
+    /// The run already selected.
     pub chosen: Option<Arc<Summary>>,
     /// All runs, newest first.
     pub runs: Vec<Arc<Summary>>,
@@ -71,7 +72,7 @@ impl Choice {
         self.runs.iter().take(MAX_KEYS).map(|run| run.key.as_str())
     }
 
-    /// Run A: what was typed, or the run that is chosen.
+    /// Returns run A: the key as typed, or else the selected run's.
     fn a(&self) -> &str {
         let chosen = self
             .chosen
@@ -80,8 +81,9 @@ impl Choice {
         chosen.map_or(&self.a, |run| run.key.as_str())
     }
 
-    /// Runs that are worth comparing, by what makes them so. With a run that is chosen: others of its task, and its
-    /// neighbours in time. Without one: each run beside the one before it that had the same task.
+    /// Suggests comparisons, grouped by reason. If a run is selected, suggests others of its task
+    /// and its neighbours in time. Otherwise, pairs each run with the previous one of the same
+    /// task.
     fn likely(&self) -> Vec<Likely<'_>> {
         let Some(chosen) = &self.chosen else {
             return self.pairs();
@@ -134,7 +136,7 @@ impl Choice {
         .collect()
     }
 
-    /// Pairs of runs, the newest first; the older one is A.
+    /// Suggests pairs of runs, newest first. The older run is A.
     fn pairs(&self) -> Vec<Likely<'_>> {
         let branches = self.branches(None);
         if !branches.is_empty() {
@@ -149,7 +151,8 @@ impl Choice {
         self.pairs_of_tasks()
     }
 
-    /// Runs that branched from others, newest first, each beside the one that it branched from, which is A.
+    /// Pairs runs that branched from others with the run they branched from, newest first. The
+    /// original run is A.
     fn branches(&self, of: Option<&Arc<Summary>>) -> Vec<Offer<'_>> {
         let is_parent = |branch: &Summary, run: &Summary| {
             branch.parent.is_some()
@@ -180,7 +183,7 @@ impl Choice {
             .collect()
     }
 
-    /// Pairs of runs that had the same task, else of those that follow each other.
+    /// Suggests pairs of runs with the same task, or else pairs of consecutive runs.
     fn pairs_of_tasks(&self) -> Vec<Likely<'_>> {
         let pair = |older: &'_ Arc<Summary>, newer: &'_ Arc<Summary>| {
             href::compare(older.key.as_str(), newer.key.as_str())
@@ -230,20 +233,20 @@ impl Choice {
     }
 }
 
-/// Comparisons that are offered for one reason.
+/// Comparisons suggested for the same reason.
 struct Likely<'a> {
     why: &'static str,
     offers: Vec<Offer<'a>>,
 }
 
-/// A comparison that is offered: the run that is missing, or both.
+/// A suggested comparison: the missing run, or both runs.
 struct Offer<'a> {
     runs: Vec<&'a Summary>,
     note: &'static str,
     href: String,
 }
 
-/// The answer to the pulse of a comparison.
+/// The response to the pulse of a comparison.
 #[derive(Template)]
 #[template(path = "compare/compare_pulse.html")]
 pub(crate) struct ComparePulse<'a> {
@@ -251,19 +254,19 @@ pub(crate) struct ComparePulse<'a> {
     pub body: CompareBody<'a>,
 }
 
-/// What is compared, `#compare`.
+/// The comparison, `#compare`.
 #[derive(Template)]
 #[template(path = "compare/compare_body.html")]
 pub(crate) struct CompareBody<'a> {
     pub runs: &'a [Lens<'a>],
-    /// What only two runs have.
+    /// The part that exists only for two runs.
     pub two: Option<Two<'a>>,
 }
 
 impl HtmlSafe for CompareBody<'_> {}
 
 impl<'a> CompareBody<'a> {
-    /// `from` is the first row of a window that was asked for.
+    /// Compares `runs`. `from` is the first row of the requested window.
     pub(crate) fn new(runs: &'a [Lens<'a>], from: Option<usize>) -> Self {
         let two = if let [a, b] = runs {
             Some(Two {
@@ -290,7 +293,7 @@ impl<'a> CompareBody<'a> {
         })
     }
 
-    /// The scores of the runs over each other, where critics gave any.
+    /// Overlays the scores of the runs, if critics gave any.
     fn overlay(&self) -> Option<Overlay> {
         match &self.two {
             Some(two) => overlay::of_two(&two.comparison, two.a, two.b),
@@ -306,7 +309,7 @@ impl<'a> CompareBody<'a> {
     }
 }
 
-/// The class of the letter of the run at `place`.
+/// Returns the class for the letter of the run at `place`.
 fn side_class(place: usize) -> &'static str {
     match place {
         0 => "side-a",
@@ -315,7 +318,7 @@ fn side_class(place: usize) -> &'static str {
     }
 }
 
-/// Prose in one line: its line ends are blanks.
+/// Joins prose into one line, with line ends as spaces.
 fn prose(text: &str) -> String {
     one_line(
         &text.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -328,7 +331,7 @@ pub(crate) struct Two<'a> {
     pub a: &'a Lens<'a>,
     pub b: &'a Lens<'a>,
     pub comparison: Comparison,
-    /// The first row of a window that was asked for.
+    /// The first row of the requested window.
     from: Option<usize>,
 }
 
@@ -345,13 +348,13 @@ impl Two<'_> {
         href::lockstep(self.a.key(), self.b.key(), at)
     }
 
-    /// The first row of the window that was asked for, where there is such a row.
+    /// Returns the first row of the requested window, clamped to the existing rows.
     fn window(&self) -> Option<usize> {
         self.from
             .map(|from| from.min(self.total().saturating_sub(1)))
     }
 
-    /// What goes with the title: how rows are made, or which are shown.
+    /// Returns the text next to the title: how rows are aligned, or which ones are shown.
     fn about(&self) -> String {
         let Some(from) = self.window() else {
             return "aligned by action and arguments".to_owned();
@@ -360,7 +363,7 @@ impl Two<'_> {
         format!("rows {shown} of {}", format::count(self.total() as u64))
     }
 
-    /// Whether a line of one of the runs cannot be read, so that it is not compared.
+    /// Whether a line of either run can't be read, so that it isn't compared.
     fn has_unreadable(&self) -> bool {
         self.comparison
             .rows
@@ -368,12 +371,12 @@ impl Two<'_> {
             .any(|row| row.relation == Relation::Unreadable)
     }
 
-    /// How many rows stand before the first difference.
+    /// Returns the number of rows before the first difference.
     fn common(&self) -> usize {
         self.comparison.first.unwrap_or(self.total())
     }
 
-    /// The rows before the first difference that are shown.
+    /// Returns the rows shown before the first difference.
     fn before(&self) -> Vec<(usize, &Row)> {
         if self.from.is_some() {
             Vec::new()
@@ -382,13 +385,13 @@ impl Two<'_> {
         }
     }
 
-    /// The first difference with all that is told of both steps.
+    /// Returns the first difference with the full content of both steps.
     fn opened(&self) -> Option<Opened> {
         let row = self.first().filter(|_| self.from.is_none())?;
         Some(Opened::new(&self.comparison, row, self.a, self.b))
     }
 
-    /// The rows after it, or those of the window that was asked for.
+    /// Returns the rows after the first difference, or those of the requested window.
     fn after(&self) -> Vec<(usize, &Row)> {
         let from = self
             .window()
@@ -407,7 +410,7 @@ impl Two<'_> {
             .collect()
     }
 
-    /// Earlier rows, the window with the difference, later rows; those that exist.
+    /// Links to earlier rows, the first difference, and later rows, if they exist.
     fn pages(&self) -> Vec<Link> {
         let page = |label: String, at| {
             Link::new(label, href::compare_from(self.a.key(), self.b.key(), at))
@@ -440,7 +443,7 @@ impl Two<'_> {
         pages
     }
 
-    /// `step 5`, or `step 5 of A, step 7 of B`.
+    /// Names the steps of a row: `step 5`, or `step 5 of A, step 7 of B`.
     fn words(&self, row: &Row) -> String {
         match (
             row.pair.a.map(|n| self.a.label(n)),
@@ -454,7 +457,7 @@ impl Two<'_> {
         }
     }
 
-    /// Which tools the common steps call, and what differs in them all the same.
+    /// Describes the tools that the common steps call, and the differences within those steps.
     fn common_words(&self) -> String {
         let rows = self
             .comparison
@@ -531,7 +534,7 @@ fn call(step: &StepHead) -> String {
     .0
 }
 
-/// `5`, or `5 · 7` where the steps of a row have two labels.
+/// Returns `5`, or `5 · 7` if the two steps of the row have different labels.
 fn label(row: &Row, a: &Lens<'_>, b: &Lens<'_>) -> String {
     match (
         row.pair.a.map(|n| a.label(n)),
@@ -542,14 +545,14 @@ fn label(row: &Row, a: &Lens<'_>, b: &Lens<'_>) -> String {
     }
 }
 
-/// A setting as text, where it is recorded.
+/// Formats a setting as text, if it is recorded.
 fn value(json: Option<&String>) -> Option<String> {
     let json = json?;
     let plain = serde_json::from_str::<String>(json).unwrap_or_else(|_| json.clone());
     Some(one_line(if plain.is_empty() { "\"\"" } else { &plain }, MAX_VALUE).0)
 }
 
-/// How many settings differ.
+/// Describes how many settings differ.
 fn differing(config: &Config) -> String {
     match config.count() {
         0 => "no setting differs".to_owned(),
@@ -558,7 +561,7 @@ fn differing(config: &Config) -> String {
     }
 }
 
-/// The names of equal settings, as many as anybody looks through.
+/// Lists the names of equal settings, up to [`MAX_DIFFERS`].
 fn equal_names(config: &Config) -> String {
     let shown = config.equal.get(..MAX_DIFFERS).unwrap_or(&config.equal);
     match config.equal.len() - shown.len() {
@@ -571,7 +574,7 @@ fn equal_names(config: &Config) -> String {
     }
 }
 
-/// Two runs row by row.
+/// The page that shows two runs row by row.
 #[derive(Template)]
 #[template(path = "compare/lockstep.html")]
 pub(crate) struct LockstepPage<'a> {
@@ -579,7 +582,7 @@ pub(crate) struct LockstepPage<'a> {
     pub a: &'a Lens<'a>,
     pub b: &'a Lens<'a>,
     pub comparison: Comparison,
-    /// The row shown, counted from 0.
+    /// The displayed row, counted from 0.
     pub at: usize,
     pub relation: Relation,
     pub opened: Opened,
@@ -594,7 +597,7 @@ impl LockstepPage<'_> {
         self.comparison.rows.len().saturating_sub(1)
     }
 
-    /// The next row after this one that parts the runs.
+    /// Returns the next row where the runs diverge.
     fn next_difference(&self) -> Option<usize> {
         let rows = self.comparison.rows.iter().enumerate().skip(self.at + 1);
         rows.into_iter()

@@ -1,5 +1,5 @@
-//! What do two steps say that stand side by side? Thought, decision, result, critics, state and what followed, in
-//! the same order for both; where both have a text, what differs in it is marked.
+//! Shows two steps side by side: thought, decision, result, critics, state and what followed, in
+//! the same order for both. If both steps have a text, the differences are marked.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -17,16 +17,16 @@ use crate::page::part::sign::{Link, Phrase, Sign};
 use crate::page::part::state_diff::{Piece, StateDiff};
 use crate::page::part::text::{Line, one_line};
 
-/// A text is cut to so many bytes; the step's own page has all of it.
+/// Limits the bytes of a text. The step's own page has the full text.
 const MAX_TEXT: usize = 4_000;
-/// So many characters are kept around what differs in a text.
+/// How many unchanged characters to keep around a difference.
 const AROUND: usize = 160;
-/// So many changed keys are named.
+/// Limits the changed keys listed.
 const MAX_KEYS: usize = 8;
-/// A critic's reason is cut to so many characters.
+/// Limits the characters of a critic's reason.
 const MAX_REASON: usize = 400;
 
-/// Two steps side by side with all that they say.
+/// Two steps side by side with their full content.
 #[derive(Template)]
 #[template(path = "compare/diverge.html")]
 pub(crate) struct Opened {
@@ -38,39 +38,40 @@ impl HtmlSafe for Opened {}
 struct Moment {
     letter: &'static str,
     class: &'static str,
-    /// `Step 5`, and where it leads; no address where this run has no such step.
+    /// `Step 5` and its link. The address is empty if this run has no such step.
     title: Link,
     mode: Line,
     parts: Vec<(&'static str, Part)>,
 }
 
-/// One thing that a step says.
+/// A part of a step's content.
 enum Part {
     Words(Phrase),
-    /// Text with what differs marked.
+    /// Text with differences marked.
     Text(Vec<Piece>),
 }
 
 impl Part {
-    /// Whether it is what machines say to each other: calls and their results.
+    /// Whether the content is code: calls and their results.
     fn is_code(&self, term: &str) -> bool {
         matches!(self, Self::Text(_)) && matches!(term, "Action" | "Result")
     }
 }
 
-/// A text of a step, or why there is none.
+/// A text of a step, or the reason it is missing.
 type Text = Result<String, &'static str>;
 
-/// What a step's line says.
+/// The content of a step's line.
 struct Content {
-    /// What is compared word by word, each with its name: the thought, what is asked for, the result.
+    /// The texts compared word by word, with their names: the thought, the action or answer, the
+    /// result.
     texts: [(&'static str, Text); 3],
     critics: Phrase,
     state: Phrase,
 }
 
 impl Opened {
-    /// Both steps of a row.
+    /// Opens both steps of a row.
     pub(crate) fn new(comparison: &Comparison, row: &Row, a: &Lens<'_>, b: &Lens<'_>) -> Self {
         let one = row.pair.a.map(|n| (n, content(a, n)));
         let other = row.pair.b.map(|n| (n, content(b, n)));
@@ -117,7 +118,7 @@ impl Opened {
     }
 }
 
-/// What stands where a run has no such step.
+/// Returns the title for a run that has no step in this row.
 fn missing(comparison: &Comparison, row: &Row, is_a: bool, lens: &Lens<'_>) -> String {
     let step = |row: &Row| if is_a { row.pair.a } else { row.pair.b };
     let rest = comparison.rows.iter().skip_while(|other| *other != row);
@@ -137,7 +138,7 @@ fn parts(
     is_a: bool,
 ) -> Vec<(&'static str, Part)> {
     let [_, asks, _] = &own.texts;
-    // Results of different calls differ in everything; marks would say nothing.
+    // Results of different calls differ entirely, so marking the differences wouldn't help.
     let same_call = beside.is_some_and(|beside| beside.texts.contains(asks));
     let part = |(at, (term, text)): (usize, &(&'static str, Text))| {
         let other = beside
@@ -167,7 +168,7 @@ fn parts(
         .collect()
 }
 
-/// A text with what the other side does not have marked: taken away in A, come in B.
+/// Marks the parts of a text that the other side lacks: as deleted in A, as inserted in B.
 fn marked(text: &str, other: Option<&str>, is_a: bool) -> Vec<Piece> {
     let plain = || vec![Piece::Same(text.into())];
     let Some(other) = other.filter(|other| *other != text) else {
@@ -189,7 +190,8 @@ fn marked(text: &str, other: Option<&str>, is_a: bool) -> Vec<Piece> {
     parts.iter().enumerate().filter_map(piece).collect()
 }
 
-/// Unchanged text with its middle left out where it is long; at the ends of the whole text, all but what is near.
+/// Shortens long unchanged text to the characters near the differences, dropping the middle. At the
+/// start or end of the whole text, keeps only the side next to a difference.
 fn around(text: &str, starts: bool, ends: bool) -> String {
     let length = text.chars().count();
     if length <= 2 * AROUND + 20 {
@@ -274,12 +276,12 @@ fn call(call: &Call<'_>) -> String {
     format!("{name}({args})")
 }
 
-/// What came back, the error first; how long it took is told elsewhere.
+/// Formats a tool result, with the error first. The duration is shown elsewhere.
 fn result(result: &Outcome<'_>) -> String {
     let error = result
         .error
         .map(|error| format!("error: {}", error.plain()));
-    // The whole result would say its error once more.
+    // The whole result would repeat its error.
     let repeats = |output: &Value<'_>| error.is_some() && output.at == result.value.at;
     let output = result
         .output
@@ -353,7 +355,7 @@ fn state(step: &Step<'_>) -> Phrase {
     }
 }
 
-/// What followed the step.
+/// Describes what followed the step.
 fn then(lens: &Lens<'_>, n: usize) -> Phrase {
     let next = n + 1;
     if next < lens.index.steps().len() {

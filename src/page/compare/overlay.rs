@@ -1,5 +1,5 @@
-//! How do the scores of runs lie over each other here? By aligned row where two are compared, by step where more are;
-//! more than six are a band.
+//! Overlays the scores of the compared runs: by aligned row for two runs, by step for more. More
+//! than six runs are drawn as a band.
 
 use crate::analysis::compare::Comparison;
 use crate::analysis::scores::{Series, series};
@@ -8,10 +8,10 @@ use crate::page::lens::Lens;
 use crate::page::scores::overlay::{Axis, BAND, MAX_LINES, Overlay, Source};
 use crate::page::scores::plot::View;
 
-/// So many labels fit under a picture.
+/// Limits the labels below a chart.
 const MAX_TICKS: usize = 10;
 
-/// The scores of two runs by the rows of their alignment; `None` where no critic gave one.
+/// Overlays the scores of two runs by aligned row. Returns `None` if no critic gave a score.
 pub(crate) fn of_two(comparison: &Comparison, a: &Lens<'_>, b: &Lens<'_>) -> Option<Overlay> {
     let rows = &comparison.rows;
     let place_of = |lens: &Lens<'_>, of_a: bool| {
@@ -47,7 +47,7 @@ pub(crate) fn of_two(comparison: &Comparison, a: &Lens<'_>, b: &Lens<'_>) -> Opt
     })
 }
 
-/// The scores of several runs by step; `None` where no critic gave one.
+/// Overlays the scores of several runs by step. Returns `None` if no critic gave a score.
 pub(crate) fn of_many(lenses: &[Lens<'_>]) -> Option<Overlay> {
     let all: Vec<Series> = lenses.iter().map(|lens| series(lens.index, None)).collect();
     all.iter().find(|series| !series.points.is_empty())?;
@@ -85,7 +85,7 @@ pub(crate) fn of_many(lenses: &[Lens<'_>]) -> Option<Overlay> {
     })
 }
 
-/// Where row `at` of `rows` stands.
+/// Returns the position of row `at` of `rows` as a fraction of the width.
 fn share(at: usize, rows: usize) -> f64 {
     at as f64 / rows.saturating_sub(1).max(1) as f64
 }

@@ -1,4 +1,5 @@
-//! What of a run goes into a file of its own? All of it that a reader replays; prompts, observations and raw lines stay out.
+//! Collects what goes into a saved run: everything the replay needs, but no prompts, observations
+//! or raw lines.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -28,24 +29,25 @@ use crate::page::scores::{Query, ScoresBody};
 use crate::page::step::fill::{StepPlace, about, step_view};
 use crate::page::step::{self, StepView};
 
-/// Pictures are put into the file up to this many bytes in all.
+/// Limits the bytes of all pictures in the file.
 const MAX_PICTURES: usize = 8_000_000;
-/// Steps are put into the file in full up to this many bytes of it.
+/// Limits the bytes of the file up to which steps are written in full.
 const MAX_TEXT: usize = 64_000_000;
-/// States are put into the file up to this many bytes.
+/// Limits the bytes of the states in the file.
 const MAX_STATES: usize = 8_000_000;
-/// A value of the state longer than this many bytes is cut.
+/// Limits the bytes of a state value. Longer values are truncated.
 const MAX_VALUE: usize = 2_000;
-/// At most so many runs that it started are listed.
+/// Limits the child runs listed.
 const MAX_STARTED: usize = 500;
 
-/// How a run is saved.
+/// Options for saving a run.
 pub(crate) struct Export<'a> {
-    /// The step at which the file opens and how many of its events are told, as on the replay; without one, the verdict.
+    /// The step to open at and how many of its events to show, as in the replay. `None` opens the
+    /// verdict.
     pub cursor: Option<(usize, usize)>,
-    /// How much was blanked, where that was asked for.
+    /// How much was redacted, if redaction was requested.
     pub redacted: Option<Blanked>,
-    /// Reads the picture of a recorded path.
+    /// Reads the picture at a recorded path.
     pub picture: &'a dyn Fn(&str) -> Option<Vec<u8>>,
 }
 
@@ -57,10 +59,10 @@ impl std::fmt::Debug for Export<'_> {
     }
 }
 
-/// Writes the run as one page that needs nothing else.
+/// Writes the run as a self-contained page.
 ///
 /// # Errors
-/// What the writer says.
+/// Returns errors of the writer.
 pub(crate) fn write_export(
     lens: &Lens<'_>,
     export: &Export<'_>,
@@ -70,7 +72,7 @@ pub(crate) fn write_export(
     let nonce = nonce(lens);
     let scored = !lens.summary.critics.is_empty();
     let children = lens.children();
-    // Which step started one is asked once, not for each step.
+    // The child runs are matched to steps once above, rather than again for each step.
     let alone = Lens {
         kin: &Vec::new,
         ..*lens
@@ -123,7 +125,7 @@ pub(crate) fn write_export(
     write_end(out, &states(lens), &nonce)
 }
 
-/// The runs that this one started: the name, the step where the times tell, and what came of it.
+/// Lists the child runs: the name, the step if the timestamps show it, and the outcome.
 fn started(lens: &Lens<'_>, children: &[(Arc<Summary>, Option<usize>)]) -> Vec<Phrase> {
     let row = |(child, step): &(Arc<Summary>, Option<usize>)| {
         let words = Phrase::new().strong(child.key.name());
@@ -138,7 +140,7 @@ fn started(lens: &Lens<'_>, children: &[(Arc<Summary>, Option<usize>)]) -> Vec<P
     children.iter().take(MAX_STARTED).map(row).collect()
 }
 
-/// What the file says about itself.
+/// Returns what the file states about itself.
 fn notes(lens: &Lens<'_>, export: &Export<'_>) -> Vec<String> {
     let mut notes = vec![format!(
         "Saved by board {} on {} from {}.",
@@ -178,7 +180,7 @@ fn notes(lens: &Lens<'_>, export: &Export<'_>) -> Vec<String> {
     notes
 }
 
-/// Puts the pictures of a step into it as data, as long as there is room.
+/// Embeds the pictures of a step as data while there is room.
 fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, spent: &mut usize) {
     if view.assets.is_empty() {
         return;
@@ -195,7 +197,7 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
         .and_then(crate::format::step)
         .unwrap_or_default();
     for asset in &mut view.assets {
-        // The address on the board ends in the place of the picture in its list.
+        // The address on the board ends with the picture's index in its list.
         let Some(place) = asset
             .href
             .take()
@@ -233,7 +235,8 @@ fn put_pictures_in(lens: &Lens<'_>, view: &mut StepView, export: &Export<'_>, sp
     }
 }
 
-/// The picture that stands in a value whose address on the board is `address`, as data, as long as there is room.
+/// Returns the picture in a value as data while there is room. `address` is the value's address on
+/// the board.
 fn in_value(
     lens: &Lens<'_>,
     address: &str,
@@ -273,7 +276,7 @@ fn in_value(
     ))
 }
 
-/// The phases of the events of step `n`, by their colour classes.
+/// Returns the phases of step `n`'s events as colour classes.
 fn phases(lens: &Lens<'_>, n: usize) -> String {
     let Some(group) = lens.index.round_of(n) else {
         return String::new();
@@ -285,7 +288,7 @@ fn phases(lens: &Lens<'_>, n: usize) -> String {
         .join(" ")
 }
 
-/// For each step the keys whose value or writer is another than after the step before, as JSON:
+/// Returns as JSON, for each step, the keys whose value or writer differs from the step before:
 /// `[key, value or null, writer or null, doubt]`.
 fn states(lens: &Lens<'_>) -> String {
     let mut known: BTreeMap<String, (Option<String>, Option<usize>)> = BTreeMap::new();
@@ -338,7 +341,8 @@ fn cut(value: &str) -> String {
     }
 }
 
-/// A name for what may run in the file. It comes from the microsecond of saving, which no trace can know.
+/// Returns the nonce for the file. It depends on the microsecond of saving, which no trace can
+/// know.
 fn nonce(lens: &Lens<'_>) -> String {
     let mut hash = DefaultHasher::new();
     (

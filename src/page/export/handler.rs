@@ -1,5 +1,7 @@
-//! A run as one file to keep or to send: `/runs/{key}/export.html`. Sent as a download: the file carries its own policy,
-//! and the board's, which forbids every inline script, would break it in place.
+//! Serves a run as a single file at `/runs/{key}/export.html`.
+//!
+//! It's sent as a download, because the file carries its own content security policy. The board's
+//! policy forbids all inline scripts and would break the file if it were shown in place.
 
 use std::cell::OnceCell;
 use std::io;
@@ -19,7 +21,8 @@ use crate::page::lens::Lens;
 use crate::page::run::handler::kin;
 use crate::page::runs::handler::now;
 
-/// `GET /runs/{key}/export.html`: with `step` and `event` it opens there; with `redact=1` secrets are blanked.
+/// `GET /runs/{key}/export.html`. `step` and `event` set where it opens, and `redact=1` redacts
+/// secrets.
 pub(crate) async fn page(
     State(state): State<AppState>,
     RunParam(run): RunParam,
@@ -31,7 +34,7 @@ pub(crate) async fn page(
         return Err(no_such_step(&run, total, n));
     }
     let cursor = step.map(|step| (step, event));
-    // Whoever asks for it in another word must not get the secrets.
+    // Reject unknown values, because treating them as `0` would reveal secrets.
     let redact = match params.text("redact") {
         "" | "0" => false,
         "1" => true,
@@ -73,7 +76,7 @@ fn write(
             lines: &copy,
             now: now(),
             stale: None,
-            // What other runs are called is not looked through.
+            // Related runs aren't redacted, so their names are omitted.
             kin: &Vec::new,
             zone,
         };
@@ -111,7 +114,7 @@ fn write(
     )
 }
 
-/// The last part of the key as a name that every system takes.
+/// Turns the last part of the key into a file name that is valid on every system.
 fn file_name(key: &RunKey) -> String {
     let safe = |letter: char| {
         if letter.is_ascii_alphanumeric() || "-_".contains(letter) {

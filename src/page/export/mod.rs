@@ -1,6 +1,7 @@
-//! How does a run look in a file of its own? Everything in one page that fetches nothing, in any browser, for ever.
+//! Saves a run as a single HTML file that loads nothing and works in any browser.
 //!
-//! The parts are those of the board's pages; what leads to the board leads to a place in the file instead, or nowhere.
+//! The file reuses the parts of the board's pages. Links to the board become links within the file
+//! or are removed.
 
 pub(crate) mod fill;
 pub(crate) mod handler;
@@ -18,44 +19,45 @@ use crate::page::run::verdict::Verdict;
 use crate::page::scores::ScoresBody;
 use crate::page::step::StepView;
 
-/// The controls of the replay; shown by the script, which alone makes them work.
+/// The controls of the replay. The script that makes them work also shows them.
 const BAR: &str = include_str!("../../../templates/export/export_bar.html");
-/// What makes a saved run a replay.
+/// The script that replays a saved run.
 const SCRIPT: &str = include_str!("../../../static/export.js");
 
-/// The file up to its first step.
+/// The part of the file before the first step.
 #[derive(Template)]
 #[template(path = "export/page.html")]
 pub(crate) struct ExportHead<'a> {
-    /// Names what may run in this file; nobody who wrote a trace can know it.
+    /// The nonce of the scripts and styles in this file. A trace's author can't know it.
     pub nonce: String,
-    /// The step at which it opens, and the event of that step.
+    /// The step and the event of that step that the file opens at.
     pub cursor: Option<(usize, usize)>,
-    /// When and from where it was saved, and what is left out.
+    /// When and where the run was saved from, and what is omitted.
     pub notes: Vec<String>,
     pub head: RunHead<'a>,
     pub verdict: Verdict<'a>,
     pub strip: Strip,
     pub scores: Option<ScoresBody<'a>>,
-    /// The runs that it started.
+    /// The child runs.
     pub started: Vec<Phrase>,
 }
 
-/// One step in the file, `#step-{n}`.
+/// A step in the file, `#step-{n}`.
 #[derive(Debug, Clone, Template)]
 #[template(path = "export/export_step.html")]
 pub(crate) struct ExportStep {
     pub view: StepView,
-    /// The phases of its events, in order, parted by blanks.
+    /// The phase classes of its events, in order, separated by spaces.
     pub phases: String,
-    /// What stands in place of its sections where the file is full; empty where they are there.
+    /// The text that replaces the step's sections once the file is full. Empty otherwise.
     pub left_out: Line,
 }
 
-/// Writes a part of the file: `part` as it is rendered, with no address of the board left in it.
+/// Renders and writes a part of the file without any addresses of the board. Returns the bytes
+/// written.
 ///
 /// # Errors
-/// What the writer says; a template that cannot be rendered.
+/// Returns errors of the writer and of the template.
 pub(crate) fn write_part(
     out: &mut dyn Write,
     part: &impl Template,
@@ -72,14 +74,15 @@ fn prepared(part: &impl Template, key: &str) -> io::Result<String> {
         &offline(&part.render().map_err(io::Error::other)?, key),
         " data-value=\"",
     );
-    // On one page with all steps their scrolling parts are too many, and too alike, to be landmarks.
+    // A page with all steps has too many scrollable sections for them to be landmarks.
     Ok(html.replace(" role=\"region\"", " role=\"group\""))
 }
 
-/// Writes the file up to its first step, with the style sheet in it.
+/// Writes the part of the file before the first step, including the style sheet. Returns the bytes
+/// written.
 ///
 /// # Errors
-/// What the writer says; a template that cannot be rendered.
+/// Returns errors of the writer and of the template.
 pub(crate) fn write_head(
     out: &mut dyn Write,
     head: &ExportHead<'_>,
@@ -87,7 +90,7 @@ pub(crate) fn write_head(
 ) -> io::Result<usize> {
     let html = prepared(head, key)?;
     let style = crate::page::assets::find("export.css").map_or("", |asset| asset.text);
-    // Words of a trace are escaped, so the first end of a head is that of the page.
+    // Text from traces is escaped, so the first `</head>` is the page's own.
     let (before, after) = html.split_once("</head>").unwrap_or((&html, ""));
     write!(
         out,
@@ -100,9 +103,9 @@ pub(crate) fn write_head(
 /// Writes the end of the file: the states as data, and the script.
 ///
 /// # Errors
-/// What the writer says.
+/// Returns errors of the writer.
 pub(crate) fn write_end(out: &mut dyn Write, states: &str, nonce: &str) -> io::Result<()> {
-    // Inside a script element only `<` could end it.
+    // In a script element, only `<` can start an end tag.
     let states = states.replace('<', "\\u003c");
     write!(
         out,
@@ -111,10 +114,12 @@ pub(crate) fn write_end(out: &mut dyn Write, states: &str, nonce: &str) -> io::R
     )
 }
 
-/// The data of the picture at an address of the board, or why it is not in the file.
+/// Returns the data URL of the picture at an address of the board, or the reason it isn't in the
+/// file.
 pub(crate) type PictureAt<'r> = dyn FnMut(&str) -> Result<String, String> + 'r;
 
-/// Puts the pictures that stand in values of this run into the file itself; the board is not there to ask.
+/// Embeds the pictures found in this run's values, because the file can't request them from the
+/// board.
 fn in_place(html: &str, key: &str, picture: &mut PictureAt<'_>) -> String {
     const IMAGE: &str = "<img src=\"";
     let run = href::run(key);
@@ -141,7 +146,8 @@ fn in_place(html: &str, key: &str, picture: &mut PictureAt<'_>) -> String {
     out
 }
 
-/// Turns links to steps of this run into links inside the file, and takes all others away.
+/// Turns links to this run's steps into links within the file, keeps fragment links, and removes
+/// all others.
 fn offline(html: &str, key: &str) -> String {
     const ATTRIBUTE: &str = " href=\"";
     let run = href::run(key);
@@ -171,7 +177,7 @@ fn offline(html: &str, key: &str) -> String {
     out
 }
 
-/// Takes an attribute away, with its value.
+/// Removes an attribute and its value.
 fn without(html: &str, attribute: &str) -> String {
     let mut parts = html.split(attribute);
     let first = parts.next().unwrap_or_default().to_owned();
@@ -180,7 +186,8 @@ fn without(html: &str, attribute: &str) -> String {
     })
 }
 
-/// The type of a picture by its name. Raster formats only: an SVG is a document that may hold scripts.
+/// Returns the media type of a picture by its file name. Supports raster formats only, because an
+/// SVG can contain scripts.
 pub(crate) fn picture_type(name: &str) -> Option<&'static str> {
     match name.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
         "png" => Some("image/png"),

@@ -1,7 +1,8 @@
-//! Which questions over many runs are under way, and which were answered lately? One thread answers one after the other.
+//! Runs questions over many runs on one thread, one after the other, and keeps recent results.
 //!
-//! A question is known by what is asked, not by who asks: whoever asks the same gets the same job. A job that nobody
-//! looks at ends by itself, and the answers of the last few are kept. What is asked is the task's affair.
+//! A job is identified by its question, so clients that ask the same question share a job. A job
+//! that no client polls ends by itself, and the results of the last few jobs are kept. This module
+//! must not know what the tasks compute.
 
 pub(crate) mod over;
 
@@ -22,26 +23,26 @@ use crate::page::jobs::over::Over;
 use crate::page::part::job;
 use crate::page::runs::handler::now;
 
-/// An answer waits so long for the end of its job, so that little work needs no second request.
+/// How long a response waits for its job to end, so that short jobs need no second request.
 const WAIT: Duration = Duration::from_millis(100);
-/// And then so long for anything to show.
+/// How long it then waits for a first partial result.
 const WAIT_MORE: Duration = Duration::from_millis(150);
-/// A job ends by itself when nobody has looked at it for so long.
+/// How long a job continues when no client polls it.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So many jobs may be under way or wait for their turn.
+/// Limits the jobs that are running or waiting.
 const MAX_OPEN: usize = 4;
-/// So many jobs are kept, with those that are under way.
+/// Limits the jobs kept, including those in progress.
 const MAX_KEPT: usize = 8;
-/// After so much work the thread rests, so that pages come first also where there is one core.
+/// How long the thread works before it rests, so that pages take priority even on one core.
 const SLICE: Duration = Duration::from_millis(10);
 const REST: Duration = Duration::from_millis(1);
 
-/// What is asked of many runs.
+/// A question over many runs.
 pub(crate) trait Task: Send + Sync + 'static {
     /// The name of the thread that works on such tasks.
     const THREAD: &'static str;
 
-    /// Works until it is done, or until `turn` says that it ends; says how it ended.
+    /// Works until it is done or `turn` tells it to end. Returns how it ended.
     fn work(&self, turn: &mut Turn<'_>) -> State;
 }
 
@@ -56,21 +57,22 @@ pub(crate) struct Jobs<T> {
 #[derive(Debug)]
 struct Queue<T> {
     jobs: VecDeque<Arc<Job<T>>>,
-    /// Whether the thread runs.
+    /// Whether the thread is running.
     busy: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Job<T> {
-    /// What is asked, in its one spelling.
+    /// The canonical form of the question.
     id: String,
-    /// Tells this job from an earlier one about the same: when it began, in microseconds since the epoch.
+    /// The start time in microseconds since the epoch, which distinguishes this job from earlier
+    /// ones about the same question.
     pub(crate) number: i64,
     pub(crate) task: T,
     life: Life,
 }
 
-/// Whether a job goes on.
+/// Whether a job should continue.
 #[derive(Debug)]
 struct Life {
     state: watch::Sender<State>,
@@ -82,28 +84,28 @@ struct Life {
 pub(crate) enum State {
     Waiting,
     Running,
-    /// Under way, with something to show.
+    /// Running, with partial results to show.
     Telling,
-    /// All runs were asked.
+    /// All runs were evaluated.
     Done,
-    /// Somebody ended it.
+    /// A client cancelled it.
     Cancelled,
-    /// Nobody looked at it any more.
+    /// Abandoned: no client polled it any more.
     Left,
-    /// A fault of ours ended it.
+    /// A fault of the board ended it.
     Failed,
 }
 
 impl State {
-    /// Whether it has not ended.
+    /// Whether it hasn't ended.
     fn is_open(self) -> bool {
         matches!(self, State::Waiting | State::Running | State::Telling)
     }
 
-    /// How it stands for those who look at it.
+    /// Returns the state as shown to clients.
     fn shown(self) -> job::State {
         match self {
-            // Whoever looks again begins it again.
+            // A request for an abandoned job restarts it.
             State::Waiting | State::Running | State::Telling | State::Left => job::State::Running,
             State::Done => job::State::Done,
             State::Cancelled => job::State::Cancelled,
@@ -122,7 +124,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// How the job ends, where it is to end now.
+    /// Returns the job's final state if it must end now.
     pub(crate) fn ended(&self) -> Option<State> {
         if self.life.cancelled.load(Ordering::Relaxed) {
             return Some(State::Cancelled);
@@ -130,12 +132,13 @@ impl Turn<'_> {
         (!self.life.is_looked_at(self.patience) || *self.stopping.borrow()).then_some(State::Left)
     }
 
-    /// Says that there is something to show.
+    /// Marks the job as having partial results.
     pub(crate) fn tell(&self) {
         self.life.pass(State::Running, State::Telling);
     }
 
-    /// Lets others have the processor, now and then; true where it did, which is the time to say how far the job is.
+    /// Sleeps briefly once the time slice is used up. Returns whether it slept, which is when tasks
+    /// report progress.
     pub(crate) fn rest(&mut self) -> bool {
         let due = self.slice.elapsed() > SLICE;
         if due {
@@ -159,11 +162,14 @@ impl<T: Task> Jobs<T> {
         }
     }
 
-    /// The job about `id`, as `params` ask for it: the one there is, or one that begins now with the task that `make`
-    /// gives; `again` names the one that is not wanted any more, `cancel` the one that is to end. Gives it a moment.
+    /// Returns the job for the question `id`. Creates it with the task from `make` if there is
+    /// none, then waits briefly for results.
+    ///
+    /// The parameter `again` is the number of a job to replace, and `cancel` the number of a job to
+    /// end.
     ///
     /// # Errors
-    /// A number is none, the task cannot be made, or too many others are under way.
+    /// Fails if a parameter isn't a number, `make` fails, or too many other jobs are in progress.
     pub(crate) async fn ask<E: From<WebError> + Send + 'static>(
         self: &Arc<Self>,
         params: &Params,
@@ -177,7 +183,7 @@ impl<T: Task> Jobs<T> {
                     .and_then(|number| i64::try_from(number).ok()),
             )
         };
-        // A link that asks again names a job, so that following it twice asks once.
+        // `again` names a job, so following such a link twice starts only one new job.
         let (than, cancel) = (number("again")?.unwrap_or(i64::MIN), number("cancel")?);
         let job = match self.find(&id, than) {
             Some(job) => job,
@@ -197,7 +203,7 @@ impl<T: Task> Jobs<T> {
         Ok(job)
     }
 
-    /// The job about `id`, if there is one younger than `than` that still says something.
+    /// Returns the job for `id` if its number is greater than `than` and it hasn't been abandoned.
     fn find(&self, id: &str, than: i64) -> Option<Arc<Job<T>>> {
         Self::find_in(&self.lock(), id, than)
     }
@@ -211,11 +217,11 @@ impl<T: Task> Jobs<T> {
         Some(Arc::clone(job))
     }
 
-    /// Begins a job about `id` at the time `now`, in place of earlier ones. Where somebody else has just begun it,
-    /// theirs is taken.
+    /// Starts a job for `id` at the time `now`, replacing earlier ones. If another request has just
+    /// started one, returns that.
     ///
     /// # Errors
-    /// Too many others are under way.
+    /// Fails if too many other jobs are in progress.
     fn begin(
         self: &Arc<Self>,
         id: String,
@@ -289,7 +295,7 @@ impl<T: Task> Jobs<T> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers what is open, and ends when nothing is.
+    /// Works on waiting jobs, and returns when there are none.
     fn work(&self) {
         loop {
             let mut queue = self.lock();
@@ -309,13 +315,13 @@ impl<T: Task> Jobs<T> {
 }
 
 impl<T: Task> Job<T> {
-    /// How it stands. Once it is not open any more, the task holds all it will ever hold.
+    /// Returns the job's state. Once the job has ended, its results no longer change.
     pub(crate) fn state(&self) -> State {
         *self.life.state.borrow()
     }
 
-    /// How it stands for a page; `over` are the runs that it asks. Taken before what the task found, it never says less
-    /// than is shown.
+    /// Returns the job's status for a page. `over` holds the runs in question. Read the status
+    /// before the results, so that a finished job never appears with incomplete results.
     pub(crate) fn status(&self, over: &Over, library: &Library) -> job::Status {
         job::Status {
             state: self.state().shown(),
@@ -324,16 +330,16 @@ impl<T: Task> Job<T> {
         }
     }
 
-    /// Ends it: at once where it waits for its turn, else as soon as the task asks.
+    /// Cancels the job: at once if it is waiting, or else when the task next checks.
     fn cancel(&self) {
         self.life.cancelled.store(true, Ordering::Relaxed);
         self.life.pass(State::Waiting, State::Cancelled);
     }
 
-    /// Waits until it stands as wanted, at most for `time`.
+    /// Waits for at most `time` until the state is wanted.
     async fn wait(&self, time: Duration, is_wanted: impl Fn(State) -> bool) {
         let mut news = self.life.state.subscribe();
-        // Whether it came in time is read from its state.
+        // After a timeout, callers read the state anyway.
         let _ = tokio::time::timeout(time, news.wait_for(|state| is_wanted(*state))).await;
     }
 
@@ -375,7 +381,7 @@ impl Life {
             < patience
     }
 
-    /// From one state to the next; false where it is not in the first.
+    /// Changes the state from `from` to `to`. Returns `false` if the state isn't `from`.
     fn pass(&self, from: State, to: State) -> bool {
         self.state.send_if_modified(|state| {
             let is_due = *state == from;

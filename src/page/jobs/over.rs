@@ -1,24 +1,25 @@
-//! Which runs is a question over, and are they still what they were?
+//! Selects the runs for a question, and detects later changes to them.
 
 use std::sync::Arc;
 
 use crate::analysis::query::Query;
 use crate::live::{Library, Run};
 
-/// The runs that a question is over.
+/// The runs that a question covers.
 #[derive(Debug)]
 pub(crate) struct Over {
-    /// The runs that matched when it began.
+    /// The runs that matched when the question started.
     pub(crate) runs: Vec<Arc<Run>>,
     pub(crate) query: Query,
-    /// The library's revision when the runs were taken.
+    /// The library's revision when the runs were selected.
     pub(crate) revision: u64,
 }
 
 impl Over {
-    /// The runs of a library that `query` selects.
+    /// Selects the runs of a library that match `query`.
     pub(crate) fn of(library: &Library, query: Query) -> Self {
-        // The revision comes before the runs: what changes in between is then told as a change.
+        // Read the revision first, so that changes made while the runs are selected count as
+        // changes.
         let revision = *library.revision().borrow();
         let mut runs = library.counted();
         runs.retain(|run| query.matches(&*run.summary()));
@@ -29,7 +30,7 @@ impl Over {
         }
     }
 
-    /// How many of the runs changed, came or went since.
+    /// Counts the runs that changed, appeared or disappeared since.
     pub(crate) fn changed(&self, library: &Library) -> usize {
         let gone = self.runs.iter().filter(|run| run.is_gone()).count();
         let is_news = |run: &&Arc<Run>| run.revision_now() > self.revision;

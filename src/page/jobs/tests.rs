@@ -1,4 +1,4 @@
-//! Who gets which job, and how a job ends before it is done.
+//! Tests which requests share a job, and how jobs end early.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -23,7 +23,7 @@ impl Task for Count {
     }
 }
 
-/// Does what no task should.
+/// Panics.
 struct Fails;
 
 impl Task for Fails {
@@ -42,7 +42,7 @@ fn jobs<T: Task>(patience: Duration) -> Arc<Jobs<T>> {
     })
 }
 
-/// Keeps the thread from taking jobs, so that they stay open.
+/// Prevents the thread from starting, so that jobs stay open.
 fn held(jobs: &Jobs<Count>) {
     jobs.lock().busy = true;
 }

@@ -1,20 +1,21 @@
-//! On which page is the box open? Read from the page's address, which a person may have written.
+//! Determines which page the jump box is open on from the page's address, which a user may have
+//! edited.
 
 use crate::page::keys::table::{EVERYWHERE, LISTS, REPLAY, RUN, Section};
 
-/// What the address of a page tells.
+/// The information in a page's address.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Here {
-    /// The key of the run that the page shows.
+    /// The key of the run shown.
     pub run: Option<String>,
-    /// The step that is read.
+    /// The selected step.
     pub step: Option<usize>,
     is_list: bool,
     is_replay: bool,
 }
 
 impl Here {
-    /// Reads a path with its query. What is none of the board's pages tells nothing.
+    /// Parses a path with its query. Unknown pages yield nothing.
     pub(super) fn read(address: &str) -> Self {
         let (path, query) = address.split_once('?').unwrap_or((address, ""));
         let mut parts = path.trim_start_matches('/').split('/');
@@ -39,7 +40,7 @@ impl Here {
         }
     }
 
-    /// The keys that do something on the page.
+    /// Returns the shortcuts available on the page.
     pub(super) fn sections(&self) -> Vec<&'static Section> {
         let own = match (&self.run, self.is_replay) {
             (Some(_), true) => Some(&REPLAY),

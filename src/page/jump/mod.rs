@@ -1,8 +1,8 @@
-//! Where does a person want to go? What the jump box offers for the words typed into it: runs, steps and tabs of the run
-//! that is open, pages, and what keys do.
+//! Suggests where to go for the words typed into the jump box: runs, steps and tabs of the open
+//! run, pages, and shortcuts.
 //!
-//! Everything is answered from memory, since it is asked anew for each letter. What is offered is text and addresses; the
-//! box makes its rows of them.
+//! All suggestions come from memory, because every keystroke requests them. They consist of text
+//! and addresses, and the box renders the rows.
 
 mod here;
 #[cfg(test)]
@@ -32,28 +32,28 @@ use crate::page::run::head::Tabs;
 use crate::page::runs::fill::row::line;
 use crate::page::shell::Status;
 
-/// At most so many runs are offered, and so many steps.
+/// Limits the suggested runs and steps.
 const MAX_RUNS: usize = 12;
 const MAX_STEPS: usize = 8;
-/// Without words, so many of the newest runs.
+/// How many of the newest runs to suggest before anything is typed.
 const NEWEST: usize = 6;
-/// Longer words are cut: nobody types them, and each is looked for in every run.
+/// Limits the characters of the input, because each word is searched for in every run.
 const MAX_TYPED: usize = 200;
 
-/// What is offered, the likeliest first.
+/// The suggestions, most likely first.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Offers {
     items: Vec<Offer>,
-    /// How many runs have the words, of which the first are offered.
+    /// How many runs match the words. Only the first of them are suggested.
     runs: usize,
 }
 
-/// One row of the box. Either it leads to an address, or it presses a key.
+/// A row of the jump box. It either leads to an address or presses a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Offer {
     kind: &'static str,
     label: String,
-    /// What is said beside it.
+    /// The text next to the label.
     note: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     href: Option<String>,
@@ -78,7 +78,7 @@ impl Offer {
     }
 }
 
-/// `GET /api/jump?q=WORDS&at=ADDRESS`; `at` is the address of the page on which it is asked.
+/// `GET /api/jump?q=WORDS&at=ADDRESS`. `at` is the address of the page where the box is open.
 pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer {
     let typed: String = params.text("q").trim().chars().take(MAX_TYPED).collect();
     let here = Here::read(params.text("at"));
@@ -91,8 +91,8 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
             .map(|run| run.summary())
             .collect::<Vec<_>>()
     };
-    // One that was let go of would have to be read again first, which nobody who types waits for; while its page is
-    // open it is held.
+    // Reloading a parked run takes too long while someone is typing. A run stays loaded while its
+    // page is open.
     let offers = match run.filter(|run| !run.is_parked()) {
         Some(run) => {
             with_lens(&state, &run, move |lens| {
@@ -105,7 +105,7 @@ pub(crate) async fn api(State(state): State<AppState>, params: Params) -> Answer
     json::json(&offers)
 }
 
-/// What is offered for `typed` on the page `here`, which may show a run.
+/// Returns the suggestions for `typed` on the page `here`, where the run `open` may be shown.
 fn offers(typed: &str, here: &Here, open: Option<&Lens<'_>>, runs: &[Arc<Summary>]) -> Offers {
     let words: Vec<Needle> = typed.split_whitespace().map(Needle::new).collect();
     let said = |offer: &Offer| {
@@ -141,7 +141,7 @@ fn offers(typed: &str, here: &Here, open: Option<&Lens<'_>>, runs: &[Arc<Summary
     Offers { items, runs: count }
 }
 
-/// The tabs of a run and what else there is of it; the step that is read stays.
+/// Returns the tabs and other pages of a run, keeping the selected step.
 fn parts_of(lens: &Lens<'_>, step: Option<usize>) -> Vec<Offer> {
     let of = |label: &str, note: &str, href| Offer::to("tab", label, note, href);
     let tabs = Tabs {
@@ -191,7 +191,7 @@ fn commands(section: &'static Section) -> impl Iterator<Item = Offer> {
         })
 }
 
-/// How well a run is meant by the words; the least is best. `None` where one of them is nowhere.
+/// Match rank; lower is better. `None` if a word isn't found.
 fn rank(words: &[Needle], run: &Summary) -> Option<u8> {
     let (key, name) = (run.key.as_str(), run.key.name());
     if let [word] = words {
@@ -224,7 +224,7 @@ fn rank(words: &[Needle], run: &Summary) -> Option<u8> {
     all().then_some(3)
 }
 
-/// The runs that have all words, the newest first among those that are meant equally, and how many there are.
+/// Returns the best matching runs, newest first within a rank, and the number of matching runs.
 fn runs_with(words: &[Needle], runs: &[Arc<Summary>]) -> (Vec<Offer>, usize) {
     let mut found: Vec<_> = runs
         .iter()
@@ -250,7 +250,7 @@ fn offer_of(run: &Summary) -> Offer {
         .map(line)
         .filter(|task| !task.is_empty());
     let key = line(run.key.as_str());
-    // A session is known by its task; other runs by their names.
+    // Sessions are identified by their task, other runs by their name.
     let (label, other) = match task {
         Some(task) if run.is_session => (task, Some(key)),
         task => (key, task),
@@ -273,7 +273,7 @@ fn offer_of(run: &Summary) -> Offer {
     Offer::to("run", label, note.join(" · "), href::run(run.key.as_str()))
 }
 
-/// The step whose number was typed, alone or after `step`.
+/// Returns the step whose number was typed, with or without `step` before it.
 fn step_called(typed: &str, lens: &Lens<'_>) -> Option<Offer> {
     let number = typed
         .strip_prefix("step")
@@ -281,7 +281,7 @@ fn step_called(typed: &str, lens: &Lens<'_>) -> Option<Offer> {
         .trim_start_matches([' ', ':', '#']);
     let n: usize = number.parse().ok()?;
     let total = lens.index.steps().len();
-    // A recorded number is meant before a place: that is what the list shows.
+    // A recorded number takes precedence over an ordinal, because the list shows recorded numbers.
     let n = (0..total)
         .rev()
         .find(|at| lens.label(*at) == number)
@@ -289,9 +289,9 @@ fn step_called(typed: &str, lens: &Lens<'_>) -> Option<Offer> {
     Some(step_offer(n, lens))
 }
 
-/// The first steps that say all words.
+/// Returns the first steps that contain all words.
 fn steps_with(words: &[Needle], lens: &Lens<'_>) -> Vec<Offer> {
-    // One letter is in every step.
+    // A single letter occurs in every step.
     if words
         .iter()
         .map(|word| word.text().chars().count())

@@ -1,5 +1,7 @@
-//! What do the keys do? The page at `/keys`, and the dialog that `?` opens on any page. The page says what this board is as
-//! well: where its files lie, and that they go nowhere.
+//! Serves the list of keyboard shortcuts: the page at `/keys`, and the dialog that `?` opens on any
+//! page.
+//!
+//! The page also describes this board: where its files are, and that they are sent nowhere.
 
 pub(crate) mod table;
 
@@ -17,7 +19,7 @@ use crate::page::shell::{NavItem, Shell};
 #[template(path = "keys/page.html")]
 struct KeysPage {
     shell: Shell,
-    /// The directories as the person typed them.
+    /// The roots as the user typed them.
     roots: Vec<Line>,
 }
 

@@ -1,18 +1,19 @@
-//! Which keys are there? One table for the list of keys and for the commands of the jump box.
+//! Defines the keyboard shortcuts, both for the list of shortcuts and for the commands of the jump
+//! box.
 
-/// Keys that belong together.
+/// A group of shortcuts.
 #[derive(Debug)]
 pub(crate) struct Section {
     pub name: &'static str,
     pub keys: &'static [Key],
 }
 
-/// A key, or keys pressed one after the other, and what it does.
+/// A shortcut, which is one or more keys pressed in order, and what it does.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub caps: &'static [&'static str],
     pub does: &'static str,
-    /// Whether the jump box offers it: what depends on the focus is nothing without it.
+    /// Whether the jump box offers it. It offers no shortcuts that depend on the focus.
     pub is_command: bool,
 }
 
@@ -32,7 +33,7 @@ const fn command(caps: &'static [&'static str], does: &'static str) -> Key {
     }
 }
 
-/// Every page.
+/// Shortcuts on every page.
 pub(crate) static EVERYWHERE: Section = Section {
     name: "Everywhere",
     keys: &[
@@ -52,7 +53,7 @@ pub(crate) static EVERYWHERE: Section = Section {
     ],
 };
 
-/// The run table.
+/// Shortcuts of the run table.
 pub(crate) static LISTS: Section = Section {
     name: "Lists",
     keys: &[
@@ -64,7 +65,7 @@ pub(crate) static LISTS: Section = Section {
     ],
 };
 
-/// The page of a run.
+/// Shortcuts on a run's page.
 pub(crate) static RUN: Section = Section {
     name: "Run",
     keys: &[
@@ -81,7 +82,7 @@ pub(crate) static RUN: Section = Section {
     ],
 };
 
-/// The replay of a run.
+/// Shortcuts of the replay.
 pub(crate) static REPLAY: Section = Section {
     name: "Replay",
     keys: &[
@@ -100,5 +101,5 @@ pub(crate) static REPLAY: Section = Section {
     ],
 };
 
-/// All of them, as they are listed.
+/// All sections in the order they are listed.
 pub(crate) static SECTIONS: [&Section; 4] = [&EVERYWHERE, &LISTS, &RUN, &REPLAY];

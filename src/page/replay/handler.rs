@@ -1,4 +1,4 @@
-//! A run, event by event: the page, the part of it that another cursor changes, and what a live run changes.
+//! Serves the replay of a run: the page, the part that depends on the cursor, and live updates.
 
 use axum::extract::State;
 
@@ -49,17 +49,18 @@ pub(crate) async fn part(
     .await
 }
 
-/// `GET /runs/{key}/replay/live`: the same place in what the run is by now, or its new end for who was at the end.
+/// `GET /runs/{key}/replay/live`: the same position in the updated run, or the new end for a reader
+/// who was at the end.
 pub(crate) async fn pulse(
     State(state): State<AppState>,
     run: Result<RunParam, WebError>,
     params: Params,
 ) -> Answer {
-    // The run went away while somebody looked at it; its page says so when it is loaded again.
+    // The run disappeared while the page was open. Reloading the page shows the error.
     let Ok(RunParam(run)) = run else {
         return Ok(load_again());
     };
-    // Taken before the index is read: what comes in between is asked for once more.
+    // Read before the index, so that changes made in between trigger another request.
     let revision = run.revision_now();
     with_lens(&state, &run, move |lens| {
         let mut query = ReplayQuery {
@@ -80,7 +81,7 @@ pub(crate) async fn pulse(
     .await
 }
 
-/// The next pulse; the cursor goes with it, in the fields beside the breakpoints.
+/// Returns the next pulse. The form fields next to the breakpoints carry the cursor.
 fn next(lens: &Lens<'_>, revision: u64) -> Pulse {
     let base = format!("{}/live", href::replay(lens.key()));
     let url = href::with_query(
@@ -119,10 +120,10 @@ fn query(params: &Params) -> Result<ReplayQuery, WebError> {
     })
 }
 
-/// Each breakpoint is asked of every step.
+/// Limits the breakpoints, because each is evaluated on every step.
 const MAX_BREAKS: usize = 20;
 
-/// How far to go: a whole number that may be negative.
+/// Parses a distance: a whole number that may be negative.
 fn signed(params: &Params, name: &str) -> Result<isize, WebError> {
     match params.text(name) {
         "" => Ok(0),

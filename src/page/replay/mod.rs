@@ -1,11 +1,13 @@
-//! How does a replay look at one cursor? The state beside the step, the step's events up to the cursor, where in the run
-//! that is, and the ways to other places.
+//! Defines the replay of a run at a cursor: the state next to the step, the step's events up to the
+//! cursor, the position in the run, and links to other positions.
 //!
-//! Every place is a link: the page works without scripts, and `replay.js` only asks for the same part, `#replay`, at
-//! another cursor. Only the step at the cursor is in the page, however long the run.
+//! Every position is a link, so the page works without scripts. `replay.js` only requests the same
+//! part, `#replay`, at another cursor. The page contains only the step at the cursor, however long
+//! the run.
 //!
-//! The address is the cursor: `step` is an ordinal, `start` or `end`; `event` counts the events of the step that have
-//! happened, the current one included, so that `step=4&event=3` is event 3 of step 4. Without `event` it is the first.
+//! The address is the cursor. `step` is an ordinal, `start` or `end`. `event` is the number of the
+//! step's events that have happened, including the current one, so `step=4&event=3` is event 3 of
+//! step 4. It defaults to the first event.
 
 pub(crate) mod handler;
 mod phases;
@@ -29,10 +31,10 @@ use crate::page::replay::position::{NoPlace, ReplayQuery, position};
 use crate::page::run::pending::PhaseState;
 use crate::page::shell::{Pulse, Shell};
 
-/// What is played is shown for at least this long, in microseconds of the reader's time.
+/// The minimum time a frame is shown, in microseconds of the reader's time.
 const FRAME: i64 = 60_000;
 
-/// The speeds there are: tenths, and the name in an address.
+/// The available speeds in tenths, with their names in addresses.
 const SPEEDS: [(i64, &str); 7] = [
     (5, "0.5"),
     (10, "1"),
@@ -43,7 +45,7 @@ const SPEEDS: [(i64, &str); 7] = [
     (5_000, "500"),
 ];
 
-/// The clocks there are, with the name in an address and on the page.
+/// The available clocks, with their names in addresses and on the page.
 const CLOCKS: [(Clock, &str, &str); 3] = [
     (Clock::Step, "step", "per step"),
     (Clock::Time, "time", "real time"),
@@ -58,11 +60,11 @@ pub(crate) struct ReplayPage<'a> {
     pub replay: Replay<'a>,
 }
 
-/// A replay at another cursor, or what changed in the run since.
+/// A replay at another cursor, or the changes to the run.
 #[derive(Template)]
 #[template(path = "replay/replay_part.html")]
 pub(crate) struct ReplayPart<'a> {
-    /// The next pulse, where this answers one.
+    /// The next pulse, if this responds to one.
     pub pulse: Option<Pulse>,
     pub replay: Replay<'a>,
 }
@@ -74,11 +76,11 @@ pub(crate) struct Replay<'a> {
     pub lens: &'a Lens<'a>,
     query: ReplayQuery,
     track: Track,
-    /// The position, counted over the whole run from 0.
+    /// The position in the whole run, counted from 0.
     at: usize,
-    /// The part of the run at this position, and the event in it; `None` where nothing is recorded.
+    /// The part of the run at this position, and the event in it. `None` if nothing is recorded.
     part: Option<(Part, usize)>,
-    /// Places of [`SPEEDS`] and [`CLOCKS`].
+    /// Indices into [`SPEEDS`] and [`CLOCKS`].
     speed: usize,
     clock: usize,
     breaks: Vec<Breakpoint>,
@@ -87,8 +89,10 @@ pub(crate) struct Replay<'a> {
 impl HtmlSafe for Replay<'_> {}
 
 impl<'a> Replay<'a> {
+    /// Creates the replay at the position in `query`.
+    ///
     /// # Errors
-    /// The query names a place, a speed or a clock that is not there.
+    /// Fails if `query` names a position, a speed or a clock that doesn't exist.
     pub(crate) fn new(lens: &'a Lens<'a>, query: ReplayQuery) -> Result<Self, NoPlace> {
         let no = |what, named: &str, instead: &str| NoPlace {
             what,
@@ -143,7 +147,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// The words for the title of the page.
+    /// Returns the text for the page's title.
     pub(crate) fn title(&self) -> String {
         match self.part {
             Some((part, _)) => format!("Replay {}", self.name(part.scene).to_lowercase()),
@@ -163,7 +167,7 @@ impl<'a> Replay<'a> {
         self.track.last()
     }
 
-    /// What a part is called.
+    /// Returns the name of a part.
     fn name(&self, scene: Scene) -> String {
         match scene {
             Scene::Start => "Start".to_owned(),
@@ -181,7 +185,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The names of a position in an address.
+    /// Returns the `step` and `event` of a position in an address.
     fn names(&self, at: usize) -> (String, String) {
         let Some((part, event)) = self.track.part(at) else {
             return Default::default();
@@ -191,7 +195,7 @@ impl<'a> Replay<'a> {
             Scene::Step(n) => n.to_string(),
             Scene::End => "end".to_owned(),
         };
-        // The places of a part that grows keep their names.
+        // Positions in a growing part keep their names.
         (
             step,
             if part.events == 0 {
@@ -202,7 +206,7 @@ impl<'a> Replay<'a> {
         )
     }
 
-    /// `path` at a position, with a speed, a clock and a key of the state.
+    /// Returns `path` at a position, with a speed, a clock and a state key.
     fn address(
         &self,
         path: &str,
@@ -241,7 +245,7 @@ impl<'a> Replay<'a> {
         self.to_key(at, &self.query.key)
     }
 
-    /// The replay at a position with a key of the state selected.
+    /// Returns the address of a position with a state key selected.
     fn to_key(&self, at: usize, key: &str) -> String {
         self.address(&self.path(), Some(at), self.speed, self.clock, key)
     }
@@ -254,7 +258,7 @@ impl<'a> Replay<'a> {
         self.to(self.track.by_events(self.at, events))
     }
 
-    /// The address of this part without its position.
+    /// Returns the address of this part without its position.
     fn part_address(&self) -> String {
         let path = format!("{}/part", self.path());
         if self.part.is_none() {
@@ -268,14 +272,15 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The written step at the cursor.
+    /// Returns the step at the cursor, if it has a line.
     fn open(&self) -> Option<usize> {
         self.part
             .and_then(|(part, _)| step(part.scene))
             .filter(|n| *n < self.lens.index.steps().len())
     }
 
-    /// How many positions playing goes on, and after how many milliseconds; `None` at the end.
+    /// Returns how many positions playback advances, and after how many milliseconds. `None` at the
+    /// end.
     fn tick(&self) -> Option<(usize, i64)> {
         let speed = SPEEDS.get(self.speed).map_or(10, |speed| speed.0);
         let hit = next_hit(&self.breaks, self.lens.index, &self.track, self.at, false);
@@ -296,7 +301,7 @@ impl<'a> Replay<'a> {
             .unwrap_or_default()
     }
 
-    /// `4 · event 3 / 13`.
+    /// Returns the position: `4 · event 3 / 13`.
     fn pos(&self) -> String {
         let Some((part, event)) = self.part else {
             return String::new();
@@ -312,7 +317,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// `event 3 of 13`.
+    /// Returns the event at the cursor: `event 3 of 13`.
     fn event_words(&self) -> String {
         match self.part {
             Some((part, event)) if part.events > 0 => {
@@ -322,18 +327,18 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The event of the step at the cursor, by its place in the file.
+    /// Returns the event at the cursor by its ordinal in the run.
     fn event(&self) -> Option<usize> {
         self.part.and_then(|(part, event)| part.range().nth(event))
     }
 
-    /// When the event happened, from the start of the run; empty where no time is recorded.
+    /// Returns the time of the event since the start of the run. Empty if no time is recorded.
     fn offset(&self) -> text::Line {
         let event = self.event().and_then(|at| self.lens.index.events().get(at));
         self.lens.offset(event.and_then(|event| event.ts))
     }
 
-    /// How far playing is: `17.4 s of 50.2 s`.
+    /// Returns the playback progress: `17.4 s of 50.2 s`.
     fn played(&self) -> String {
         let clock = self.clock();
         let time = format::offset_short(self.track.offset(self.lens.index, clock, self.at));
@@ -344,19 +349,20 @@ impl<'a> Replay<'a> {
         )
     }
 
-    /// The breakpoint at the cursor.
+    /// Returns the breakpoint at the cursor.
     fn hit(&self) -> Option<&Breakpoint> {
         self.part
             .as_ref()
             .and_then(|(part, event)| first_hit(&self.breaks, self.lens.index, part, *event))
     }
 
-    /// Places that matter, each with its key: `None` where there is none.
+    /// Lists the jumps to breakpoints and marks: the key, the label, and the address if there is a
+    /// target.
     fn jumps(&self) -> [(&'static str, &'static str, Option<String>); 4] {
         let index = self.lens.index;
         let hit =
             |back| next_hit(&self.breaks, index, &self.track, self.at, back).map(|at| self.to(at));
-        // Marks are counted from before the first step, or from past the last one.
+        // The search for marks starts before the first step, or after the last one.
         let from = match self.part.map(|(part, _)| part.scene) {
             None | Some(Scene::Start) => None,
             Some(Scene::Step(n)) => Some(n.min(index.steps().len())),
@@ -370,7 +376,7 @@ impl<'a> Replay<'a> {
             self.track.position(cursor).map(|at| self.to(at))
         };
         let (next, previous) = (next_mark(index, from), previous_mark(index, from));
-        // Where the marks start over that is said.
+        // The label says if the search wraps around.
         let next_words = if next.is_some() && next <= from {
             "first mark (none follows)"
         } else {
@@ -390,7 +396,8 @@ impl<'a> Replay<'a> {
         ]
     }
 
-    /// The speeds: name, address, whether it is the one chosen, and the key that chooses it from here.
+    /// Lists the speeds: the name, the address, whether it is selected, and the key that selects it
+    /// from here.
     fn speeds(&self) -> impl Iterator<Item = (&'static str, String, bool, &'static str)> {
         SPEEDS.iter().enumerate().map(|(n, (_, name))| {
             let key = if n + 1 == self.speed { "," } else { "." };
@@ -400,7 +407,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// The clocks: name, meaning, address, and whether it is the one chosen.
+    /// Lists the clocks: the name, the meaning, the address, and whether it is selected.
     fn clocks(&self) -> impl Iterator<Item = (&'static str, String, String, bool)> {
         CLOCKS.iter().enumerate().map(|(n, (clock, _, name))| {
             let title = match clock {
@@ -421,7 +428,7 @@ impl<'a> Replay<'a> {
         scrub::strip(self)
     }
 
-    /// What goes along with the form of breakpoints: names and values.
+    /// Returns the hidden fields of the breakpoint form, as names and values.
     fn hidden(&self) -> Vec<(&'static str, String)> {
         let (step, event) = self.names(self.at);
         let speed = SPEEDS
@@ -432,7 +439,7 @@ impl<'a> Replay<'a> {
             .get(self.clock)
             .map(|clock| clock.1)
             .unwrap_or_default();
-        // For the pulse: who is at the end follows it.
+        // For the pulse: a reader at the end keeps following the run.
         let last = if self.at == self.last() { "1" } else { "" };
         let mut fields = vec![
             ("step", step),
@@ -449,8 +456,8 @@ impl<'a> Replay<'a> {
         fields
     }
 
-    /// The breakpoints, and whether each is on: those that would find something keep their places, and what was typed
-    /// comes behind them.
+    /// Lists the breakpoints, and whether each is on. Suggestions that hit a step keep their order,
+    /// followed by the breakpoints that the user typed.
     fn stops(&self) -> Vec<(Breakpoint, bool)> {
         let on = |text: &str| self.breaks.iter().any(|one| one.text == text);
         let offers = self.offers();
@@ -467,7 +474,7 @@ impl<'a> Replay<'a> {
             .collect()
     }
 
-    /// What people stop at, as far as this run knows the names.
+    /// Suggests breakpoints, using names that occur in this run.
     fn offers(&self) -> Vec<String> {
         let summary = self.lens.summary;
         let quoted = |name: &str| {
@@ -481,7 +488,8 @@ impl<'a> Replay<'a> {
         let mut offers = ["err:true", "critic:retry", "score<0.4"]
             .map(str::to_owned)
             .to_vec();
-        // The newest names are the rarest: what every step does stops everywhere.
+        // Names that appeared last are the rarest. A breakpoint on something every step does would
+        // stop everywhere.
         offers.extend(
             summary
                 .changed
@@ -498,7 +506,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// What of a breakpoint is not understood; empty for nothing.
+/// Explains which terms of a breakpoint were ignored. Empty if there are none.
 fn wrong(one: &Breakpoint) -> String {
     let ignored = one.query.ignored.iter();
     ignored
@@ -507,7 +515,7 @@ fn wrong(one: &Breakpoint) -> String {
         .join("; ")
 }
 
-/// The ordinal of a step.
+/// Returns the ordinal of a step.
 fn step(scene: Scene) -> Option<usize> {
     if let Scene::Step(n) = scene {
         Some(n)

@@ -1,7 +1,9 @@
-//! What happens in the step at the cursor? Its events phase by phase: those that happened, the current one, the rest.
+//! Shows the events of the step at the cursor, phase by phase: past events, the current one, and
+//! later ones.
 //!
-//! What a phase brought stands with the last stretch of its events: the decision with DECIDE, the results with ACT, what
-//! changed with REDUCE, the scores with CRITIC. What no event tells of stands behind, and says so.
+//! The content of a phase is shown with the last block of its events: the decision with DECIDE, the
+//! results with ACT, the state changes with REDUCE, the scores with CRITIC. Content without events
+//! comes last, with a note.
 
 use crate::analysis::replay::Part;
 use crate::analysis::timing::{Stretch, stretches};
@@ -19,12 +21,13 @@ use crate::page::run::pending::PhaseState;
 use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_line};
 
-/// At most this many events of a phase are named one by one, around the cursor where it is among them.
+/// Limits the events of a phase that are listed individually. If the cursor is among them, the list
+/// is centred on it.
 const NAMED: usize = 24;
 
 #[derive(Default)]
 pub(crate) struct Phases {
-    /// What is odd about the step: no line, no events; empty for nothing.
+    /// A note if the step is unusual, such as one without a line or events. Empty otherwise.
     pub note: Phrase,
     pub phases: Vec<Phase>,
 }
@@ -32,18 +35,18 @@ pub(crate) struct Phases {
 /// One phase of the step.
 #[derive(Default)]
 pub(crate) struct Phase {
-    /// The class of its colour.
+    /// The colour class.
     pub class: &'static str,
     pub name: String,
-    /// When it began and how long it took.
+    /// When it started and how long it took.
     pub when: String,
-    /// Whether the cursor is past it, in it or before it.
+    /// Whether it is before, at or after the cursor.
     pub state: PhaseState,
-    /// Its events: the name, whether the cursor is past it, and its position.
+    /// The events: the name, whether it is before, at or after the cursor, and its position.
     pub events: Vec<(String, PhaseState, usize)>,
-    /// How many lines its events take, and the first of them.
+    /// The number of its events, and the first of them.
     pub lines: Option<(usize, usize)>,
-    /// What its events say, a line each.
+    /// The content of its events, one line each.
     pub says: Vec<Phrase>,
     pub thought: Option<Folded>,
     pub decision: Option<Decision>,
@@ -72,7 +75,7 @@ impl Phases {
             .iter()
             .map(|stretch| one(replay, part, stretch, now))
             .collect();
-        // What no event tells of stands behind, and says so.
+        // Content without events comes last, with a note.
         let is_told = !phases.is_empty();
         let is_past = !is_told || now.is_some_and(|now| now + 1 == part.first + part.events);
         for name in ["DECIDE", "ACT", "REDUCE", "CRITIC"] {
@@ -108,7 +111,7 @@ impl Phases {
 }
 
 impl Phase {
-    /// Takes what the phase brought from the step's line.
+    /// Moves the phase's content from the step's line into the phase.
     fn bring(&mut self, name: &str, view: &mut StepView) {
         match name {
             "DECIDE" => (self.thought, self.decision) = (view.thought.take(), view.decision.take()),
@@ -127,7 +130,7 @@ impl Phase {
     }
 }
 
-/// The events of a part as a round, to see its phases.
+/// Returns the events of a part as a group, to split them into phases.
 pub(crate) fn group_of(part: &Part) -> Group {
     Group {
         first: part.first,
@@ -136,7 +139,7 @@ pub(crate) fn group_of(part: &Part) -> Group {
     }
 }
 
-/// What is odd about the step.
+/// Describes whatever is unusual about the step.
 fn note(replay: &Replay<'_>, part: &Part, is_unreadable: bool) -> Phrase {
     let total = replay.lens.index.steps().len();
     match (step(part.scene), is_unreadable) {
@@ -156,7 +159,7 @@ fn note(replay: &Replay<'_>, part: &Part, is_unreadable: bool) -> Phrase {
     }
 }
 
-/// A phase as its events tell it.
+/// Builds a phase from its events.
 fn one(replay: &Replay<'_>, part: &Part, stretch: &Stretch, now: Option<usize>) -> Phase {
     let index = replay.lens.index;
     let state = |first: usize, end: usize| match now {
@@ -200,7 +203,7 @@ fn one(replay: &Replay<'_>, part: &Part, stretch: &Stretch, now: Option<usize>) 
     }
 }
 
-/// What the index knows of the events of a phase.
+/// Describes the events of a phase from what the index holds.
 fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
     let index = replay.lens.index;
     let within = |event: usize| (stretch.first..stretch.end).contains(&event);

@@ -1,46 +1,46 @@
-//! Which place in a run does an address name?
+//! Resolves the position in a run that an address names.
 
 use crate::analysis::ordinals::kept_of_all;
 use crate::analysis::replay::{Scene, Track};
 use crate::page::lens::Lens;
 use crate::page::replay::step;
 
-/// What is asked of a replay.
+/// The query of a replay.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReplayQuery {
     /// The step: an ordinal, `start`, `end`, or empty.
     pub step: String,
     /// The event of the step, counted from 1.
     pub event: Option<usize>,
-    /// A position over the whole run, in place of step and event.
+    /// A position in the whole run, which replaces step and event.
     pub at: Option<usize>,
-    /// Go on so many events, or back.
+    /// How many events to advance. Negative goes back.
     pub events: isize,
-    /// Go on so many steps, or back.
+    /// How many steps to advance. Negative goes back.
     pub steps: isize,
-    /// How fast it is played; empty for 1.
+    /// The playback speed; empty for 1.
     pub speed: String,
-    /// The clock; empty for steps.
+    /// The clock; empty for `step`.
     pub clock: String,
-    /// The breakpoints that are on.
+    /// The active breakpoints.
     pub breaks: Vec<String>,
-    /// The selected key of the state; empty for none.
+    /// The selected state key; empty for none.
     pub key: String,
-    /// Whether to take the nearest place where the run has not the one that is asked for.
+    /// Whether to use the nearest position if the requested one doesn't exist.
     pub nearest: bool,
 }
 
-/// What a replay cannot be asked: what was named, and what there is instead.
+/// An invalid replay query: the value given, and the valid ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NoPlace {
-    /// What is wrong, up to the name: `This run has no step`.
+    /// The problem, up to the value: `This run has no step`.
     pub what: &'static str,
     pub named: String,
-    /// What there is.
+    /// The valid values.
     pub instead: String,
 }
 
-/// The position that is asked for.
+/// Returns the requested position.
 pub(crate) fn position(
     lens: &Lens<'_>,
     track: &Track,
@@ -48,7 +48,7 @@ pub(crate) fn position(
 ) -> Result<usize, NoPlace> {
     let named = match (query.step.as_str(), query.at) {
         (_, Some(at)) => at.min(track.last()),
-        // Who opens a run that is being written wants to see what it does; who opens another, how it began.
+        // A run in progress opens at its newest event, and any other run at its start.
         ("", _) if lens.is_alive() => track.last(),
         ("", _) | ("start", None) if query.event.is_none() => 0,
         ("end", _) if query.event.is_none() => track.last(),
@@ -96,7 +96,7 @@ fn at_step(
             instead,
         });
     };
-    // An event too many, or an event of a step that has none.
+    // Reject event numbers that are too high, including any event of a step without events.
     let event = query.event.unwrap_or(1).max(1) - 1;
     if event >= part.positions() && !query.nearest {
         let has = match part.events {

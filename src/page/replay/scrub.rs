@@ -1,11 +1,11 @@
-//! Where in the run is the cursor? All steps in the one picture that the page of the run has too, as wide as the slider
-//! below it and laid out as the slider is: every event takes the same room.
+//! Shows where in the run the cursor is. Draws all steps in the same strip as the run's page, with
+//! the width and scale of the slider below it: every event takes the same space.
 
 use crate::analysis::replay::{Cursor, Scene};
 use crate::page::part::strip::{COLUMNS, Layout, Strip};
 use crate::page::replay::{Replay, step};
 
-/// The picture of all steps, and where breakpoints are.
+/// Draws the strip of all steps with the breakpoints.
 pub(crate) fn strip(replay: &Replay<'_>) -> Strip {
     let track = &replay.track;
     let columns = track.len().min(COLUMNS);

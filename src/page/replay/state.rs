@@ -1,4 +1,5 @@
-//! What is the state at the cursor? A step changes it when its reduce is done, so until then it is the one before.
+//! Shows the state at the cursor. A step changes the state when its reduce phase ends, so until
+//! then the previous state is shown.
 
 use crate::analysis::replay::{Part, Scene};
 use crate::page::replay::{Replay, step};
@@ -6,7 +7,7 @@ use crate::page::state::StatePanel;
 use crate::page::state::fill::{Moment, state_panel};
 
 impl Replay<'_> {
-    /// The moment whose state is shown; `None` where no step has a line.
+    /// Returns the moment whose state is shown, or `None` if no step has a line.
     fn moment(&self) -> Option<Moment> {
         let (part, event) = self.part.as_ref()?;
         let last = self.lens.index.steps().len().checked_sub(1)?;
@@ -18,7 +19,7 @@ impl Replay<'_> {
         })
     }
 
-    /// Of which moment the state is, in words.
+    /// Describes the moment of the state.
     pub(super) fn state_when(&self) -> String {
         let at_start = self
             .part
@@ -39,7 +40,8 @@ impl Replay<'_> {
         };
         let (Moment::Before(shown) | Moment::After(shown) | Moment::Since(shown)) = moment;
         let current = self.part.and_then(|(part, _)| step(part.scene));
-        // A link to another step shows what that step made of the state; one to this step only selects the key.
+        // A link to another step shows the state after that step. A link to this step only selects
+        // the key.
         let at = |n: usize, key: &str| {
             let other = self
                 .track
@@ -53,7 +55,8 @@ impl Replay<'_> {
         state_panel(self.lens, moment, &self.query.key, &at).unwrap_or_default()
     }
 
-    /// The event of a part with which its step has changed the state: the last of its reduce, or the last of all.
+    /// Returns the event of a part at which its step has changed the state: the last event of its
+    /// reduce phase, or else its last event.
     fn reduced(&self, part: &Part) -> usize {
         let index = self.lens.index;
         let reduce = index.names().find("REDUCE");

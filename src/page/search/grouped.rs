@@ -1,5 +1,5 @@
-//! How are the hits of a run put together? By step, and a text that stands in several places is shown once: what a step
-//! says stands in its events too, and often in the manifest.
+//! Groups the hits of a run by step, and shows a text found in several places once. A step's text
+//! is usually repeated in its events, and often in the manifest.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,27 +8,27 @@ use crate::analysis::summary::Summary;
 use crate::model::TraceFile;
 use crate::page::shell::Status;
 
-/// So many other places of a text are named.
+/// How many other locations of a text are listed.
 const ALSO: usize = 4;
 
-/// A line, and what was found in it.
+/// A line and a hit in it.
 type HitPlace<'a> = (&'a LineMatch, &'a Hit);
 
 /// The hits of one run.
 pub(crate) struct RunHits<'a> {
     pub(crate) key: &'a str,
-    /// How it stands and its verdict; `None` where it is gone.
+    /// The run's status and verdict, or `None` if the run is gone.
     pub(crate) ended: Option<(Status, &'a str)>,
-    /// By step; those of no step come last.
+    /// The groups in step order. Hits outside of steps come last.
     pub(crate) groups: Vec<Group<'a>>,
 }
 
-/// The hits of one step, or those of no step.
+/// The hits of one step, or those outside of steps.
 pub(crate) struct Group<'a> {
     pub(crate) texts: Vec<Text<'a>>,
 }
 
-/// A text that was found, and all places where it stands.
+/// A text that was found, and all its locations.
 pub(crate) struct Text<'a> {
     pub(crate) found: &'a LineMatch,
     pub(crate) hit: &'a Hit,
@@ -41,7 +41,7 @@ impl<'a> RunHits<'a> {
         run: Option<&'a Summary>,
         mut hits: Vec<(&'a LineMatch, &'a Hit)>,
     ) -> Self {
-        // A step's line is where a text belongs; an event repeats it, and the manifest sums up.
+        // A text primarily belongs to a step's line. Events repeat it, and the manifest summarises.
         let rank = |found: &LineMatch| match found.file {
             TraceFile::Steps => 0,
             TraceFile::Events => 1,
@@ -81,12 +81,12 @@ impl<'a> RunHits<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// A hit that says which step it is.
+    /// Returns a hit that identifies the group's step.
     pub(crate) fn first(&self) -> Option<&'a LineMatch> {
         self.texts.first().map(|text| text.found)
     }
 
-    /// `Step 3`, or what has no step.
+    /// Returns `Step 3`, or the label for hits outside of steps.
     pub(crate) fn name(&self) -> String {
         match self.first().and_then(|found| found.place.step) {
             Some(step) => format!("Step {step}"),
@@ -96,7 +96,7 @@ impl<'a> Group<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The other places that are named, and those that are folded behind their number.
+    /// Splits the other locations into those listed and those folded into a count.
     pub(crate) fn named(&self) -> (&[HitPlace<'a>], &[HitPlace<'a>]) {
         self.also
             .split_at_checked(ALSO)

@@ -1,6 +1,7 @@
-//! A text in all runs: the page, the part that shows hits as they come, and the JSON.
+//! Handles full-text search: the page, the part that shows hits as they arrive, and the JSON.
 //!
-//! Asking starts a search and changes nothing else; whoever asks the same again finds the same one.
+//! A request starts a search and changes nothing else. Repeating the request returns the same
+//! search.
 
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ pub(crate) async fn json(State(state): State<AppState>, params: Params) -> Answe
     .await
 }
 
-/// What is asked, and the search that answers it, where there is something to search for.
+/// Returns the request, and its search if the text is valid.
 async fn ask(
     state: &AppState,
     params: &Params,
@@ -87,7 +88,7 @@ async fn ask(
     Ok((context, Some(job)))
 }
 
-/// Shows the search as it stands now, off the async threads.
+/// Renders the current state of the search on a blocking thread.
 async fn show(
     state: &AppState,
     context: Context,
@@ -96,7 +97,7 @@ async fn show(
 ) -> Answer {
     let library = Arc::clone(&state.library);
     blocking(move || {
-        // The status comes first: what has ended holds all its hits.
+        // Read the status before the tally, so that a finished search has all its hits.
         let standing = job.map(|job| {
             let status = job.status(&job.task.over, &library);
             Standing {

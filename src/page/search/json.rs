@@ -1,4 +1,4 @@
-//! What do programs read of a search? The hits so far, and how far it is.
+//! Defines the JSON document of a search: its hits so far and its progress.
 
 use std::borrow::Cow;
 
@@ -14,38 +14,40 @@ use crate::page::search::{Context, Standing};
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Search<'a> {
-    /// `null` where nothing is searched for.
+    /// Null if no search was requested.
     state: Option<State>,
-    /// Names this search: `again=NUMBER` asks anew, `cancel=NUMBER` ends it.
+    /// The id of this search. `again=NUMBER` repeats it, and `cancel=NUMBER` cancels it.
     number: Option<i64>,
     text: &'a str,
     query: &'a str,
     ignored: &'a [Ignored],
-    /// When the runs were looked at.
+    /// When the runs were selected.
     as_of: Option<String>,
-    /// Runs that changed, came or went since.
+    /// Runs that changed, appeared or disappeared since.
     changed: usize,
     #[serde(flatten)]
     tally: Cow<'a, Tally>,
     hits: Vec<Hit<'a>>,
-    /// How many fields besides hold the text: beyond the `limit`, or beyond what is kept of one line or of all.
+    /// How many more fields contain the text: beyond `limit`, or beyond the hits kept for a line or
+    /// in total.
     hits_left_out: usize,
 }
 
-/// The first place of the text in a field.
+/// The first occurrence of the text in a field.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Hit<'a> {
     run: &'a str,
     file: TraceFile,
     #[serde(flatten)]
     place: search::LinePlace,
-    /// `null` where the line is no JSON.
+    /// Null if the line isn't JSON.
     field: Option<&'a str>,
     #[serde(flatten)]
     hit: &'a search::Hit,
 }
 
-/// What is known of a search wherever it runs: `state` and `tally` are `None` where nothing is searched for.
+/// Returns the results of a search that runs anywhere, not only on the board. `state` and `tally`
+/// are `None` if no search was requested.
 pub(crate) fn found<'a>(
     text: &'a str,
     query: &'a str,
@@ -80,7 +82,7 @@ pub(crate) fn found<'a>(
     }
 }
 
-/// A search as it stands on the board.
+/// Returns a search on the board in its current state.
 pub(crate) fn document<'a>(context: &'a Context, standing: Option<&'a Standing>) -> Search<'a> {
     let (status, tally) = (
         standing.map(|standing| standing.status),

@@ -1,6 +1,8 @@
-//! What does it look like to search the text of all runs? The page at `/search`, and the part that shows hits as they come.
+//! Defines the page at `/search`, which searches the text of all runs, and the part that shows hits
+//! as they arrive.
 //!
-//! The answer comes first, in a sentence; then how far it is, then the hits, run by run.
+//! The page starts with the answer in a sentence, followed by the progress and the hits of each
+//! run.
 
 mod grouped;
 pub(crate) mod handler;
@@ -29,28 +31,28 @@ use crate::page::part::{href, text};
 use crate::page::search::grouped::RunHits;
 use crate::page::shell::Shell;
 
-/// So many hits are shown unless more are asked for.
+/// How many hits are shown by default.
 const SHOWN: usize = 200;
 
-/// What was asked, and what is around the page.
+/// The request, and the data for the rest of the page.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
-    /// `q`: the text.
+    /// `q`: the text to search for.
     pub(crate) text: String,
-    /// `in`: which runs, as typed.
+    /// `in`: the query that selects runs, as typed.
     pub(crate) typed: String,
-    /// Terms of it that were not understood.
+    /// The query's terms that were ignored.
     pub(crate) ignored: Vec<Ignored>,
     /// How many hits to show.
     pub(crate) limit: usize,
-    /// Why nothing is searched.
+    /// Why nothing is searched, if the text isn't valid.
     pub(crate) fault: Option<String>,
-    /// How many runs the board knows.
+    /// The number of runs on the board.
     pub(crate) known: usize,
     pub(crate) zone: TimeZone,
 }
 
-/// How far a search is.
+/// The progress of a search.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing {
     pub(crate) status: Status,
@@ -71,13 +73,13 @@ pub(crate) struct SearchPart<'a> {
     pub(crate) body: Body<'a>,
 }
 
-/// What is found; without a standing, nothing is searched for.
+/// The results. Without a `standing`, no search was requested.
 #[derive(Debug, Clone, Copy, Template)]
 #[template(path = "search/search_body.html")]
 pub(crate) struct Body<'a> {
     pub(crate) context: &'a Context,
     pub(crate) standing: Option<&'a Standing>,
-    /// The runs with hits, by their keys, as far as they are still there.
+    /// The runs with hits by their keys, except for runs that are gone.
     pub(crate) known: &'a HashMap<String, Arc<Summary>>,
 }
 
@@ -110,7 +112,7 @@ impl Context {
 }
 
 impl<'a> Body<'a> {
-    /// The address that fills the page while the search goes on.
+    /// Returns the address that updates the page while the search is running.
     fn poll(&self) -> Option<String> {
         self.standing?
             .status
@@ -178,7 +180,7 @@ impl<'a> Body<'a> {
         })
     }
 
-    /// The hits that are shown, run by run.
+    /// Returns the hits to show, grouped by run.
     fn runs<'t>(&'t self, tally: &'t Tally) -> Vec<RunHits<'t>> {
         let mut runs: Vec<(&str, Vec<_>)> = Vec::new();
         for (key, found, hit) in tally.hits().take(self.context.limit) {
@@ -192,7 +194,7 @@ impl<'a> Body<'a> {
             .collect()
     }
 
-    /// Shows all hits that are kept: words and address.
+    /// Returns the text and address of the link that shows all hits kept.
     fn more(&self, tally: &Tally) -> Option<(String, String)> {
         let all = Context {
             limit: MAX_HITS,
@@ -202,7 +204,7 @@ impl<'a> Body<'a> {
         (self.shown(tally) < tally.kept).then(|| (words, all.url("/search", ("", ""))))
     }
 
-    /// Where the line of a hit is shown.
+    /// Returns the address that shows the line of a hit.
     fn hit_href(&self, key: &str, found: &LineMatch) -> String {
         match (found.file, found.place.step) {
             _ if found.place.beside_records => href::run(key),

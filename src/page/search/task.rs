@@ -1,4 +1,4 @@
-//! How are all runs searched? File by file, on the thread of the jobs; what is found is there to see at once.
+//! Searches all runs file by file on the jobs thread, and makes hits available at once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use crate::model::TraceFile;
 use crate::page::jobs::over::Over;
 use crate::page::jobs::{State, Task, Turn};
 
-/// So many files that could not be searched are named; more are counted.
+/// Limits the skipped files that are named. The rest are only counted.
 const MAX_LEFT_OUT: usize = 50;
-/// The bytes of more runs are not added up beforehand: each run takes a look at its files.
+/// Limits the runs whose file sizes are summed up first, because that takes a system call per file.
 const MAX_MEASURED: usize = 5_000;
 
-/// A text, and the runs it is looked for in.
+/// A text to search for, and the runs to search.
 #[derive(Debug)]
 pub(crate) struct Search {
     needle: Needle,
@@ -23,7 +23,7 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// A search of `over`, the newest runs first.
+    /// Creates a search of `over`, newest runs first.
     pub(crate) fn new(needle: Needle, mut over: Over) -> Self {
         over.runs
             .sort_by_cached_key(|run| std::cmp::Reverse(run.summary().updated));
@@ -38,7 +38,7 @@ impl Search {
         }
     }
 
-    /// Adds up the sizes of the files, unless there are so many that hits would wait for it.
+    /// Sums up the sizes of the files, unless there are so many runs that this would delay hits.
     fn measure(&self, turn: &mut Turn<'_>) {
         if self.over.runs.len() > MAX_MEASURED {
             return;
@@ -83,7 +83,7 @@ impl Task for Search {
                 self.lock().runs_done += 1;
                 continue;
             }
-            // A run that is not held in memory is read for its own hits alone.
+            // A run that isn't in memory is read only if its own hits need the index.
             let mut index = None;
             let mut index = || Arc::clone(index.get_or_insert_with(|| run.index_once()));
             let goes_on = search(run.dir(), &self.needle, &mut index, &mut heard);
@@ -102,7 +102,7 @@ impl Task for Search {
             tally.runs_done += 1;
             tally.runs_with += usize::from(found_in_run);
         }
-        // Files may have grown since they were measured.
+        // Files may have grown since their sizes were summed up.
         let mut tally = self.lock();
         if tally.runs_done == tally.runs {
             tally.bytes = tally.bytes_done;
@@ -113,7 +113,7 @@ impl Task for Search {
     }
 }
 
-/// Takes down what is heard of one run.
+/// Records the matches in one run.
 struct Heard<'a, 't> {
     search: &'a Search,
     key: &'a str,
@@ -137,7 +137,7 @@ impl Listener for Heard<'_, '_> {
         self.in_run += found.line.found;
         self.search.lock().keep(MAX_HITS, self.key, found);
         self.turn.tell();
-        // A block may hold many lines, and each is parsed.
+        // Parsing the lines of a block takes time, so rest here too.
         self.turn.rest();
         self.turn.ended().is_none()
     }

@@ -1,12 +1,13 @@
-//! What is said of a search, in sentences?
+//! Describes a search in sentences.
 
 use crate::analysis::format::{bytes, count, counted};
 use crate::analysis::search::{LineMatch, Tally};
 use crate::model::TraceFile;
 use crate::page::part::job::State;
 
-/// `step 3`, `step 3, event 12`, `event 12`, `manifest`; what a document says beside its records is of no step; of a line
-/// that the index does not know, its place in the file.
+/// Names the location of a line: `step 3`, `step 3, event 12`, `event 12`, `manifest`. Text outside
+/// a document's records belongs to no step. A line that the index doesn't know is named by its byte
+/// offset in the file.
 pub(crate) fn place(found: &LineMatch) -> String {
     let place = found.place;
     match (found.file, place.step, place.event) {
@@ -19,7 +20,8 @@ pub(crate) fn place(found: &LineMatch) -> String {
     }
 }
 
-/// `12 fields in 3 of 110 runs.` A field that holds the text twice counts once.
+/// Summarises the result: `12 fields in 3 of 110 runs.` A field that contains the text twice counts
+/// once.
 pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
     let at_least = if state == State::Done {
         ""
@@ -48,7 +50,7 @@ pub(crate) fn answer(state: State, tally: &Tally, shown: usize) -> String {
     }
 }
 
-/// `120 MB in 0.2 s`
+/// Formats the amount searched and the time taken: `120 MB in 0.2 s`.
 pub(crate) fn searched(tally: &Tally) -> String {
     format!(
         "{} in {:.1} s",
@@ -57,7 +59,7 @@ pub(crate) fn searched(tally: &Tally) -> String {
     )
 }
 
-/// What could not be searched, one sentence each.
+/// Lists what couldn't be searched, one sentence each.
 pub(crate) fn left_out(tally: &Tally) -> Vec<String> {
     let mut sentences: Vec<String> = tally
         .left_out

@@ -1,4 +1,4 @@
-//! What was the state at a step, who wrote each value, and how did one value come to be?
+//! Fills the state at a step: the values, the steps that wrote them, and the history of one value.
 
 use crate::analysis::diff::{self, KeyChange};
 use crate::analysis::format;
@@ -17,28 +17,29 @@ use crate::page::part::state_diff::{Piece, pieces};
 use crate::page::part::text::Line;
 use crate::page::state::{HistoryRow, KeyHistory, StatePanel, StateRow, StateTab, Walk};
 
-/// The history shows at most this many changes of a key: those nearest to the step that is shown.
+/// Limits the changes of a key in its history to those nearest to the displayed step.
 const MAX_CHANGES: usize = 50;
 
-/// At most this many keys of a state are shown; the step's own line and the API have all.
+/// Limits the keys shown. The step's own line and the API have all of them.
 const MAX_KEYS: usize = 500;
 
-/// A moment of which the state is asked.
+/// A moment to show the state at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Before the reduce of this step, an ordinal.
+    /// Before the reduce phase of this step, an ordinal.
     Before(usize),
-    /// After it, with what it changed marked.
+    /// After this step, with its changes marked.
     After(usize),
-    /// After it, with nothing marked: what is shown beside the state happened later.
+    /// After this step, without marking its changes, because the content next to the state happened
+    /// later.
     Since(usize),
 }
 
-/// Where the links of a state lead: the page at a step with a key selected.
+/// Returns the address of the page at a step with a key selected.
 pub(crate) type StateLink<'a> = &'a dyn Fn(usize, &str) -> String;
 
-/// The State tab: the state after step `n` and the history of a key; without one, of the first that the step changed.
-/// `None` where there is no such step.
+/// Builds the State tab: the state after step `n` and the history of a key, by default one that the
+/// step changed. Returns `None` if there is no such step.
 pub(crate) fn state_tab(lens: &Lens<'_>, n: usize, key: &str) -> Option<StateTab> {
     let state = state_at(lens.index, lens.lines, n)?;
     let name = lens.key().to_owned();
@@ -49,7 +50,7 @@ pub(crate) fn state_tab(lens: &Lens<'_>, n: usize, key: &str) -> Option<StateTab
         )
     };
     let changed = |known: &&KeyAt| known.in_change && known.written == Some(n);
-    // What changes seldom tells more than what every step counts up.
+    // A rarely changed key is more informative than one that every step increments.
     let seldom = state
         .keys
         .iter()
@@ -80,7 +81,7 @@ pub(crate) fn state_tab(lens: &Lens<'_>, n: usize, key: &str) -> Option<StateTab
     })
 }
 
-/// The state at a moment, with `key` selected. `None` where there is no such step.
+/// Builds the state at a moment, with `key` selected. Returns `None` if there is no such step.
 pub(crate) fn state_panel(
     lens: &Lens<'_>,
     moment: Moment,
@@ -136,7 +137,7 @@ fn panel(
         }
     };
     let left_out = state.keys.len().saturating_sub(MAX_KEYS);
-    // What the step changed and what was asked for is shown, however many keys there are.
+    // Changed and selected keys are shown even if there are too many keys.
     let asked = |known: &&KeyAt| {
         left_out == 0 || known.key == key || changes.iter().any(|change| change.key == known.key)
     };
@@ -156,14 +157,14 @@ fn panel(
     StatePanel { rows, note }
 }
 
-/// The line of step `n`; `None` where it cannot be read.
+/// Returns the line of step `n`, or `None` if it can't be read.
 fn line_of(lens: &Lens<'_>, n: usize) -> Option<Record<'static>> {
     lens.lines
         .record(TraceFile::Steps, lens.index.steps().get(n)?.span)
         .ok()
 }
 
-/// What the state is put together from.
+/// Describes the sources of the state.
 fn note(lens: &Lens<'_>, state: &StateAt, n: usize) -> Phrase {
     match state.base {
         Base::Nowhere if state.keys.is_empty() => Phrase::from("No state is recorded for this step."),
@@ -178,12 +179,12 @@ fn note(lens: &Lens<'_>, state: &StateAt, n: usize) -> Phrase {
     }
 }
 
-/// A value, with links to where it stands in the files for what is not shown.
+/// Renders a value. Shortened parts link to the value's location in the files.
 fn value(lens: &Lens<'_>, base: Base, known: &KeyAt, fold: &mut Fold) -> Option<JsonView> {
     let json = Json::parse(known.value.as_deref()?)?;
     let (run, key) = (lens.key(), token(&known.key));
     let (line, pointer) = match (known.in_change, known.written, base) {
-        // The step observed another value than this one.
+        // The step observed a different value.
         _ if known.doubt == BETWEEN => return Some(fold.json(&json, "")),
         (true, Some(step), _) => (href::step(run, step), format!("/state_diff/{key}/after")),
         (_, _, Base::Observed(step)) => {
@@ -200,7 +201,8 @@ fn value(lens: &Lens<'_>, base: Base, known: &KeyAt, fold: &mut Fold) -> Option<
     Some(fold.json(&json, &pointer))
 }
 
-/// Who wrote the value last; for a change of the step that is shown, who wrote it before that.
+/// Returns the step that last wrote the value. If the displayed step changed it, returns the writer
+/// before that.
 fn writer(lens: &Lens<'_>, known: &KeyAt, n: usize, steps: &[usize], at: StateLink<'_>) -> Phrase {
     let link = |words: &str, step: usize| {
         Phrase::new().link(
@@ -221,7 +223,7 @@ fn writer(lens: &Lens<'_>, known: &KeyAt, n: usize, steps: &[usize], at: StateLi
     }
 }
 
-/// The changes of the selected key around step `n`.
+/// Links the changes of the selected key around step `n`.
 fn walk(lens: &Lens<'_>, known: &KeyAt, n: usize, all: &[usize], at: StateLink<'_>) -> Walk {
     let prev = all.iter().rev().find(|step| **step < n).copied();
     let next = all.iter().find(|step| **step > n).copied();
@@ -296,7 +298,7 @@ fn outside_row(found: &Outside) -> (Line, Vec<Piece>) {
     )
 }
 
-/// The words and the pieces of a change from one JSON text to another.
+/// Returns the description and the pieces of a change between two JSON texts.
 fn told(before: Option<&str>, after: Option<&str>) -> (String, Vec<Piece>) {
     let sides = [("before", before), ("after", after)].into_iter();
     let sides = sides.filter_map(|(name, text)| Some(format!("\"{name}\":{}", text?)));

@@ -1,4 +1,4 @@
-//! The state after a step as JSON. As a page it is a tab of its run.
+//! Serves the state after a step as JSON. The page is a tab of its run.
 
 use axum::extract::State;
 

@@ -1,4 +1,5 @@
-//! What was the state after a step? Values as recorded, and what of them is not certain.
+//! Defines the JSON document of the state after a step: the recorded values, and which of them are
+//! uncertain.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,10 +11,10 @@ use crate::analysis::state::{self, Base, KeyAt, KeyChange, StateAt, outside, sta
 use crate::model::{Index, Lines};
 use crate::page::step::json_line::Line;
 
-/// At most this many keys are named where one is asked for that the state does not have.
+/// Limits the keys listed in the error for a key that the state doesn't have.
 const MAX_NAMED: usize = 20;
 
-/// The text of a JSON value as that value; `null` where there is none.
+/// A JSON value stored as text; null if there is none.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Value(Option<String>);
 
@@ -40,7 +41,7 @@ impl JsonSchema for Value {
     }
 }
 
-/// The recorded values by key, in the order of the files.
+/// The recorded values by key, in file order.
 #[derive(Debug)]
 struct Values(Vec<(String, Value)>);
 
@@ -58,23 +59,25 @@ pub(crate) struct State {
     state: Values,
     /// The keys that this step wrote.
     changed: Vec<String>,
-    /// By which step each key was written last.
+    /// The step that last wrote each key.
     last_changed: BTreeMap<String, usize>,
-    /// Which step last observed a key with another value than the steps before it left, where none wrote it since.
+    /// The last step that observed a key with a value other than the previous steps left, if no
+    /// step has written it since.
     last_outside: BTreeMap<String, usize>,
-    /// How often each key was written until then.
+    /// How often each key was written up to this step.
     changes: BTreeMap<String, usize>,
-    /// The keys whose value is not certain.
+    /// The keys whose value is uncertain.
     unknown: Vec<String>,
-    /// Why not.
+    /// The reason for each uncertain key.
     doubts: BTreeMap<String, &'static str>,
-    /// Where the whole state stands that this begins with: `none`, `init`, `observation` or `event`.
+    /// The source of the complete state that this state is based on: `none`, `init`, `observation`
+    /// or `event`.
     base: &'static str,
-    /// What changed before this step without a step having done it.
+    /// Changes before this step that no step made.
     outside: Vec<Outside>,
 }
 
-/// A key that changed without a step having done it.
+/// A key that changed although no step changed it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Outside {
     key: String,
@@ -82,7 +85,7 @@ struct Outside {
     after: Value,
 }
 
-/// The state after step `n`; `None` where there is no such step.
+/// Returns the state after step `n`, or `None` if there is no such step.
 pub(crate) fn state(index: &Index, lines: &dyn Lines, n: usize) -> Option<State> {
     let StateAt { keys, base, .. } = state_at(index, lines, n)?;
     fn by_key<V>(keys: &[KeyAt], value: impl Fn(&KeyAt) -> Option<V>) -> BTreeMap<String, V> {
@@ -129,17 +132,17 @@ pub(crate) fn state(index: &Index, lines: &dyn Lines, n: usize) -> Option<State>
     })
 }
 
-/// How one value came to be.
+/// The history of one value.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct History {
     key: String,
-    /// The members that lead to the value below the key.
+    /// The path from the key to the value.
     path: Vec<String>,
     changes: Vec<Change>,
     value: Value,
 }
 
-/// What a step made of it.
+/// A step's change of the value.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Change {
     n: usize,
@@ -147,7 +150,7 @@ struct Change {
     after: Value,
 }
 
-/// How one value came to be.
+/// Builds the document of a value's history.
 pub(crate) fn history(history: state::History) -> History {
     let state::History {
         path,
@@ -174,7 +177,7 @@ pub(crate) fn history(history: state::History) -> History {
     }
 }
 
-/// The keys that a state has, in words.
+/// Lists the keys of a state in words.
 pub(crate) fn its_keys(keys: &[String]) -> String {
     let named: Vec<&str> = keys.iter().take(MAX_NAMED).map(String::as_str).collect();
     match keys.len() - named.len() {

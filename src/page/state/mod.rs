@@ -1,6 +1,8 @@
-//! How does a state look? Each key with its value, who wrote it last, and the way to its other changes.
+//! Shows a state: each key with its value, the step that last wrote it, and links to its other
+//! changes.
 //!
-//! The panel stands on the State tab and beside a replayed step; both give it the addresses its links lead to.
+//! The panel appears on the State tab and next to a replayed step. Both supply the addresses of its
+//! links.
 
 pub(crate) mod fill;
 pub(crate) mod handler;
@@ -17,16 +19,16 @@ use crate::page::part::text::Line;
 #[derive(Debug, Clone, Template)]
 #[template(path = "state/state_tab.html")]
 pub(crate) struct StateTab {
-    /// After which step, of how many.
+    /// The step whose state is shown, and the number of keys.
     pub title: Phrase,
     pub prev: Option<Link>,
     pub next: Option<Link>,
-    /// The address of the same step on the replay.
+    /// The address of the same step in the replay.
     pub replay: String,
     pub panel: StatePanel,
-    /// What changed before this step without a step having done it: the key, and what became of its value.
+    /// Changes before this step that no step made: the key and the change of its value.
     pub outside: Vec<(Line, Vec<Piece>)>,
-    /// How the selected value came to be.
+    /// The history of the selected value.
     pub history: Option<KeyHistory>,
 }
 
@@ -36,9 +38,9 @@ impl HtmlSafe for StateTab {}
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "state/state_panel.html")]
 pub(crate) struct StatePanel {
-    /// What it is put together from, and what of it is not certain.
+    /// The sources of the state, and what is uncertain about it.
     pub note: Phrase,
-    /// Its keys, in the order in which they are recorded.
+    /// The keys in recorded order.
     pub rows: Vec<StateRow>,
 }
 
@@ -47,27 +49,27 @@ impl HtmlSafe for StatePanel {}
 #[derive(Debug, Clone)]
 pub(crate) struct StateRow {
     pub key: Line,
-    /// Where the key is selected.
+    /// The address that selects the key.
     pub href: String,
     pub selected: bool,
-    /// Whether the step that is shown changed it.
+    /// Whether the displayed step changed it.
     pub changed: bool,
-    /// What became of it, where the step changed it.
+    /// The change, if the step changed it.
     pub pieces: Vec<Piece>,
-    /// The value; `None` where it is not known.
+    /// The value, or `None` if it is unknown.
     pub value: Option<JsonView>,
-    /// Why the value is not known or not certain; empty where it is.
+    /// Why the value is unknown or uncertain. Empty if it is certain.
     pub doubt: Line,
-    /// Which step wrote it last.
+    /// The step that last wrote it.
     pub by: Phrase,
-    /// The change before and after the shown moment, on the selected key.
+    /// For the selected key, the changes before and after the displayed moment.
     pub walk: Option<Walk>,
 }
 
-/// The way from one change of a key to the others.
+/// Links from one change of a key to the others.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Walk {
-    /// How many changes there are up to here, of how many.
+    /// The number of changes so far, and in total.
     pub says: Line,
     pub prev: Option<Link>,
     pub next: Option<Link>,
@@ -76,19 +78,19 @@ pub(crate) struct Walk {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeyHistory {
     pub key: Line,
-    /// How many changes are shown, of how many.
+    /// The number of changes shown, and in total.
     pub says: Line,
-    /// The changes, in the order of the steps.
+    /// The changes in step order.
     pub rows: Vec<HistoryRow>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct HistoryRow {
     pub step: Link,
-    /// Whether it is the step that is shown.
+    /// Whether this is the displayed step.
     pub current: bool,
     pub change: Line,
     pub pieces: Vec<Piece>,
-    /// Where the value was another than the change before left; empty where it was not.
+    /// A note if the value differs from what the previous change left. Empty otherwise.
     pub outside: Line,
 }

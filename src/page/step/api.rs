@@ -1,4 +1,4 @@
-//! The steps of a run as JSON: a window of their heads, and one with its lines.
+//! Serves the steps of a run as JSON: a window of step heads, or one step with its lines.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -12,10 +12,10 @@ use crate::page::part::href;
 use crate::page::run::handler::with_lens;
 use crate::page::step::json as document;
 
-/// So many steps are given unless the request says otherwise.
+/// The default number of steps in a response.
 const DEFAULT_LIMIT: usize = 200;
 
-/// A step whose line and events have more bytes is not one answer.
+/// Limits the bytes of a step's line and events. Larger steps don't fit in one response.
 const MAX_STEP_BYTES: u64 = 32 << 20;
 
 /// `GET /api/runs/{key}/steps`

@@ -1,4 +1,5 @@
-//! What stands in the view of one step? What its line says, and what only the run knows: times, neighbours, events.
+//! Fills the view of a step from its line and from what only the run knows: times, neighbouring
+//! steps, and events.
 
 use std::sync::Arc;
 
@@ -26,12 +27,12 @@ use crate::page::step::{
     Around, RawLine, StepError, StepEvent, StepEvents, StepLink, StepView, Value,
 };
 
-/// Where a step view stands; decides how its links work.
+/// Where a step is shown, which determines its links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepPlace {
-    /// Beside the list of steps.
+    /// Next to the list of steps.
     List,
-    /// On a page of its own.
+    /// On the step's own page.
     Alone,
 }
 
@@ -60,10 +61,10 @@ pub(crate) fn step_view(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<S
     Some(view)
 }
 
-/// At most this many runs that a step started are named; the header links more.
+/// Limits the child runs listed for a step. The header links to the others.
 const MAX_STARTED: usize = 20;
 
-/// The runs that began while the step was under way.
+/// Lists the child runs that started during step `n`.
 pub(crate) fn started(children: &[(Arc<Summary>, Option<usize>)], n: usize) -> Vec<Phrase> {
     let own = children.iter().filter(|(_, step)| *step == Some(n));
     own.take(MAX_STARTED)
@@ -74,7 +75,7 @@ pub(crate) fn started(children: &[(Arc<Summary>, Option<usize>)], n: usize) -> V
         .collect()
 }
 
-/// How a run ended, how many steps it has and how long it took.
+/// Describes how a run ended, its number of steps, and its duration.
 pub(crate) fn about(child: &Summary) -> String {
     let mut facts = vec![
         child.verdict.sentence.clone(),
@@ -84,12 +85,12 @@ pub(crate) fn about(child: &Summary) -> String {
     facts.join(" · ")
 }
 
-/// The same without what is only there to be looked up: prompt, events, raw lines.
+/// Returns the view without reference material: prompt, events, and raw lines.
 pub(crate) fn step_line(lens: &Lens<'_>, n: usize, place: StepPlace) -> Option<StepView> {
     read_step(lens, n, place).map(|(view, _, _)| view)
 }
 
-/// What the line of a step tells, and the bytes of the line.
+/// Reads the step's line. Also returns its bytes.
 fn read_step(
     lens: &Lens<'_>,
     n: usize,
@@ -133,7 +134,7 @@ fn read_step(
     Some((view, bytes.ok(), fold))
 }
 
-/// Why a line holds no step.
+/// Explains why a line contains no step.
 fn no_step(record: &Record<'_>, len: usize) -> Phrase {
     match Json::parse(&record.text).filter(|_| record.fate == Fate::Foreign) {
         Some(other) => Phrase::new()
@@ -146,10 +147,10 @@ fn no_step(record: &Record<'_>, len: usize) -> Phrase {
     }
 }
 
-/// A line that is no object is quoted up to this many bytes; the raw line is below.
+/// Limits the bytes quoted from a line that isn't an object. The raw line is below.
 const MAX_FOREIGN_BYTES: usize = 4_000;
 
-/// The bytes of a step's line, unless it is longer than the board parses.
+/// Returns the bytes of a step's line, or an error if it exceeds what the board parses.
 fn line(lens: &Lens<'_>, span: Span) -> Result<Vec<u8>, String> {
     if span.len > MAX_LINE_BYTES {
         return Err(format!(
@@ -160,7 +161,7 @@ fn line(lens: &Lens<'_>, span: Span) -> Result<Vec<u8>, String> {
     lens.lines.line(TraceFile::Steps, span)
 }
 
-/// The manifest as text that parses where that is possible; `None` where it cannot be read.
+/// Returns the manifest as text, repaired to valid JSON if possible. `None` if it can't be read.
 pub(crate) fn manifest_text(lines: &dyn Lines) -> Option<String> {
     lines
         .manifest()
@@ -199,7 +200,8 @@ fn read_line(
             .has_asset(recorded)
             .map(|()| format!("{}/assets/{at}", href::step(lens.key(), n)))
     };
-    // Steps that failed before the action, and waits of QitOS 0.6, have no observation; the event at their start has.
+    // Steps that failed before their action, and wait steps of QitOS 0.6, have no observation. The
+    // event at their start has the state.
     let ready = group
         .filter(|_| step.state.is_none())
         .and_then(|group| event_of(lens, group, EventKind::StateBefore));
@@ -233,7 +235,8 @@ fn read_line(
     }
 }
 
-/// What the model said beside its calls. QitOS reads its calls out of that very text, which then only says them again.
+/// Returns the model's text next to its calls. Omits text that QitOS parsed the calls from, because
+/// it repeats them.
 fn said(lens: &Lens<'_>, step: &Step<'_>, fold: &mut Fold) -> Option<Folded> {
     let decision = step
         .decision
@@ -250,7 +253,8 @@ fn said(lens: &Lens<'_>, step: &Step<'_>, fold: &mut Fold) -> Option<Folded> {
     Some(fold.prose(&words, &text.at.to_string()))
 }
 
-/// Whether a text is the thought and the command of the only call, and no more: both are shown anyway.
+/// Whether a text contains nothing but the thought and the command of the only call, which are
+/// shown anyway.
 fn says_again(words: &str, thought: &str, calls: &[Call<'_>]) -> bool {
     let (Some(rest), [call]) = (words.trim().strip_prefix(thought.trim()), calls) else {
         return false;
@@ -265,7 +269,8 @@ fn says_again(words: &str, thought: &str, calls: &[Call<'_>]) -> bool {
     !told.is_empty() && command == told.trim()
 }
 
-/// The event that begins the run, where it holds the whole state, and so the names of its fields.
+/// Returns the event that starts the run, if it has the complete state and therefore the field
+/// names.
 fn first_state(lens: &Lens<'_>) -> Option<Record<'static>> {
     let whole = lens.index.format().state == StateRecord::Initial;
     let (at, _) = lens
@@ -280,7 +285,8 @@ fn first_state(lens: &Lens<'_>) -> Option<Record<'static>> {
         .ok()
 }
 
-/// The error on a step's line, where no event tells of it. Failed calls are told with the calls.
+/// Returns the error on a step's line, if no event reports it. Failed calls are shown with the
+/// calls.
 fn own_error(error: &Json<'_>, fold: &mut Fold) -> Option<StepError> {
     let phase = error
         .get("phase")
@@ -302,7 +308,7 @@ fn own_error(error: &Json<'_>, fold: &mut Fold) -> Option<StepError> {
     })
 }
 
-/// The first event of a group that is of this kind, and its place.
+/// Returns the first event of this kind in a group, with its index.
 pub(super) fn event_of(
     lens: &Lens<'_>,
     group: &Group,
@@ -314,7 +320,8 @@ pub(super) fn event_of(
     Some((group.first + offset, record))
 }
 
-/// The line behind the title of step `n`: its place among all, its time, its tokens.
+/// Returns the line after the title of step `n`: its position among all steps, its time, and its
+/// tokens.
 pub(crate) fn step_facts(lens: &Lens<'_>, n: usize) -> String {
     facts(lens, n, lens.index.round_of(n))
 }
@@ -323,7 +330,7 @@ fn facts(lens: &Lens<'_>, n: usize, group: Option<&Group>) -> String {
     let Some(step) = lens.index.steps().get(n) else {
         return String::new();
     };
-    // Steps that are counted and not kept have no page, and their numbers are no other's.
+    // Skipped steps count but have no page. Their numbers aren't reused.
     let (number, total) = (
         lens.index.step_skips().number(n) as u64 + 1,
         lens.index.step_count(),
@@ -542,9 +549,9 @@ fn events(lens: &Lens<'_>, group: &Group) -> StepEvents {
     }
 }
 
-/// At most this many stretches of one phase have a row; a step of a normal run has six.
+/// Limits the rows for blocks of consecutive events of one phase. A normal run has six per step.
 const MAX_STRETCHES: usize = 100;
-/// At most this many event lines are linked one by one; a step of a normal run has some thirteen.
+/// Limits the event lines that are linked individually. A normal run has about thirteen per step.
 const MAX_RAW_EVENTS: usize = 100;
 
 fn place(lens: &Lens<'_>, file: TraceFile, line: u64, span: Span) -> Line {
@@ -556,7 +563,7 @@ fn place(lens: &Lens<'_>, file: TraceFile, line: u64, span: Span) -> Line {
     format!("{file} line {}, bytes {from} to {to}", format::count(line)).into()
 }
 
-/// How many records are read of a step that has more.
+/// Describes how many of a step's records were read.
 fn first_of(Unassembled { read, all }: Unassembled) -> String {
     format!(
         "{} of {}",
@@ -565,7 +572,7 @@ fn first_of(Unassembled { read, all }: Unassembled) -> String {
     )
 }
 
-/// Where the line of a step stands, or what it was put together from.
+/// Returns the location of a step's line, or the records it was assembled from.
 fn place_of(lens: &Lens<'_>, n: usize, step: &StepHead) -> Line {
     if step.parts.is_empty() {
         return place(lens, TraceFile::Steps, step.line, step.span);
@@ -633,7 +640,8 @@ fn raw_events(lens: &Lens<'_>, n: usize, group: &Group) -> Vec<RawLine> {
     lines
 }
 
-/// The value at a JSON pointer of a line, one part of it where it is a long text. `None` where there is none.
+/// Returns the value at a JSON pointer of a line. Long texts are returned in parts, of which this
+/// is number `part`. `None` if there is no such value.
 pub(crate) fn value_of(
     bytes: &[u8],
     pointer: &str,
@@ -643,7 +651,7 @@ pub(crate) fn value_of(
     let text = Record::of(bytes).text;
     let json = match Json::parse(&text) {
         Some(json) if !pointer.is_empty() => json,
-        // The empty pointer is the line itself, as text.
+        // The empty pointer refers to the line itself, as text.
         _ => return Part::of(&text, part, pointer, &links).map(Value::Text),
     };
     match find(&json, pointer)? {

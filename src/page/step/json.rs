@@ -1,4 +1,4 @@
-//! What do programs read of a step and its events? Heads from the index, lines as written.
+//! Defines the JSON documents of steps and events: heads from the index, and lines as recorded.
 
 use std::ops::Range;
 
@@ -10,94 +10,98 @@ use crate::model::{self, CallEnd, CriticAction, EventHead, Fate, Index, Symbol};
 use crate::page::json::time;
 use crate::page::step::json_line::Line;
 
-/// What lists show of a step.
+/// The summary of a step in lists.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct StepHead {
     pub n: usize,
     pub step_id: Option<i64>,
     pub agent_id: Option<String>,
-    /// `act`, `final`, `wait`, `handoff`; `null` where there was no decision.
+    /// `act`, `final`, `wait` or `handoff`; null if there was no decision.
     pub(crate) mode: Option<String>,
-    /// The names of the actions; at most the first 64.
+    /// The names of the first 64 actions.
     pub actions: Vec<String>,
     pub action_count: u32,
-    /// The first 64 actions, and how each went.
+    /// The first 64 actions with their results.
     pub calls: Vec<Call>,
-    /// What people call the step: the recorded label, else the ordinal.
+    /// The displayed name of the step: the recorded label, or else the ordinal.
     pub label: String,
-    /// The first action as a call on one line, or the answer, or why there is none.
+    /// The first action as a call on one line, or the answer, or the reason there is neither.
     pub call: Option<String>,
     /// Whether a decision was made and nothing failed.
     pub ok: bool,
-    /// The first error: of a tool, else of the engine.
+    /// The first error: of a tool, or else of the engine.
     pub error: Option<String>,
-    /// The first return code that is not zero.
+    /// The first non-zero return code.
     pub returncode: Option<i64>,
-    /// Whether a critic asked for a retry, and was heard.
+    /// Whether the deciding critic requested a retry.
     pub retry: bool,
-    /// The run went back to before it.
+    /// Whether the run went back to a point before this step.
     pub left: bool,
-    /// It is a reply of a sub-agent, within a call of another step, and none of the run's own.
+    /// Whether this is a reply of a sub-agent within a call of another step, rather than the run's
+    /// own reply.
     pub nested: bool,
     pub critics: Vec<Critic>,
-    /// The state keys that changed; at most the first 64.
+    /// The first 64 state keys that changed.
     pub changed: Vec<String>,
-    /// Tokens of this step's requests, where they are recorded; those of all steps add up to the run's.
+    /// The tokens of this step's requests, if recorded. The sum over all steps is the run's total.
     pub tokens: Option<u64>,
-    /// Whether any of them is recorded as an estimate; null where there are none.
+    /// Whether the tokens include an estimate; null if there are none.
     pub tokens_estimated: Option<bool>,
-    /// What they cost in US dollars, where that is recorded.
+    /// The cost in US dollars, if recorded.
     pub cost_usd: Option<f64>,
-    /// The time of its first event.
+    /// The time of the first event.
     pub started_at: Option<String>,
-    /// Milliseconds from its first to its last event.
+    /// Milliseconds between the first and the last event.
     pub duration_ms: Option<f64>,
-    /// Which of the runs inside the directory it belongs to, where events tell.
+    /// The index of the run within the directory, if events show it.
     pub segment: Option<usize>,
-    /// How well the line could be read: `good`, `repaired`, `provisional`, `foreign` or `unreadable`.
+    /// How well the line could be read: `good`, `repaired`, `provisional`, `foreign` or
+    /// `unreadable`.
     pub fate: &'static str,
-    /// The line's number in `steps.jsonl`, counted from 1.
+    /// The line number in `steps.jsonl`, counted from 1.
     pub line: u64,
-    /// Bytes from the start of the file to the line.
+    /// The offset of the line in the file, in bytes.
     pub offset: u64,
-    /// How many records the step's line leaves out, because the step has more than the board reads of one.
+    /// How many records the step's line omits, because the step has more than the board reads for
+    /// one step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub records_left_out: Option<usize>,
 }
 
-/// A call of a tool, in short.
+/// A summary of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Call {
     pub name: Option<String>,
-    /// Whether it went well, or failed; `null` where nothing came back yet, what came back does not say, or somebody
-    /// stopped it.
+    /// Whether the call succeeded. Null if there is no result yet, the result doesn't say, or the
+    /// call was stopped.
     pub ok: Option<bool>,
-    /// Whether somebody stopped it, or it was not made: no call that failed.
+    /// Whether the call was stopped or never made, which doesn't count as a failure.
     pub stopped: bool,
-    /// As recorded.
+    /// The recorded duration.
     pub duration_ms: Option<f32>,
 }
 
-/// What a critic said, in short.
+/// A summary of a critic's output.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Critic {
     pub name: String,
-    /// `continue`, `retry`, `stop`, `failed`, or `other` for a word that is none of these.
+    /// `continue`, `retry`, `stop`, `failed`, or `other` for any other action.
     pub action: &'static str,
-    /// Its score where that is a finite number.
+    /// The score if it is a finite number.
     pub score: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Steps {
-    /// How many ordinals there are. A line that can't be read has one; lines that are skipped share one.
+    /// The number of ordinals. An unreadable line has its own ordinal; skipped lines share one.
     pub total: usize,
     pub steps: Vec<StepHead>,
-    /// What to pass as `after` for the next window.
+    /// The value of `after` for the next window.
     pub next: Option<usize>,
 }
 
-/// The steps after ordinal `after`, or from the first one on; at most `limit`, at least one.
+/// Returns up to `limit` steps after the ordinal `after`, or from the first step. Returns at least
+/// one if there are more.
 pub(crate) fn step_heads(index: &Index, after: Option<usize>, limit: usize) -> Steps {
     let total = index.steps().len();
     let start = after.map_or(0, |after| after.saturating_add(1)).min(total);
@@ -167,23 +171,24 @@ pub(crate) fn step_head(index: &Index, n: usize) -> Option<StepHead> {
     })
 }
 
-/// The events of step `n`, as numbers of [`Index::events`]; empty where none can be told.
+/// Returns the indices of step `n`'s events in [`Index::events`]. Empty if they are unknown.
 pub(crate) fn events_of(index: &Index, n: usize) -> Range<usize> {
     let group = index.round_of(n);
     group.map_or(0..0, |group| group.first..group.end)
 }
 
-/// A step with its line and the lines of its events. What is repaired is not as written, because that is not JSON.
+/// A step with its line and the lines of its events. Lines that aren't valid JSON are repaired, so
+/// they differ from the files.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Step<'a> {
     head: StepHead,
     step: Line<'a>,
     events: Vec<Line<'a>>,
-    /// Whether the line or one of the events is repaired.
+    /// Whether the line or an event is repaired.
     repaired: bool,
-    /// The places in `events` of those that are repaired.
+    /// The indices of the repaired events in `events`.
     repaired_events: Vec<usize>,
-    /// The number of the first of `events` among all events of the run.
+    /// The index of the first of `events` among all events of the run.
     first_event: Option<usize>,
 }
 
@@ -191,21 +196,21 @@ pub(crate) struct Step<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Event<'a> {
     n: usize,
-    /// The ordinal of the step it belongs to.
+    /// The ordinal of the step that the event belongs to.
     step: Option<usize>,
     phase: Option<String>,
     stage: Option<String>,
     ok: bool,
     at: Option<String>,
-    /// The line's number in its file, counted from 1.
+    /// The line number in the file, counted from 1.
     line: u64,
-    /// Bytes from the start of the file to the line.
+    /// The offset of the line in the file, in bytes.
     offset: u64,
     event: Line<'a>,
     repaired: bool,
 }
 
-/// Step `n` with its line and the lines of [`events_of`].
+/// Builds step `n` from its line and the lines of [`events_of`].
 pub(crate) fn step<'a>(
     index: &Index,
     n: usize,
@@ -235,7 +240,7 @@ pub(crate) fn step<'a>(
     })
 }
 
-/// Event `n` with its line.
+/// Builds event `n` from its line.
 pub(crate) fn event<'a>(index: &Index, n: usize, line: &'a [u8]) -> Option<Event<'a>> {
     let EventHead {
         ok,
@@ -262,7 +267,7 @@ pub(crate) fn event<'a>(index: &Index, n: usize, line: &'a [u8]) -> Option<Event
     })
 }
 
-/// Which of the runs inside the directory step `n` belongs to.
+/// Returns the index of the run within the directory that step `n` belongs to.
 pub(crate) fn segment_of(index: &Index, n: usize) -> Option<usize> {
     if index.segments().len() <= 1 {
         return Some(0).filter(|_| !index.segments().is_empty());

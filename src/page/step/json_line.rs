@@ -1,4 +1,4 @@
-//! How does a line of a trace stand inside a JSON document? As written wherever that is JSON.
+//! Embeds a trace line in a JSON document, unchanged if the line is valid JSON.
 
 use std::borrow::Cow;
 
@@ -8,24 +8,25 @@ use serde_json::value::RawValue;
 
 use crate::model::repair::repair;
 
-/// A line, or a manifest, as a JSON value.
+/// A line or a manifest as a JSON value.
 #[derive(Debug, Clone)]
 pub(crate) enum Line<'a> {
-    /// Byte for byte.
+    /// The line, byte for byte.
     Written(&'a RawValue),
-    /// A copy in which bare `NaN`, bad UTF-8 and the like are made JSON.
+    /// A copy with bare `NaN`, invalid UTF-8 and similar errors turned into valid JSON.
     Repaired(Box<RawValue>),
-    /// Not JSON: its text as a string, bytes that are not UTF-8 as U+FFFD.
+    /// Text that isn't JSON, as a string. Bytes that aren't UTF-8 become U+FFFD.
     Text(Cow<'a, str>),
 }
 
 impl<'a> Line<'a> {
-    /// Takes a line without its line end.
+    /// Converts a line without its line end.
     pub(crate) fn of(line: &'a [u8]) -> Self {
         let written = std::str::from_utf8(line)
             .ok()
             .and_then(|text| serde_json::from_str::<&RawValue>(text).ok());
-        // Half a surrogate pair passes for JSON here, and then costs a strict reader the whole document.
+        // serde_json accepts half a surrogate pair here, but a strict reader would reject the whole
+        // document.
         if let Some(written) =
             written.filter(|_| !may_hold_surrogate(line) || repair(line).1.is_empty())
         {
@@ -37,7 +38,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Whether it is not as written.
+    /// Whether it differs from the line as written.
     pub(crate) fn is_changed(&self) -> bool {
         !matches!(self, Line::Written(_))
     }

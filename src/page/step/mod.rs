@@ -1,6 +1,7 @@
-//! How does one step look? Its sections in a fixed order, on the run page and on a page of its own.
+//! Shows one step as sections in a fixed order, on the run page and on the step's own page.
 //!
-//! What a step line holds is read here from its JSON; what only the run knows (times, neighbours, events) is given.
+//! The content of the step's line is read here from its JSON. Callers supply what only the run
+//! knows: times, neighbouring steps, and events.
 
 pub(crate) mod api;
 pub(crate) mod fill;
@@ -28,7 +29,7 @@ use crate::page::part::text::Line;
 use crate::page::part::{decision, href, text};
 use crate::page::shell::Shell;
 
-/// At most so many pictures of a step are looked for.
+/// Limits the pictures read from a step.
 const MAX_ASSETS: usize = 50;
 
 #[derive(Template)]
@@ -39,7 +40,7 @@ pub(crate) struct StepPage<'a> {
     pub view: StepView,
 }
 
-/// A step that replaces the one shown on the run page, and the title that goes with it.
+/// A step that replaces the one shown on the run page, with the new title.
 #[derive(Debug, Clone, Template)]
 #[template(path = "step/step_fragment.html")]
 pub(crate) struct StepFragment {
@@ -47,13 +48,13 @@ pub(crate) struct StepFragment {
     pub view: StepView,
 }
 
-/// A value on a page of its own: a long text in parts, or a JSON value.
+/// The page of a single value: a long text in parts, or a JSON value.
 #[derive(Debug, Clone, Template)]
 #[template(path = "step/value.html")]
 pub(crate) struct ValuePage<'a> {
     pub shell: Shell,
     pub key: &'a str,
-    /// Which value it is.
+    /// The name of the value.
     pub title: Line,
     pub value: Value,
     /// The address of the raw bytes.
@@ -63,112 +64,112 @@ pub(crate) struct ValuePage<'a> {
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Text(Part),
-    /// A JSON value that is no text.
+    /// A JSON value other than text.
     Json(JsonView),
 }
 
 #[derive(Debug, Clone, Default, Template)]
 #[template(path = "step/step_view.html")]
 pub(crate) struct StepView {
-    /// Its ordinal, the identity of the step.
+    /// The ordinal, which identifies the step.
     pub n: usize,
     /// `Step 4`, with the recorded id.
     pub title: Line,
-    /// Place in the run, offset, duration, tokens, agent.
+    /// Position in the run, offset, duration, tokens, agent.
     pub facts: Line,
-    /// Errors, retries, stops, failed commands.
+    /// Errors, retries, stops, and failed commands.
     pub marks: Vec<Sign>,
     pub previous: Option<StepLink>,
     pub next: Option<StepLink>,
-    /// The page of its own; empty where this is it.
+    /// The address of the step's own page. Empty on that page.
     pub own: String,
-    /// What shows the step in a terminal; empty for nothing.
+    /// The command that shows the step in a terminal. Empty if there is none.
     pub command: String,
-    /// The step on the run page.
+    /// The address of the step on the run page.
     pub link: String,
-    /// The replay at this step; empty for none.
+    /// The address of the replay at this step. Empty if there is none.
     pub replay: String,
-    /// What is said of the way here; empty for nothing.
+    /// A note about how the reader got here. Empty if there is none.
     pub note: Line,
-    /// Why the line could not be read as a step.
+    /// The reason if the line can't be read as a step.
     pub unreadable: Option<Phrase>,
     pub error: Option<StepError>,
-    /// What the model wrote, in a step that failed; in others the sections below say it.
+    /// The model's text if the step failed. In other steps, the sections below contain it.
     pub wrote: Option<Folded>,
-    /// What was said to the agent between the step before and this one, where records of their own tell it.
+    /// Messages to the agent between the previous step and this one, if they have separate records.
     pub asked: Option<Prompt>,
     pub thought: Option<Folded>,
-    /// What the model said beside its calls, where that is no source of them.
+    /// The model's text next to its calls, unless the calls were parsed from it.
     pub said: Option<Folded>,
-    /// The decision; `None` only where the line is unreadable.
+    /// The decision. `None` only if the line is unreadable.
     pub decision: Option<Decision>,
     pub actions: Actions,
-    /// The runs that it started: the run and how it ended.
+    /// The child runs that the step started, with how they ended.
     pub started: Vec<Phrase>,
     pub diff: Option<StateDiff>,
     pub critics: Vec<Critic>,
-    /// What is said of critics that are not shown.
+    /// The number of critics not shown.
     pub more_critics: Line,
     pub observation: Option<Observation>,
     pub assets: Vec<Asset>,
-    /// What is said of pictures that are not shown.
+    /// The number of pictures not shown.
     pub more_assets: Line,
-    /// What the line holds besides: key and value.
+    /// The remaining fields of the line, as key and value.
     pub rest: Vec<(Line, JsonView)>,
-    /// How many fields that are.
+    /// The number of remaining fields.
     pub rest_count: Line,
-    /// What is said of those that are not shown.
+    /// The number of fields not shown.
     pub more_rest: Line,
     pub prompt: Option<Prompt>,
     pub events: StepEvents,
-    /// The step's line as it is in its file.
+    /// The step's line as recorded.
     pub raw: Option<RawLine>,
-    /// The lines of its events, only linked.
+    /// Links to the lines of its events.
     pub raw_events: Vec<RawLine>,
-    /// How many lines of which file they are.
+    /// The number of these lines, and their file.
     pub raw_events_of: Line,
 }
 
 impl HtmlSafe for StepView {}
 
-/// A way to a neighbouring step.
+/// A link to a neighbouring step.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StepLink {
-    /// The run page with that step selected, or its own page.
+    /// The address of the run page with that step selected, or of the step's own page.
     pub href: String,
-    /// The fragment that replaces the step shown; empty where the link is a plain one.
+    /// The fragment that replaces the displayed step. Empty if the link is a plain one.
     pub fragment: String,
-    /// The step in words: `3 replace_text`.
+    /// The step's name: `3 replace_text`.
     pub label: Line,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct StepError {
-    /// Its category; empty where none is recorded.
+    /// The error's category. Empty if none is recorded.
     pub category: Line,
     pub message: Folded,
-    /// The phase it happened in and when.
+    /// The phase where it happened, and the time.
     pub place: Line,
-    /// Whether it was recoverable and what the engine did.
+    /// Whether it was recoverable, and how the engine reacted.
     pub outcome: Phrase,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Observation {
-    /// What is in it that is not shown elsewhere.
+    /// The content that isn't shown elsewhere.
     pub says: Line,
     pub size: Line,
     pub view: JsonView,
 }
 
-/// A picture a step refers to.
+/// A picture that a step refers to.
 #[derive(Debug, Clone)]
 pub(crate) struct Asset {
-    /// The address of the picture; `None` where it may not or cannot be shown.
+    /// The address of the picture, or `None` if it can't or must not be shown.
     pub href: Option<String>,
-    /// Why it is not shown.
+    /// Why it isn't shown.
     pub note: Line,
-    /// What the picture is, in words.
+    /// The alternative text.
     pub alt: Line,
     /// Path, size and type.
     pub caption: Line,
@@ -178,44 +179,44 @@ pub(crate) struct Asset {
 pub(crate) struct StepEvents {
     pub count: Line,
     pub strip: Option<PhaseStrip>,
-    /// One row per phase or event.
+    /// One row for each phase or event.
     pub rows: Vec<StepEvent>,
 }
 
-/// One row of the events of a step.
+/// A row in the events of a step.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StepEvent {
-    /// The class of the phase's colour.
+    /// The phase's colour class.
     pub class: &'static str,
     pub phase: Line,
-    /// The stages, `start → pass`.
+    /// The stages: `start → pass`.
     pub stage: Line,
-    /// When, from the start of the run.
+    /// The time since the start of the run.
     pub at: Line,
     pub lasted: Line,
-    /// What to know about it.
+    /// Further information.
     pub note: Phrase,
 }
 
-/// A line as it is in its file.
+/// A line as recorded.
 #[derive(Debug, Clone)]
 pub(crate) struct RawLine {
-    /// File, line and bytes.
+    /// File, line number and byte range.
     pub place: Line,
     pub size: Line,
-    /// The text; `None` where it is only linked.
+    /// The text, or `None` if it is only linked.
     pub text: Option<Folded>,
-    /// The address of all of it.
+    /// The address of the whole line.
     pub href: String,
 }
 
-/// What reading a step line needs to know besides the line.
+/// The data needed to read a step's line that the line doesn't have.
 pub(crate) struct Around<'r> {
-    /// The last score a critic of that name gave before this step.
+    /// Returns the last score before this step from the critic of that name.
     pub previous_score: &'r dyn Fn(&str) -> Option<f64>,
-    /// The address of a picture by its recorded path, or why it is not shown.
+    /// Returns the address of a picture by its recorded path, or the reason it isn't shown.
     pub picture: &'r dyn Fn(&str) -> Result<String, String>,
-    /// The state before the step where the line has none.
+    /// The state before the step, if the line doesn't contain one.
     pub state: Option<&'r Json<'r>>,
 }
 
@@ -228,8 +229,8 @@ impl std::fmt::Debug for Around<'_> {
 }
 
 impl StepView {
-    /// Fills the sections that come from the step itself: thought, decision, actions, state diff, critics, observation and
-    /// pictures.
+    /// Fills the sections that come from the step's line: thought, decision, actions, state diff,
+    /// critics, observation and pictures.
     pub(crate) fn read(&mut self, step: &Step<'_>, around: &Around<'_>, fold: &mut Fold) {
         self.thought = decision::thought(step, fold);
         self.decision = Some(Decision::new(step, fold));

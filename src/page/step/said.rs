@@ -1,6 +1,7 @@
-//! What was said to the model before a step, and what did it write? Finds the prompt of the step and those before it.
+//! Finds the prompt of a step, the prompts before it, and the model's output.
 //!
-//! Of other tools' runs the records between two replies of the model tell it, where they say who speaks.
+//! In traces of other tools, these come from the records between two replies of the model, if the
+//! records name the speaker.
 
 use std::collections::HashSet;
 
@@ -15,14 +16,14 @@ use crate::page::part::href;
 use crate::page::part::prompt::{EarlierPrompt, Message, Prompt};
 use crate::page::step::fill::event_of;
 
-/// The prompt before is looked for in so many rounds.
+/// Limits the rounds searched for the previous prompt.
 const MAX_ROUNDS: usize = 50;
-/// So many records between two replies are looked at.
+/// Limits the records read between two replies.
 const MAX_RECORDS: usize = 200;
-/// The prompt of a reply is looked for in so many of its records.
+/// Limits the records of a reply that are searched for its prompt.
 const MAX_OWN: usize = 4;
 
-/// The prompt of a step whose events are `group`.
+/// Returns the prompt of step `n`, whose events are `group`.
 pub(crate) fn prompt(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) -> Option<Prompt> {
     if lens.index.format().assemble.is_some() {
         return of_records(lens, n, fold);
@@ -57,7 +58,7 @@ pub(crate) fn prompt(lens: &Lens<'_>, n: usize, group: &Group, fold: &mut Fold) 
     Some(prompt.with_output(&crate::format::event(&output), links(at), fold))
 }
 
-/// The newest prompt in the rounds before this one, and its step.
+/// Returns the newest prompt in earlier rounds, and the label of its step.
 fn before(lens: &Lens<'_>, group: &Group) -> Option<(Record<'static>, String)> {
     let own = lens
         .index
@@ -84,7 +85,7 @@ fn before(lens: &Lens<'_>, group: &Group) -> Option<(Record<'static>, String)> {
     None
 }
 
-/// The first prompt of the run in the directory that the round belongs to.
+/// Returns the first prompt of the round's run within the directory.
 fn first_prompt(lens: &Lens<'_>, group: &Group) -> Option<(usize, Record<'static>)> {
     let own = lens
         .index
@@ -101,7 +102,8 @@ fn first_prompt(lens: &Lens<'_>, group: &Group) -> Option<(usize, Record<'static
     ))
 }
 
-/// What other tools' records tell: the list of messages in a record of the reply itself.
+/// Returns the prompt from the reply's own records in a trace of another tool, if one of them lists
+/// the messages.
 fn of_records(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
     let own = parts(lens, n);
     if let Some((at, record)) = own.take(MAX_OWN).find_map(|at| listed(lens, at)) {
@@ -139,7 +141,8 @@ fn of_records(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
     None
 }
 
-/// What was said to the agent of another tool between the reply before and this one, and is no part of either.
+/// Returns what the agent of another tool was sent between the previous reply and this one, without
+/// the replies themselves.
 pub(crate) fn asked(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt> {
     lens.index.format().assemble?;
     let messages = between(lens, n, fold);
@@ -149,12 +152,12 @@ pub(crate) fn asked(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Option<Prompt
     })
 }
 
-/// The records that a step is put together from.
+/// Returns the records that a step is assembled from.
 fn parts(lens: &Lens<'_>, n: usize) -> impl Iterator<Item = usize> {
     lens.index.parts_of(n).flatten()
 }
 
-/// A record that holds the list of messages that the model was sent.
+/// Returns a record that contains the list of messages sent to the model.
 fn listed(lens: &Lens<'_>, at: usize) -> Option<(usize, Record<'static>)> {
     let record = lens
         .lines
@@ -164,7 +167,7 @@ fn listed(lens: &Lens<'_>, at: usize) -> Option<(usize, Record<'static>)> {
     Some((at, record))
 }
 
-/// That list: objects that say who speaks.
+/// Returns that list if all its objects name the speaker.
 pub(crate) fn input(record: &str) -> Option<&str> {
     let input = Value {
         text: record,
@@ -185,17 +188,19 @@ pub(crate) fn input(record: &str) -> Option<&str> {
     items.all(has_role).then_some(input)
 }
 
-/// A prompt of the user, or what the user typed while a tool ran and the model read then.
+/// A prompt by the user, or text that the user typed while a tool ran and the model read
+/// afterwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prompted {
-    /// When it was recorded; microseconds since the epoch.
+    /// When it was recorded, in microseconds since the epoch.
     pub ts: Option<i64>,
-    /// Its words.
+    /// The text.
     pub words: String,
 }
 
-/// What the user said between the reply before step `n` and that step, also on branches that the run left. Behind the last
-/// step stands what came after it. Only of formats whose records say which of them are prompts.
+/// Returns what the user wrote between the previous reply and step `n`, including on abandoned
+/// branches. If `n` is the number of steps, returns what came after the last step. Supports only
+/// formats whose records identify prompts.
 pub(crate) fn prompts_before(lens: &Lens<'_>, n: usize) -> Vec<Prompted> {
     if lens.index.format().assemble.is_none() {
         return Vec::new();
@@ -208,9 +213,9 @@ pub(crate) fn prompts_before(lens: &Lens<'_>, n: usize) -> Vec<Prompted> {
     let last = (end + 1).min(lens.index.events().len());
     let mut found: Vec<(usize, Prompted)> = Vec::new();
     let mut known: Vec<String> = Vec::new();
-    // The same words may stand in a prompt and in another record of it: of the two the prompt counts.
+    // A text may occur both in a prompt and in another record of it. The prompt takes precedence.
     for is_prompt in [true, false] {
-        // A record of several messages may hold the reply and what was said before it.
+        // A record with several messages may contain the reply and the text before it.
         for (at, event) in lens.index.events().range(start.min(end)..last).enumerate() {
             let stage = lens.index.name(event.stage);
             if matches!(stage, "prompt" | QUEUED) != is_prompt || !is_prompt && stage != USER_TEXT {
@@ -246,7 +251,7 @@ pub(crate) fn prompts_before(lens: &Lens<'_>, n: usize) -> Vec<Prompted> {
     found.into_iter().map(|(_, prompt)| prompt).collect()
 }
 
-/// The messages of a record that lists all of them.
+/// Returns the messages of a record that lists all of them.
 fn messages<'v, 'a>(record: &'v Json<'a>) -> Option<&'v [Json<'a>]> {
     match record.get("$set")?.get("messages")? {
         Json::Array(messages) => Some(messages),
@@ -254,7 +259,7 @@ fn messages<'v, 'a>(record: &'v Json<'a>) -> Option<&'v [Json<'a>]> {
     }
 }
 
-/// What the user says in a list of messages between the reply before step `n` and that step.
+/// Returns what the user wrote in a list of messages between the previous reply and step `n`.
 fn listed_before(messages: &[Json<'_>], n: usize) -> Vec<String> {
     let is_kind =
         |message: &Json<'_>, kind: &str| message.get("type").and_then(Json::as_str) == Some(kind);
@@ -273,12 +278,12 @@ fn listed_before(messages: &[Json<'_>], n: usize) -> Vec<String> {
     found
 }
 
-/// How readers call what the user typed while a tool ran.
+/// The stage that readers set for text typed while a tool ran.
 const QUEUED: &str = "queued_command";
-/// How they call words of the user that begin no turn.
+/// The stage that readers set for user text that doesn't start a turn.
 const USER_TEXT: &str = "user_text";
 
-/// The words of a record that is a prompt.
+/// Returns the text of a prompt record.
 fn prompted(record: &Json<'_>) -> Option<String> {
     if let Some(queued) = record
         .get("attachment")
@@ -309,7 +314,7 @@ fn between(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
         .flat_map(|before| parts(lens, before))
         .collect();
     let start = before.first().map_or(0, |first| first + 1);
-    // A step may have a million records.
+    // A step may have a million records, so a set is needed.
     let before: HashSet<usize> = before.into_iter().collect();
     let mut found: Vec<Message> = Vec::new();
     let mut known: Vec<String> = Vec::new();
@@ -334,7 +339,7 @@ fn between(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
         else {
             continue;
         };
-        // A message may be told of twice, as a record of the program and as one of its log.
+        // A message may be recorded twice: by the program itself and in its log.
         let words = text_of(message);
         if known.contains(&words) || !fold.takes(found.len()) {
             continue;
@@ -351,7 +356,7 @@ fn between(lens: &Lens<'_>, n: usize, fold: &mut Fold) -> Vec<Message> {
     found
 }
 
-/// What the user typed while a tool ran, as a message, and where its words stand.
+/// Returns text typed while a tool ran as a message, with its location as a JSON pointer.
 fn queued<'a>(record: &Json<'a>) -> Option<(&'static str, Json<'a>)> {
     let attachment = record.get("attachment")?;
     let is_queued = attachment.get("type").and_then(Json::as_str) == Some(QUEUED);
@@ -372,7 +377,7 @@ fn queued<'a>(record: &Json<'a>) -> Option<(&'static str, Json<'a>)> {
     ))
 }
 
-/// The compaction that event `at` records, in words.
+/// Describes the compaction that event `at` records.
 fn compaction_at(lens: &Lens<'_>, at: usize) -> Option<String> {
     let compactions = lens
         .index
@@ -386,7 +391,7 @@ fn compaction_at(lens: &Lens<'_>, at: usize) -> Option<String> {
         .map(compaction_in_words)
 }
 
-/// "context compacted (auto): 167,000 tokens before".
+/// Formats a compaction: "context compacted (auto): 167,000 tokens before".
 pub(crate) fn compaction_in_words(compaction: &Compaction) -> String {
     let trigger = if compaction.trigger.is_empty() {
         String::new()
@@ -399,7 +404,7 @@ pub(crate) fn compaction_in_words(compaction: &Compaction) -> String {
     format!("context compacted{trigger}{tokens}")
 }
 
-/// The compactions between the step before `n` and step `n`.
+/// Returns the compactions between the previous step and step `n`.
 pub(crate) fn compactions_before<'a>(
     lens: &Lens<'a>,
     n: usize,
@@ -428,7 +433,7 @@ pub(crate) fn compactions_before<'a>(
         .filter(move |compaction| (start..end).contains(&compaction.event))
 }
 
-/// Where a message may stand in a record.
+/// Where a record may contain a message: the JSON pointer and its keys.
 const PLACES: [(&str, &[&str]); 6] = [
     ("", &[]),
     ("/message", &["message"]),
@@ -438,7 +443,7 @@ const PLACES: [(&str, &[&str]); 6] = [
     ("/args", &["args"]),
 ];
 
-/// The message in a record that is not the model's, and its place there.
+/// Returns the message in a record and its JSON pointer, unless the model wrote it.
 fn spoken<'v, 'a>(record: &'v Json<'a>) -> Option<(&'static str, &'v Json<'a>)> {
     let source = record.get("source").and_then(Json::as_str);
     PLACES.iter().find_map(|(pointer, way)| {
@@ -456,7 +461,7 @@ fn spoken<'v, 'a>(record: &'v Json<'a>) -> Option<(&'static str, &'v Json<'a>)> 
     })
 }
 
-/// All that a message says.
+/// Returns the whole text of a message.
 fn text_of(message: &Json<'_>) -> String {
     message
         .get("content")
@@ -465,7 +470,8 @@ fn text_of(message: &Json<'_>) -> String {
         .unwrap_or_default()
 }
 
-/// The texts of a content, one under the other: a text, or blocks of which some have one, beside pictures and others.
+/// Joins the texts of a message's content with line breaks. The content is a text, or blocks, some
+/// of which have text.
 fn words_in(content: &Json<'_>) -> String {
     match content {
         Json::String(text) => text.to_string(),

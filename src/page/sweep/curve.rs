@@ -1,4 +1,5 @@
-//! How does a sweep look as a picture? Answers kept against what is spent: one point a limit, points at one place as one.
+//! Draws a sweep as a curve of answers kept against steps or tokens spent, with one point for each
+//! limit. Limits with the same result share a point.
 
 use std::ops::RangeInclusive;
 
@@ -7,10 +8,11 @@ use crate::analysis::sweep::{Dial, Inquiry, Measure, Sum, Sweep};
 use crate::page::sweep::table::{limit, row_id};
 use crate::page::sweep::words::amount;
 
-/// The picture's inner part, stretched to the width of the page; its template draws the rest around it.
+/// The size of the plot area, which stretches to the width of the page. The template draws the axes
+/// around it.
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 200.0;
-/// A label needs so much room of its own.
+/// The space that a label needs, horizontally and vertically.
 const ROOM: (f64, f64) = (34.0, 14.0);
 
 /// The curve of the limits.
@@ -18,32 +20,33 @@ const ROOM: (f64, f64) = (34.0, 14.0);
 pub(crate) struct Curve<'a> {
     dial: &'a Dial,
     measure: Measure,
-    /// The sum of any limit; what was recorded is the same in all.
+    /// The sum at any limit. The recorded values are the same in all of them.
     sum: Sum,
-    /// From the strictest limit to the loosest.
+    /// Points from the strictest limit to the loosest.
     pub(crate) points: Vec<Point>,
 }
 
-/// One or more limits that follow each other and come to the same place.
+/// One or more consecutive limits with the same result.
 #[derive(Debug)]
 pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
-    /// The row of the table with the same numbers.
+    /// The element id of the table row with the same numbers.
     pub(crate) row: String,
     /// The limit: `14`, or `20–40`.
     pub(crate) name: String,
-    /// All of it in words.
+    /// The full description.
     pub(crate) title: String,
-    /// Whether it saves most without losing an answer.
+    /// Whether it saves the most without losing an answer.
     pub(crate) is_best: bool,
-    /// Whether there is room for its name.
+    /// Whether there is room for its label.
     pub(crate) is_named: bool,
 }
 
 impl Point {
-    /// Where its name stands, from its point and from the top, and which part of it. Above its point it would run into the label of what is recorded; there
-    /// it stands before its point.
+    /// Returns the label's horizontal offset from the point, its distance from the top, and its
+    /// text anchor. Near the top right corner the label would overlap the one of the recorded
+    /// result, so it's placed left of the point.
     pub(crate) fn label(&self) -> (f64, f64, &'static str) {
         let at_edge = self.x > WIDTH - 60.0 && self.y < 40.0;
         if at_edge {
@@ -53,17 +56,17 @@ impl Point {
         }
     }
 
-    /// How far it is along the lower edge, in hundredths.
+    /// Returns the horizontal position in percent.
     pub(crate) fn across(&self) -> f64 {
         self.x * 100.0 / WIDTH
     }
 }
 
 impl<'a> Curve<'a> {
-    /// Draws the limits.
+    /// Draws the curve.
     ///
     /// # Errors
-    /// Why there is nothing to draw.
+    /// Returns the reason if there is nothing to draw.
     pub(crate) fn of(
         inquiry: &Inquiry,
         dial: &'a Dial,
@@ -92,7 +95,7 @@ impl<'a> Curve<'a> {
             sum,
             points: Vec::new(),
         };
-        // The two that matter have their label whatever else is near.
+        // The recorded result and the best limit take precedence over other labels.
         let mut taken = vec![(WIDTH, 0.0)];
         let best_at = best
             .and_then(|best| sweep.limits().get(best))
@@ -148,7 +151,7 @@ impl<'a> Curve<'a> {
         }
     }
 
-    /// What it shows, in a sentence.
+    /// Returns a description of the curve.
     pub(crate) fn label(&self) -> String {
         format!(
             "Answers kept against {} spent, one point for each limit of {}",
@@ -157,7 +160,7 @@ impl<'a> Curve<'a> {
         )
     }
 
-    /// The words along the lower edge: `tokens spent, over 96 runs`.
+    /// Returns the label of the horizontal axis: `tokens spent, over 96 runs`.
     pub(crate) fn across(&self) -> String {
         format!(
             "{} spent, over {}",
@@ -166,7 +169,7 @@ impl<'a> Curve<'a> {
         )
     }
 
-    /// The words along the left edge: `answers kept, of 52`.
+    /// Returns the label of the vertical axis: `answers kept, of 52`.
     pub(crate) fn up(&self) -> String {
         format!("answers kept, of {}", format::count(self.sum.answers))
     }
@@ -179,7 +182,8 @@ impl<'a> Curve<'a> {
         )
     }
 
-    /// Marks along the lower edge: place in hundredths and number, all round.
+    /// Returns the ticks of the horizontal axis at round numbers: the position in percent and the
+    /// label.
     pub(crate) fn ticks_x(&self) -> Vec<(f64, String)> {
         let recorded = self.sum.recorded();
         let step = round_step(recorded, 5);
@@ -196,7 +200,7 @@ impl<'a> Curve<'a> {
             .collect()
     }
 
-    /// Marks along the left edge. Half an answer is none.
+    /// Returns the ticks of the vertical axis, omitting fractions of an answer.
     pub(crate) fn ticks_y(&self) -> Vec<(f64, String)> {
         let answers = self.sum.answers as f64;
         let whole = [0.0, 0.5, 1.0]
@@ -212,7 +216,7 @@ impl<'a> Curve<'a> {
             .collect()
     }
 
-    /// The line through the points.
+    /// Returns the line through the points.
     pub(crate) fn line(&self) -> String {
         let points: Vec<String> = self
             .points
@@ -223,21 +227,22 @@ impl<'a> Curve<'a> {
     }
 }
 
-/// The least of 1, 2 and 5 times a power of ten that divides `end` into at most `most` parts.
+/// Returns the smallest of 1, 2 and 5 times a power of ten that divides `end` into at most `most`
+/// parts.
 fn round_step(end: u64, most: u64) -> u64 {
     let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
     let mut steps = powers.flat_map(|power| [1, 2, 5].map(|by| power.saturating_mul(by)));
     steps.find(|step| end / step <= most).unwrap_or(u64::MAX)
 }
 
-/// Whether a label at a point runs into none of those that are there.
+/// Whether a label at this point overlaps no label placed so far.
 fn is_free(taken: &[(f64, f64)], (x, y): (f64, f64)) -> bool {
     taken
         .iter()
         .all(|(a, b)| (a - x).abs() > ROOM.0 || (b - y).abs() > ROOM.1)
 }
 
-/// Limits that follow each other and come to the same place.
+/// Groups consecutive limits with the same result.
 fn same_places(sweep: &Sweep, measure: Measure) -> Vec<RangeInclusive<usize>> {
     let mut places: Vec<RangeInclusive<usize>> = Vec::new();
     for (place, effect) in sweep.limits().iter().enumerate() {
@@ -253,7 +258,7 @@ fn same_places(sweep: &Sweep, measure: Measure) -> Vec<RangeInclusive<usize>> {
     places
 }
 
-/// `14`, or `20–40`.
+/// Formats one limit or a range of limits: `14` or `20–40`.
 fn name(values: &[f64], places: &RangeInclusive<usize>) -> String {
     match (values.get(*places.start()), values.get(*places.end())) {
         (Some(from), Some(to)) if from != to => format!("{}–{}", limit(*from), limit(*to)),

@@ -1,6 +1,7 @@
-//! Other rules over many runs: the page, the part that says how far it is, and the JSON.
+//! Handles what-if questions over many runs: the page, the part that shows progress, and the JSON.
 //!
-//! Asking starts a computation and changes nothing else; the same question asked again finds the same one.
+//! A request starts a computation and changes nothing else. Repeating the request returns the same
+//! computation.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::page::shell::{NavItem, Shell};
 use crate::page::sweep::json::document;
 use crate::page::sweep::{Context, Form, Question, Standing, SweepPage, SweepPart, View};
 
-/// So many critics are offered to choose from.
+/// Limits the critics to choose from.
 const MAX_CRITICS: usize = 100;
 
 /// `GET /whatif`
@@ -33,7 +34,7 @@ pub(crate) async fn page(State(state): State<AppState>, params: Params) -> Answe
     let form = form(&params);
     let (status, job) = match ask(&state, &form, &params).await {
         Ok(job) => (StatusCode::OK, Ok(job)),
-        // What is wrong with a rule is said beside the field it was typed into.
+        // Errors in a rule are shown next to its field.
         Err(Refused::Rule(why)) => (StatusCode::BAD_REQUEST, Err(why)),
         Err(Refused::Other(error)) => return Err(error),
     };
@@ -71,9 +72,9 @@ pub(crate) async fn json(State(state): State<AppState>, params: Params) -> Answe
     show(&state, form, Ok(job), document).await
 }
 
-/// Why a question is not asked.
+/// Why a question is refused.
 enum Refused {
-    /// A rule or a limit is wrong: which, and how a right one is written.
+    /// An invalid rule or limit: which one, and how to write a valid one.
     Rule(String),
     Other(WebError),
 }
@@ -110,7 +111,7 @@ fn form(params: &Params) -> Form {
     }
 }
 
-/// Finds the job that answers the question, or begins it.
+/// Finds or starts the job for the question.
 async fn ask(
     state: &AppState,
     form: &Form,
@@ -138,7 +139,7 @@ async fn ask(
     state.sweeps.ask(params, id, make).await
 }
 
-/// Shows the question as it stands now, off the async threads.
+/// Renders the current state of the question on a blocking thread.
 async fn show(
     state: &AppState,
     form: Form,
@@ -185,7 +186,7 @@ async fn show(
                 standing: None,
             });
         };
-        // The status comes first: what has ended holds its sums.
+        // Read the status before the progress, so that a finished question has its sums.
         let status = job.status(&job.task.over, &library);
         let progress = job.task.progress();
         let standing = Standing {

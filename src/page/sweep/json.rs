@@ -1,4 +1,5 @@
-//! What do programs read of a question over many runs? The sums of every rule, and how far the question is.
+//! Defines the JSON document of a what-if question over many runs: the sums of each rule and the
+//! progress.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,48 +11,49 @@ use crate::page::part::job::State;
 use crate::page::sweep::words::{answer, best};
 use crate::page::sweep::{Context, Standing};
 
-/// What one rule would have done to all runs.
+/// The effect that one rule would have had on all runs.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Rule<'a> {
     rule: String,
-    /// The limit, of a varied rule.
+    /// The limit, if the rule is the varied one.
     value: Option<f64>,
     #[serde(flatten)]
     effect: &'a Effect,
 }
 
-/// A question over many runs. From `answer` on everything is `null` until it is answered.
+/// A what-if question over many runs. `answer` and the fields after it are null until there is a
+/// result.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Sweep<'a> {
     state: State,
-    /// Names this answer: `again=NUMBER` asks anew, `cancel=NUMBER` ends it.
+    /// The id of this answer. `again=NUMBER` repeats the question, and `cancel=NUMBER` cancels it.
     number: i64,
     done: usize,
     total: usize,
-    /// When the runs were looked at.
+    /// When the runs were selected.
     as_of: Option<String>,
-    /// Runs that changed, came or went since.
+    /// Runs that changed, appeared or disappeared since.
     changed: usize,
     query: String,
-    /// Terms of the query that were not understood and do not filter.
+    /// The query's terms that were ignored.
     ignored: &'a [Ignored],
     /// The name of the varied rule.
     sweep: Option<&'static str>,
-    /// Its limits.
+    /// The limits of the varied rule.
     values: &'a [f64],
     /// The answer in a sentence.
     answer: Option<String>,
-    /// The limit that saves most without losing an answer.
+    /// The limit that saves the most without losing an answer.
     best: Option<String>,
     runs: Option<&'a Sums>,
     limits: Option<Vec<Rule<'a>>>,
-    /// The rules that are not varied.
+    /// The rules that aren't varied.
     rules: Option<Vec<Rule<'a>>>,
-    /// These together, where there are several.
+    /// All of these rules combined, if there are several.
     together: Option<Rule<'a>>,
 }
 
-/// A question over many runs as it stands.
+/// Returns a question in its current state.
 pub(crate) fn document<'a>(context: &'a Context, standing: &Standing<'a>) -> Sweep<'a> {
     let (inquiry, sums) = (standing.inquiry, standing.sweep);
     let values = inquiry.values();

@@ -1,6 +1,8 @@
-//! What does it look like to ask other rules about many runs? The page at `/whatif`, and the part that fills itself.
+//! Defines the page at `/whatif`, which evaluates other rules on many runs, and the part that
+//! updates it.
 //!
-//! The answer comes first, in a sentence; then the form, the curve and the tables it is taken from.
+//! The page starts with the answer in a sentence, followed by the form, the curve and the tables
+//! behind the answer.
 
 mod curve;
 pub(crate) mod handler;
@@ -26,25 +28,25 @@ use crate::page::shell::Shell;
 use crate::page::sweep::curve::Curve;
 use crate::page::sweep::table::Table;
 
-/// What was typed; the address holds it.
+/// The form fields as typed. The address contains them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Form {
-    /// `q`: which runs.
+    /// `q`: the query that selects runs.
     query: String,
-    /// `sweep`: the rule whose number is varied.
+    /// `sweep`: the rule whose limit is varied.
     sweep: String,
-    /// `values`: its limits.
+    /// `values`: the limits to try.
     values: String,
-    /// `critic`: for `critic_below`.
+    /// `critic`: the critic, for `critic_below`.
     critic: String,
-    /// `streak`: for `critic_below`, low scores in a row.
+    /// `streak`: the number of consecutive low scores, for `critic_below`.
     streak: String,
-    /// `rule`: rules that are asked as they are.
+    /// `rule`: the rules to evaluate unchanged.
     rules: Vec<String>,
 }
 
 impl Form {
-    /// An address that asks the same, with one more parameter behind.
+    /// Returns an address for the same question, with one more parameter.
     fn url(&self, path: &str, more: (&str, &str)) -> String {
         let mut pairs = vec![
             ("q", self.query.as_str()),
@@ -59,34 +61,34 @@ impl Form {
     }
 }
 
-/// What the page needs to know besides the sums.
+/// The data the page needs in addition to the sums.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
     form: Form,
-    /// Its query, read.
+    /// The parsed query.
     query: Query,
-    /// Why nothing is asked: a rule or a limit that cannot be used.
+    /// Why nothing is evaluated: an invalid rule or limit.
     fault: Option<String>,
-    /// Critics to choose from.
+    /// The critics to choose from.
     critics: Vec<String>,
-    /// How many runs the board knows, and how many of them the query selects.
+    /// The number of runs on the board, and how many of them the query selects.
     known: usize,
     selected: usize,
     zone: TimeZone,
 }
 
-/// How far the question is.
+/// The progress of the question.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Standing<'a> {
     status: Status,
     done: usize,
     total: usize,
     inquiry: &'a Inquiry,
-    /// The sums, once there are any.
+    /// The sums, once available.
     sweep: Option<&'a Sweep>,
 }
 
-/// A question and its answer; without a standing, nothing is asked.
+/// A question and its answer. Without a `standing`, nothing was asked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct View<'a> {
     context: &'a Context,
@@ -107,7 +109,7 @@ pub(crate) struct SweepPart<'a> {
     view: View<'a>,
 }
 
-/// The answer in a sentence, and as of when.
+/// The answer in a sentence, and the time it refers to.
 #[derive(Debug, Template)]
 #[template(path = "sweep/sweep_head.html")]
 pub(crate) struct Head<'a> {
@@ -116,12 +118,12 @@ pub(crate) struct Head<'a> {
 
 impl HtmlSafe for Head<'_> {}
 
-/// What is below the form.
+/// The content below the form.
 #[derive(Debug, Template)]
 #[template(path = "sweep/sweep_body.html")]
 pub(crate) struct Body<'a> {
     progress: Option<Progress>,
-    /// The curve of the varied rule, or why there is none.
+    /// The curve of the varied rule, or the reason there is none.
     curve: Option<Result<Curve<'a>, &'static str>>,
     limits: Option<Table<'a>>,
     rules: Option<Table<'a>>,
@@ -139,7 +141,7 @@ impl<'a> View<'a> {
         )
     }
 
-    /// The address that fills the page while the question is under way.
+    /// Returns the address that updates the page while the question is being answered.
     fn poll(&self) -> Option<String> {
         self.standing?
             .status
@@ -148,14 +150,15 @@ impl<'a> View<'a> {
             .then(|| self.context.form.url("/live/whatif", ("", "")))
     }
 
-    /// The rules that can be varied: name, what its number counts, whether it is chosen.
+    /// Lists the rules that can be varied: the name, the unit of the limit, and whether it is
+    /// selected.
     fn dials(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         let dial = self.standing.and_then(|standing| standing.inquiry.dial());
         let chosen = dial.map_or(&*self.context.form.sweep, |dial| dial.name());
         dials().map(move |(name, counts)| (name, counts, name == chosen))
     }
 
-    /// Which runs the query selects, in words.
+    /// Describes which runs the query selects.
     fn selected(&self) -> String {
         let known = counted(self.context.known, "run");
         if self.context.form.query.trim().is_empty() {

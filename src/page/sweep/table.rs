@@ -1,4 +1,5 @@
-//! What stands in the tables of a sweep? One row a limit, or a rule, with the runs whose answer it loses.
+//! Defines the tables of a sweep, with one row for each limit or rule and the runs whose answer it
+//! loses.
 
 use std::borrow::Cow;
 
@@ -8,28 +9,28 @@ use crate::model::RunKey;
 use crate::page::part::{chart, href};
 use crate::stop::{EXACT, plain};
 
-/// So many runs are named in a row before the rest is folded.
+/// How many runs a row lists before the rest is folded.
 const SHOWN: usize = 2;
 
 /// A table of limits or of rules.
 #[derive(Debug)]
 pub(crate) struct Table<'a> {
-    /// What it is, for those who do not see it.
+    /// A description for screen readers.
     pub(crate) caption: String,
-    /// What its rows are: `max_steps`, `rule`.
+    /// The heading of the rows: the varied rule's name, or `rule`.
     pub(crate) what: &'static str,
-    /// What is summed.
+    /// The measures summed up.
     pub(crate) measures: Vec<Measure>,
     pub(crate) rows: Vec<Row<'a>>,
     sweep: &'a Sweep,
 }
 
-/// One limit, one rule, or what was recorded.
+/// A limit, a rule, or the recorded result.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
-    /// Its element id, to which the curve links.
+    /// The element id, which the curve links to.
     pub(crate) id: String,
-    /// The limit, or the rule.
+    /// The limit or the rule.
     pub(crate) name: String,
     pub(crate) is_best: bool,
     effect: Cow<'a, Effect>,
@@ -53,7 +54,7 @@ impl<'a> Row<'a> {
         format::percent(self.effect.cut, table.sweep.runs)
     }
 
-    /// The length of its bar of 100.
+    /// Returns the length of the bar out of 100.
     pub(crate) fn bar(&self, table: &Table<'_>) -> String {
         chart::filled(self.effect.cut as usize, table.sweep.runs as usize)
     }
@@ -88,8 +89,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Answers kept among the runs of a sum, where these are not all. The curve is drawn over the runs of one sum; its
-    /// answers stand beside that one.
+    /// Returns the answers kept among the runs of a sum, if the sum doesn't cover all runs. Only
+    /// the measure that the curve shows has them.
     pub(crate) fn answers(&self, table: &Table<'_>, measure: &Measure) -> Option<String> {
         let sum = self.effect.sum(*measure);
         (sum.runs > 0 && sum.runs != table.sweep.runs && *measure == table.sweep.measure()).then(
@@ -103,7 +104,7 @@ impl<'a> Row<'a> {
         )
     }
 
-    /// The runs whose answer is lost: those that are shown, and those that are folded.
+    /// Returns the runs whose answer is lost, split into those shown and those folded.
     pub(crate) fn lost_in(&self) -> (Vec<LostIn<'_>>, Vec<LostIn<'_>>) {
         let mut shown: Vec<_> = self
             .effect
@@ -111,7 +112,7 @@ impl<'a> Row<'a> {
             .iter()
             .map(|(key, step)| LostIn { key, step: *step })
             .collect();
-        // One more is shown rather than folded alone.
+        // Folding a single run would save no space.
         let more = if shown.len() > SHOWN + 1 {
             shown.split_off(SHOWN)
         } else {
@@ -120,20 +121,20 @@ impl<'a> Row<'a> {
         (shown, more)
     }
 
-    /// How many are behind those that are shown: `281 more`.
+    /// Returns the number of runs not shown: `281 more`.
     pub(crate) fn folded(&self, more: &[LostIn<'_>]) -> String {
         let unnamed = self.effect.lost.saturating_sub(MAX_LOST as u64);
         format!("{} more", format::count(more.len() as u64 + unnamed))
     }
 
-    /// How many are not named at all.
+    /// Returns the number of runs that aren't listed at all.
     pub(crate) fn unnamed(&self) -> Option<String> {
         let unnamed = self.effect.lost.saturating_sub(MAX_LOST as u64);
         (unnamed > 0).then(|| format::count(unnamed))
     }
 }
 
-/// A run whose answer is lost, and the step at which it is cut.
+/// A run whose answer is lost, and the step where the rule stops it.
 #[derive(Debug)]
 pub(crate) struct LostIn<'a> {
     key: &'a RunKey,
@@ -161,7 +162,7 @@ impl LostIn<'_> {
 }
 
 impl<'a> Table<'a> {
-    /// The limits of the varied rule, below what was recorded.
+    /// Builds the table of the varied rule's limits, with the recorded result as its first row.
     pub(crate) fn limits(inquiry: &Inquiry, sweep: &'a Sweep, best: Option<usize>) -> Option<Self> {
         let (dial, first) = (inquiry.dial()?, sweep.limits().first()?);
         let mut rows = vec![Row {
@@ -189,7 +190,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// The rules that are not varied, and these together.
+    /// Builds the table of the rules that aren't varied, individually and combined.
     pub(crate) fn rules(inquiry: &Inquiry, sweep: &'a Sweep) -> Option<Self> {
         let first = sweep.rules().first()?;
         let names = inquiry.names().skip(sweep.limits().len());
@@ -209,7 +210,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Over how many runs a measure is summed.
+    /// Returns how many runs a measure is summed over.
     pub(crate) fn over(&self, measure: &Measure) -> String {
         let runs = self
             .sweep
@@ -220,7 +221,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A limit as it reads: `12,000`, `0.35`, `1e300`.
+/// Formats a limit: `12,000`, `0.35`, `1e300`.
 pub(crate) fn limit(value: f64) -> String {
     let is_count = value.fract() == 0.0 && (0.0..EXACT).contains(&value);
     if is_count {
@@ -230,7 +231,7 @@ pub(crate) fn limit(value: f64) -> String {
     }
 }
 
-/// The element id of a limit.
+/// Returns the element id of a limit's row.
 pub(crate) fn row_id(place: usize) -> String {
     format!("limit-{place}")
 }

@@ -1,4 +1,4 @@
-//! How are rules asked over many runs? Run by run, on the thread of the jobs.
+//! Evaluates rules on many runs, one run after the other, on the jobs thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,21 +8,21 @@ use crate::live::Run;
 use crate::page::jobs::over::Over;
 use crate::page::jobs::{State, Task, Turn};
 
-/// Rules, and the runs they are asked about.
+/// Rules, and the runs to evaluate them on.
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) inquiry: Inquiry,
-    /// The runs that matched when it began.
+    /// The runs that matched when the question started.
     pub(crate) over: Over,
     progress: Mutex<Progress>,
 }
 
-/// How far it is.
+/// The progress of a question.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Progress {
-    /// Runs that were asked.
+    /// The number of runs evaluated.
     pub(crate) done: usize,
-    /// The sums, once it has ended.
+    /// The sums, once the question has ended.
     pub(crate) sweep: Option<Arc<Sweep>>,
 }
 
@@ -59,7 +59,7 @@ impl Question {
         } else {
             let index = run.index_once();
             if run.is_evicted() {
-                // Its files may have gone before they were read.
+                // The files may have been evicted before they were read.
                 sweep.unread += 1;
                 return;
             }

@@ -1,4 +1,4 @@
-//! What the page says and draws, over the runs of this repository.
+//! Tests the text and the curve of the page, using the runs in this repository.
 
 use crate::page::sweep::table::limit;
 use crate::page::sweep::words::answer;
@@ -24,7 +24,7 @@ fn context(form: Form) -> Context {
     }
 }
 
-/// The page over `sample_runs`, or while none of them is asked yet.
+/// Renders the page over `sample_runs`. If `state` is running, the page has no results yet.
 fn page_of(form: Form, state: State) -> String {
     let rules = form.rules.iter().map(String::as_str).collect();
     let typed = Typed {

@@ -1,11 +1,12 @@
-//! What does a sweep say in a sentence?
+//! Describes a sweep in sentences.
 
 use crate::analysis::format;
 use crate::analysis::sweep::{Choice, Dial, Effect, Measure, Sweep, reasons};
 use crate::page::part::job::State;
 use crate::page::sweep::Standing;
 
-/// The limit that spares most without losing an answer: its rule as written, and what it does.
+/// Returns the limit that saves the most without losing an answer: its rule as written, and its
+/// effect.
 pub(crate) fn best<'s>(standing: &Standing<'s>) -> Option<(String, &'s Effect)> {
     let sweep = standing.sweep?;
     let place = sweep.best()?;
@@ -15,7 +16,7 @@ pub(crate) fn best<'s>(standing: &Standing<'s>) -> Option<(String, &'s Effect)> 
     ))
 }
 
-/// The answer, without a full stop.
+/// Returns the answer, without a trailing period.
 pub(crate) fn answer(standing: &Standing<'_>) -> String {
     let runs = format::counted(standing.total, "run");
     let Some(sweep) = standing.sweep else {
@@ -44,7 +45,7 @@ pub(crate) fn answer(standing: &Standing<'_>) -> String {
     }
 }
 
-/// `about max_steps at 40 limits and 2 rules`.
+/// Describes the question: `about max_steps at 40 limits and 2 rules`.
 fn what(standing: &Standing<'_>) -> String {
     let limits = standing.inquiry.values().len();
     let rules = standing.inquiry.names().count() - limits;
@@ -57,7 +58,7 @@ fn what(standing: &Standing<'_>) -> String {
     format!("about {}", both.join(" and "))
 }
 
-/// What is said where no limit is free of loss.
+/// Returns the answer if no limit saves anything without losing an answer.
 fn no_best(standing: &Standing<'_>, dial: &Dial, sweep: &Sweep) -> String {
     let (name, limits) = (dial.name(), sweep.limits());
     if limits.iter().all(|effect| effect.unknown == sweep.runs) {
@@ -128,9 +129,10 @@ fn all_rules(standing: &Standing<'_>, sweep: &Sweep) -> String {
     effect_of(&name, last, sweep, sweep.measure_of(last))
 }
 
-/// `max_steps=14 would have cut 21 of 130 runs, lost no answer and saved 74,902 tokens (12 %)`.
+/// Describes a rule's effect: `max_steps=14 would have cut 21 of 130 runs, lost no answer and saved
+/// 74,902 tokens (12 %)`.
 pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Measure) -> String {
-    // What is said holds of the runs that can be told, and of no other.
+    // The sentence covers only the runs that could be evaluated.
     let runs = match effect.unknown {
         0 => format::counted(sweep.runs as usize, "run"),
         some => format!(
@@ -169,7 +171,7 @@ pub(crate) fn effect_of(name: &str, effect: &Effect, sweep: &Sweep, measure: Mea
     )
 }
 
-/// A sum with its unit.
+/// Formats a sum with its unit.
 pub(crate) fn amount(number: u64, measure: Measure) -> String {
     match measure {
         Measure::Steps => format::counted(number as usize, "step"),
@@ -178,7 +180,7 @@ pub(crate) fn amount(number: u64, measure: Measure) -> String {
     }
 }
 
-/// Whether the answer can be told of all runs.
+/// Returns a sentence with the number of runs that couldn't be evaluated, if any.
 pub(crate) fn untold(standing: &Standing<'_>) -> Option<String> {
     let sweep = standing.sweep?;
     let place = if let Choice::One(place) = sweep.choice() {
@@ -205,7 +207,7 @@ pub(crate) fn untold(standing: &Standing<'_>) -> Option<String> {
     })
 }
 
-/// What the numbers leave out, one sentence each.
+/// Lists the limitations of the numbers, one sentence each.
 pub(crate) fn notes(standing: &Standing<'_>, sweep: &Sweep) -> Vec<String> {
     let count = |number: u64, one: &str, more: &str| match number {
         0 => None,

@@ -1,4 +1,5 @@
-//! What is said of each rule? Its name and limit in words, its cells, and how it stands against the record.
+//! Describes the result of each rule: its name and limit, its cells, and how it compares with the
+//! record.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
@@ -11,11 +12,11 @@ use crate::page::part::text::{self, one_line};
 use crate::page::whatif::cells::{Cell, Cells, steps_per_column};
 use crate::stop::{Amount, Counts, Gate, StopSpec};
 
-/// A limit in words is cut to so many characters, a reason to more.
+/// Limits the characters of a limit and of a reason.
 const LIMIT_CHARS: usize = 48;
 const WHY_CHARS: usize = 240;
 
-/// What each rule would have done, `#answer`.
+/// The results of each rule, `#answer`.
 #[derive(Template)]
 #[template(path = "whatif/whatif_answer.html")]
 pub(crate) struct RulesAnswer<'a> {
@@ -25,7 +26,7 @@ pub(crate) struct RulesAnswer<'a> {
 
 impl HtmlSafe for RulesAnswer<'_> {}
 
-/// The same of all asked rules together, in a sentence, `#lead`.
+/// The combined result of all requested rules in a sentence, `#lead`.
 #[derive(Template)]
 #[template(path = "whatif/whatif_lead.html")]
 pub(crate) struct Lead<'a> {
@@ -34,11 +35,11 @@ pub(crate) struct Lead<'a> {
 
 impl HtmlSafe for Lead<'_> {}
 
-/// A rule with its place among the answers, and whose it is where it is the run's own.
+/// The index of an answer, the answer, and a note if the rule is the run's own.
 type Shown<'a> = (usize, &'a Answer, &'static str);
 
 impl RulesAnswer<'_> {
-    /// Stands apart, above the form.
+    /// Returns the combined result, which is shown above the form.
     pub(crate) fn lead(&self) -> Lead<'_> {
         Lead {
             answers: &self.answers,
@@ -67,7 +68,7 @@ impl RulesAnswer<'_> {
         }
     }
 
-    /// The head of the column of cells.
+    /// Returns the heading of the cell column.
     fn span(&self) -> String {
         let span = |(first, last)| format!("steps {} to {}", self.label(first), self.label(last));
         self.answers.steps.map_or_else(|| "steps".to_owned(), span)
@@ -77,8 +78,8 @@ impl RulesAnswer<'_> {
         usize::try_from(step).map_or_else(|_| step.to_string(), |step| self.lens.label(step))
     }
 
-    /// The rules in the order of the steps at which they fire, those that are off last. An asked rule that is also the
-    /// run's own stands once, and says so.
+    /// Lists the rules in the order of the steps where they fire, with disabled rules last. A
+    /// requested rule that is also the run's own appears once, with a note.
     pub(crate) fn rows(&self) -> Vec<Shown<'_>> {
         let of = |own: bool| {
             self.answers
@@ -106,12 +107,12 @@ impl RulesAnswer<'_> {
         rows
     }
 
-    /// Whether it would have ended the run, all asked rules together.
+    /// Whether this rule would have ended the run if all requested rules applied.
     pub(crate) fn is_hit(&self, place: &usize) -> bool {
         self.answers.first == Some(*place)
     }
 
-    /// Whether a cell is unknown, so that the legend names its look.
+    /// Whether any cell is unknown, so that the legend explains it.
     fn has_unknown(&self) -> bool {
         self.answers
             .rules
@@ -123,7 +124,7 @@ impl RulesAnswer<'_> {
         one_line(&answer.rule.to_string(), WHY_CHARS).0
     }
 
-    /// The step at which a rule fires.
+    /// Returns the step where a rule fires.
     pub(crate) fn at(&self, result: &RuleResult) -> Phrase {
         match result.step.and_then(|step| usize::try_from(step).ok()) {
             Some(step) => Phrase::new().link(
@@ -135,8 +136,8 @@ impl RulesAnswer<'_> {
         }
     }
 
-    /// What stopping there spares: steps, tokens and time. Where nothing is saved because nothing fires, there is no number;
-    /// where one is missing, it is unknown.
+    /// Returns the steps, tokens and time saved. Rules that don't fire have no numbers, and missing
+    /// numbers are unknown.
     pub(crate) fn saved(&self, result: &RuleResult) -> (String, String, String) {
         let number = |value: Option<u64>, show: &dyn Fn(u64) -> String| match value {
             Some(value) => show(value),
@@ -154,7 +155,7 @@ impl RulesAnswer<'_> {
         )
     }
 
-    /// What becomes of the answer.
+    /// Describes what happens to the run's answer.
     pub(crate) fn answer(&self, result: &RuleResult) -> Phrase {
         let answered = self.lens.summary.verdict.answered;
         match (result.cuts, result.answer_lost) {
@@ -166,7 +167,8 @@ impl RulesAnswer<'_> {
         }
     }
 
-    /// The rule's own sentence; where it cannot be told, with the steps between which it would fire.
+    /// Returns the rule's own explanation. If the result is unknown, adds the range of steps where
+    /// the rule would fire.
     pub(crate) fn why(&self, result: &RuleResult) -> String {
         let latest = result.at_latest.map_or_else(String::new, |at| {
             format!(", at the latest at step {}", self.label(at))
@@ -184,7 +186,7 @@ impl RulesAnswer<'_> {
         }
     }
 
-    /// Each step's cell; `None` where no step ran or the rule is off.
+    /// Returns the cells of all steps, or `None` if no step ran or the rule is disabled.
     fn cells(&self, result: &RuleResult) -> Option<Cells> {
         let (first, last) = self.answers.steps.filter(|_| result.off.is_none())?;
         let cell = |step: u64| match (fires(result), result.step) {
@@ -197,7 +199,7 @@ impl RulesAnswer<'_> {
         Some(Cells::new(&(first..=last).map(cell).collect::<Vec<_>>()))
     }
 
-    /// What to keep in mind.
+    /// Lists the limitations of these answers.
     pub(crate) fn notes(&self) -> Vec<String> {
         let answers = &self.answers;
         let mut notes = Vec::new();
@@ -259,7 +261,7 @@ fn fires(result: &RuleResult) -> bool {
     matches!(result.found, StopTiming::Earlier | StopTiming::Same)
 }
 
-/// Rules that fire come first, by step; those that are off last.
+/// Sorts firing rules first, by step, and disabled rules last.
 fn order(result: &RuleResult) -> (u8, Option<u64>, Option<Gate>) {
     let rank = match result.found {
         _ if result.off.is_some() => 3,
@@ -270,7 +272,7 @@ fn order(result: &RuleResult) -> (u8, Option<u64>, Option<Gate>) {
     (rank, result.step, result.gate)
 }
 
-/// How a rule stands against the record.
+/// Describes how a rule compares with the record.
 pub(crate) fn against(result: &RuleResult) -> Sign {
     match result.found {
         _ if result.off.is_some() => Sign::plain("mk", "off"),
@@ -281,7 +283,7 @@ pub(crate) fn against(result: &RuleResult) -> Sign {
     }
 }
 
-/// What a rule is called, and its limit.
+/// Returns a rule's name and its limit.
 pub(crate) fn words(rule: &EndCause) -> (String, String) {
     let (name, limit) = match rule {
         EndCause::Spec(spec) => {

@@ -1,42 +1,43 @@
-//! How do the steps of a run look under a rule? A row of cells, drawn as a few paths.
+//! Draws the steps of a run under a rule as a row of cells, using a few paths.
 
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-/// What a rule says at one step.
+/// The result of a rule at one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cell {
-    /// It was asked, and the run would have gone on.
+    /// The rule was evaluated, and the run would have continued.
     Asked,
     Fires,
-    /// The run would have ended before.
+    /// The run would have ended earlier.
     Beyond,
-    /// It cannot be told.
+    /// The result is unknown.
     Unknown,
 }
 
-/// At most so many columns are drawn; in a longer run each stands for several steps.
+/// Limits the columns. In longer runs, each column covers several steps.
 const MAX_COLUMNS: usize = 200;
 const WIDTH: f64 = 190.0;
-/// The narrowest a firing cell is drawn, since it is what one looks for.
+/// The minimum width of a firing cell, so that it stays easy to see.
 const MIN_FIRES: f64 = 3.0;
 
-/// How many steps one column stands for in a run of `steps` steps.
+/// Returns how many steps one column covers in a run of `steps` steps.
 pub(crate) fn steps_per_column(steps: usize) -> usize {
     steps.div_ceil(MAX_COLUMNS).max(1)
 }
 
-/// A row of cells as four paths: each sort has a shape of its own, so that none is told by colour alone.
+/// A row of cells as four paths. Each kind has its own shape, so that colour isn't the only
+/// difference.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Template)]
 #[template(path = "whatif/cells.html")]
 pub(crate) struct Cells {
-    /// Steps at which the run would have gone on: high.
+    /// Steps after which the run would have continued: a tall block.
     pub asked: String,
-    /// Steps at which the rule fires: highest.
+    /// Steps where the rule fires: the tallest block.
     pub fires: String,
     /// Steps that would not have run: a line.
     pub beyond: String,
-    /// Steps at which it cannot be told: two lines.
+    /// Steps with an unknown result: two lines.
     pub unknown: String,
 }
 
@@ -50,7 +51,7 @@ impl Cells {
             .map(column)
             .collect();
         let pitch = (WIDTH / columns.len().max(1) as f64).min(14.0);
-        // Gaps tell steps apart while there is room for them.
+        // Gaps separate the steps if there is room.
         let gap = if pitch >= 5.0 { 2.0 } else { 0.0 };
         let mut drawn = Self::default();
         let mut start = 0;
@@ -81,7 +82,8 @@ impl Cells {
     }
 }
 
-/// The cell that stands for several steps: what is rare must stay visible.
+/// Returns the cell for a column of several steps. Rare results take precedence so that they stay
+/// visible.
 fn column(steps: &[Cell]) -> Cell {
     let rank = |cell: &Cell| match cell {
         Cell::Fires => 0,

@@ -1,4 +1,4 @@
-//! Other stop rules asked about one run, as a page and as JSON.
+//! Serves what-if questions about one run, as a page and as JSON.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect};
@@ -28,7 +28,7 @@ pub(crate) async fn page(
     params: Params,
 ) -> Answer {
     let step = params.number("step")?;
-    // One address for one question, however it was asked; it is the one to share.
+    // Redirect a submitted form to the canonical address of its rules, which can be shared.
     if let Some(rules) = from_form(&params.pairs()) {
         return Ok(
             Redirect::to(&href::whatif_with(run.key().as_str(), &rules, step)).into_response(),
@@ -66,7 +66,8 @@ fn body<'a>(
     crate::page::whatif::fill::whatif(lens, rules, step).map_err(|why| WebError::fault(&why))
 }
 
-/// The next pulse; the form's fields go with it, so that the answer is to the rules that the reader sees.
+/// Returns the next pulse. Requests include the form's fields, so that the answer matches the rules
+/// on the page.
 fn next(lens: &Lens<'_>, revision: u64) -> Pulse {
     let base = format!("{}/live", href::whatif(lens.key()));
     let url = href::with_query(
@@ -80,17 +81,17 @@ fn next(lens: &Lens<'_>, revision: u64) -> Pulse {
     }
 }
 
-/// `GET /runs/{key}/whatif/live`: all but the form, which belongs to the reader.
+/// `GET /runs/{key}/whatif/live`: everything but the form, which the reader may be editing.
 pub(crate) async fn pulse(
     State(state): State<AppState>,
     run: Result<RunParam, WebError>,
     params: Params,
 ) -> Answer {
-    // The run went away while somebody looked at it; its page says so when it is loaded again.
+    // The run disappeared while the page was open. Reloading the page shows the error.
     let Ok(RunParam(run)) = run else {
         return Ok(load_again());
     };
-    // Taken before the index is read: what comes in between is asked for once more.
+    // Read before the index, so that changes made in between trigger another request.
     let revision = run.revision_now();
     let step = params.number("step")?;
     with_lens(&state, &run, move |lens| {

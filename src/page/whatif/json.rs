@@ -1,4 +1,5 @@
-//! What do programs read of what other rules would have done? The same answers as the page's.
+//! Defines the JSON document of a what-if question about one run. It has the same answers as the
+//! page.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,42 +8,42 @@ use crate::analysis::summary::Summary;
 use crate::analysis::whatif::{Answer, Answers};
 use crate::model::{Gate, Index};
 
-/// What rules would have done to one run. Every `step` is an ordinal.
+/// The effect that rules would have had on one run. Every `step` is an ordinal.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WhatIf {
     key: String,
     headline: String,
     recorded: Recorded,
-    /// The asked rules, in their order.
+    /// The requested rules, in request order.
     rules: Vec<Rule>,
-    /// The run's own, asked again.
+    /// The run's own rules, re-evaluated.
     own_rules: Vec<Rule>,
-    /// The place in `rules` of the one that would have ended the run first.
+    /// The index in `rules` of the rule that would have ended the run first.
     first: Option<usize>,
-    /// What these answers rest on that is worked out rather than recorded.
+    /// Inferred facts that these answers depend on.
     inferred: Vec<&'static str>,
-    /// Steps whose facts could not be read.
+    /// The number of steps whose facts could not be read.
     unread: usize,
-    /// Steps that ran and have no line.
+    /// The number of steps that ran but have no line.
     lost: usize,
-    /// Whether the step after them all had begun, and has no line.
+    /// Whether one more step had started, but has no line.
     begun: bool,
-    /// Whether some tokens are an estimate.
+    /// Whether some token counts are estimates.
     estimated: bool,
 }
 
-/// How the run itself ended.
+/// How the run actually ended.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Recorded {
     step: Option<u64>,
     step_id: Option<i64>,
     stop_reason: Option<String>,
     outcome: &'static str,
-    /// Whether it still goes on.
+    /// Whether it is still running.
     live: bool,
 }
 
-/// What one rule would have done.
+/// The effect that one rule would have had.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Rule {
     rule: String,
@@ -50,40 +51,40 @@ struct Rule {
     result: &'static str,
     step: Option<u64>,
     step_id: Option<i64>,
-    /// Where in the step.
+    /// The point within the step.
     gate: Option<Gate>,
-    /// The code of its verdict.
+    /// The code of the rule's verdict.
     code: Option<String>,
     detail: String,
     saved: Saved,
-    /// Whether something that ran would not have: later steps, or the rest of the last one.
+    /// Whether the stop would have cut anything off: later steps, or the rest of the last one.
     cuts: bool,
-    /// Whether the run's answer would have been lost; null where that is unknown.
+    /// Whether the run's answer would have been lost; null if unknown.
     answer_lost: Option<bool>,
-    /// The fact that is missing, where it cannot be told.
+    /// The missing fact, if the result is unknown.
     needs: Option<String>,
-    /// The step from which on it cannot be told.
+    /// The first step where the result is unknown.
     unknown_from: Option<u64>,
-    /// The step at which it stops the run at the latest, where it cannot be told whether earlier.
+    /// The latest step at which the rule stops the run, if it is unknown whether it stops earlier.
     at_latest: Option<u64>,
-    /// The first step whose answer the rule refuses.
+    /// The first step whose answer the rule rejects.
     refused: Option<u64>,
-    /// How the rule is switched off, where it is.
+    /// How the rule is switched off, if it is.
     off: Option<String>,
-    /// Whether it is what ended the run.
+    /// Whether this rule ended the run.
     ended: bool,
 }
 
-/// What stopping there spares.
+/// The savings of stopping there.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Saved {
     steps: Option<u64>,
     tokens: Option<u64>,
-    /// Milliseconds on the recorded machine.
+    /// Milliseconds on the clock of the machine that recorded the run.
     ms: Option<u64>,
 }
 
-/// The answers for a run.
+/// Builds the document for a run.
 pub(crate) fn whatif(answers: &Answers, summary: &Summary, index: &Index) -> WhatIf {
     let rules = |own: bool| {
         let rules = answers.rules.iter().filter(|answer| answer.own == own);

@@ -1,7 +1,8 @@
-//! How does the page look that asks other stop rules about one run? A form that is the query, and a row for each rule.
+//! Defines the page that evaluates other stop rules on one run: a form that holds the query, and a
+//! row for each rule.
 //!
-//! The form and the table are one part, `#whatif`, so that an answer can bring what is wrong with
-//! a field along; sentence and table alone, `#lead` and `#answer`, are what a live run changes.
+//! The form and the table are one part, `#whatif`, so that a response can include field errors. A
+//! live run updates only the sentence and the table, `#lead` and `#answer`.
 
 pub(crate) mod answer;
 mod cells;
@@ -25,11 +26,11 @@ pub(crate) struct WhatIfPage<'a> {
     pub pulse: Pulse,
     pub head: RunHead<'a>,
     pub tabs: Tabs<'a>,
-    /// The form and what comes of it.
+    /// The form and its results.
     pub body: WhatIfBody<'a>,
 }
 
-/// The form beside the answer, `#whatif`.
+/// The form and the answer, `#whatif`.
 #[derive(Template)]
 #[template(path = "whatif/whatif.html")]
 pub(crate) struct WhatIfBody<'a> {
@@ -44,25 +45,25 @@ impl HtmlSafe for WhatIfBody<'_> {}
 #[template(path = "whatif/whatif_form.html")]
 pub(crate) struct RulesForm {
     pub action: String,
-    /// What the fields hold where nobody asked anything yet; empty once somebody did.
+    /// A note on the initial field values. Empty once the form was submitted.
     pub note: &'static str,
     pub groups: Vec<Group>,
-    /// The tools of the run, to choose from.
+    /// The run's tools to choose from.
     pub tools: Vec<String>,
-    /// Rules that have no field, or whose field is taken; one each line.
+    /// Rules without a free field, one per line.
     pub other: String,
     pub other_wrong: Vec<WrongRule>,
-    /// The page with the rules that the board suggests.
+    /// The address of the page with suggested rules.
     pub suggested: String,
-    /// The page with the run's own rules alone.
+    /// The address of the page with only the run's own rules.
     pub recorded: String,
-    /// The step that is read in other tabs.
+    /// The step selected in other tabs.
     pub step: Option<usize>,
 }
 
 impl HtmlSafe for RulesForm {}
 
-/// Fields that belong together.
+/// A group of related fields.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Group {
     pub legend: &'static str,
@@ -73,17 +74,17 @@ pub(crate) struct Group {
 pub(crate) struct Field {
     pub id: String,
     pub name: String,
-    /// What stands before it.
+    /// The label before the field.
     pub label: Line,
-    /// What it takes.
+    /// The input type.
     pub kind: Input,
-    /// What it holds, as typed.
+    /// The value as typed.
     pub value: String,
     /// An example.
     pub placeholder: Line,
-    /// What stands after it.
+    /// The unit after the field.
     pub unit: &'static str,
-    /// The second number of a critic's rule: for how many scores in a row.
+    /// The second number of a critic's rule: how many scores in a row.
     pub row: Option<RowField>,
     pub wrong: Option<WrongRule>,
 }
@@ -92,16 +93,16 @@ pub(crate) struct Field {
 pub(crate) struct RowField {
     pub id: String,
     pub name: String,
-    /// What it holds, as typed.
+    /// The value as typed.
     pub value: String,
 }
 
-/// Why a rule is not asked.
+/// A rule that can't be evaluated, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WrongRule {
     /// The rule as typed.
     pub text: Line,
     pub why: Line,
-    /// One that is right.
+    /// An example of a valid rule.
     pub right: &'static str,
 }

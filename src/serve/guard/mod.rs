@@ -1,7 +1,8 @@
-//! Who may ask, and what may the answer do in a browser?
+//! Decides which requests to admit, and restricts what responses may do in a browser.
 //!
-//! A local server is reachable from every page the person has open. A foreign name in `Host` is DNS rebinding, a foreign
-//! `Origin` is another site reading along; both are refused. Every answer forbids scripts, frames and referrers of others.
+//! Every page the user has open can reach a local server. A foreign name in `Host` indicates DNS
+//! rebinding, and a foreign `Origin` indicates another site trying to read; both are refused. Every
+//! response forbids foreign scripts, frames and referrers.
 
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -17,7 +18,8 @@ use crate::page::extract::is_api_path;
 use crate::serve::listen::MAX_HEAD_BYTES;
 use crate::serve::token::Token;
 
-/// A longer address is refused (414): the longest form of the board names fifty runs.
+/// Limits the bytes of an address; longer ones are refused (414). The board's longest form names
+/// fifty runs.
 const MAX_ADDRESS_BYTES: usize = 32 << 10;
 
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -27,7 +29,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// Headers that name the origin of a request. A request that repeats one is refused, as for `Host`.
+/// Headers that identify the origin of a request. Like `Host`, they must not be repeated.
 const ONCE: [HeaderName; 4] = [
     header::ORIGIN,
     SEC_FETCH_SITE,
@@ -35,13 +37,14 @@ const ONCE: [HeaderName; 4] = [
     SEC_FETCH_DEST,
 ];
 
-/// The longest search, as it stands in the address.
+/// Limits the bytes of a search as encoded in the address.
 const MAX_SEARCH_BYTES: usize = 6_000;
 
-/// Whoever brings a wrong token waits this long for the answer, one after the other.
+/// How long a request with a wrong token waits for its response. Such requests wait one after
+/// another.
 const GUESS_PAUSE: Duration = Duration::from_millis(200);
 
-/// Headers of every answer.
+/// Headers of every response.
 const HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, CSP),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -61,27 +64,29 @@ const HEADERS: [(HeaderName, &str); 7] = [
     ),
 ];
 
-/// What a request must bring where the board asks for a token.
+/// Checks requests when the board requires a token.
 #[derive(Debug)]
 pub(crate) struct Gate {
     token: Token,
-    /// What the cookie holds, from which the token does not follow: cookies lie in files and cross other ports.
+    /// The cookie's value. The token can't be derived from it, because browsers store cookies in
+    /// files and send them to other ports.
     ticket: Token,
-    /// The cookie's name. Cookies know no ports, and two boards on one machine, or behind two tunnels, have two tokens.
+    /// The cookie's name. Cookies ignore ports, so two boards on one machine, or behind two
+    /// tunnels, need different names.
     cookie: String,
     guesses: tokio::sync::Mutex<()>,
 }
 
-/// How a request shows that it may come in.
+/// How a request authenticates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
-    /// No token is asked for.
+    /// The board requires no token.
     NotAsked,
-    /// It brings the token in a header.
+    /// The request has the token in a header.
     Held,
-    /// The token stands in its address, from where it goes into a cookie.
+    /// The address contains the token, which a redirect moves into a cookie.
     InAddress,
-    /// It brings something else in place of the token.
+    /// The request has a wrong token.
     Wrong,
     Missing,
 }
@@ -136,7 +141,7 @@ impl Gate {
         }
     }
 
-    /// Sends the browser to the same address without the token, which it keeps from now on.
+    /// Redirects the browser to the same address without the token and sets the cookie.
     fn welcome(&self, uri: &Uri) -> Response {
         let cookie = format!(
             "{}={}; HttpOnly; SameSite=Strict; Path=/",
@@ -152,7 +157,7 @@ impl Gate {
     }
 }
 
-/// The parameters of an address as they stand there.
+/// Returns the parameters of an address without decoding them.
 fn pairs(uri: &Uri) -> impl Iterator<Item = &str> {
     uri.query()
         .unwrap_or_default()
@@ -160,9 +165,9 @@ fn pairs(uri: &Uri) -> impl Iterator<Item = &str> {
         .filter(|pair| !pair.is_empty())
 }
 
-/// The same address on this board without a token.
+/// Returns the same address on this board without the token.
 fn without_token(uri: &Uri) -> String {
-    // Two slashes at its start would name another host.
+    // Two leading slashes would name another host.
     let path = uri.path().trim_start_matches(['/', '\\']);
     let rest: Vec<&str> = pairs(uri)
         .filter(|pair| *pair != "token" && !pair.starts_with("token="))
@@ -171,15 +176,15 @@ fn without_token(uri: &Uri) -> String {
     format!("/{path}{mark}{}", rest.join("&"))
 }
 
-/// What is asked of every request before a handler sees it.
+/// The checks every request must pass before a handler sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct Admission {
     pub(crate) state: AppState,
-    /// What a request must bring to be let in.
+    /// The token check, if the board requires a token.
     pub(crate) gate: Option<Arc<Gate>>,
 }
 
-/// Lets a request in, or answers why not.
+/// Admits a request, or responds with the reason it was refused.
 pub(crate) async fn admit(
     State(admission): State<Admission>,
     request: Request,
@@ -231,7 +236,7 @@ fn check(
             &detail,
         ));
     }
-    // What came in one piece passed the connection's own check.
+    // The connection's own check doesn't apply to a head that arrives in one read.
     let head = headers
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len())
@@ -244,7 +249,8 @@ fn check(
             &detail,
         ));
     }
-    // Where a body ends is what servers disagree about; what is never read need not be agreed on.
+    // Servers disagree about where a body ends. A body that is never read can't cause such a
+    // mismatch.
     let has_body = headers.contains_key(header::TRANSFER_ENCODING)
         || headers
             .get_all(header::CONTENT_LENGTH)
@@ -274,7 +280,8 @@ fn check(
             "The board answers only its own pages.",
         ));
     }
-    // Style and scripts are the same for everybody, and the page that asks for the token needs them.
+    // Styles and scripts are the same for everyone, and the page that asks for the token needs
+    // them.
     if matches!(key, Key::Missing | Key::Wrong) && !uri.path().starts_with("/static/") {
         let detail = "It answers whoever brings its token. The terminal that the board runs in has printed one, or whoever \
                       started the board chose it.";
@@ -304,7 +311,8 @@ fn check(
     Ok(())
 }
 
-/// Whether another site asks, by what the browser says about it. Names and words are compared without regard to case.
+/// Whether another site sent the request, according to the browser's headers. Names and values are
+/// compared case-insensitively.
 fn is_foreign(host: &str, headers: &HeaderMap) -> bool {
     let text = |name| {
         headers
@@ -320,18 +328,19 @@ fn is_foreign(host: &str, headers: &HeaderMap) -> bool {
     if text(header::ORIGIN).is_some_and(|origin| !is_own_origin(origin)) {
         return true;
     }
-    // A link from another site may lead here; another site's script or image tag may not read from here. Another port
-    // of this machine is the same site to a browser, and cookies come with it. A word that is not known is not trusted.
+    // Links from other sites may lead here, but their scripts and image tags may not read from
+    // here. Browsers treat another port of this machine as the same site and send cookies with it.
+    // Unknown values aren't trusted.
     if text(SEC_FETCH_SITE).is_none_or(|site| is(site, &["same-origin", "none"])) {
         return false;
     }
-    // A frame is a navigation too, and nobody sees it.
+    // Loading a frame is a navigation too, but the user doesn't see it.
     let is_seen = text(SEC_FETCH_DEST).is_none_or(|dest| is(dest, &["document"]));
     let is_navigation = text(SEC_FETCH_MODE).is_some_and(|mode| is(mode, &["navigate"]));
     !(is_navigation && is_seen)
 }
 
-/// The host that the request names, which must be the board.
+/// Returns the host that the request names, which must be the board's.
 fn own_host<'a>(
     state: &AppState,
     key: Key,
@@ -350,7 +359,8 @@ fn own_host<'a>(
     }
     let authority = uri.authority().map(axum::http::uri::Authority::as_str);
     let host = authority.or(given).unwrap_or_default();
-    // A page of another site cannot know the token: whoever brings it was given it, and means this board by any name.
+    // Pages of other sites can't know the token, so a request that has it may use any name for the
+    // board.
     let known = matches!(key, Key::Held | Key::InAddress);
     let foreign = |host: &&str| !is_own_name(host_name(host), &state.host);
     let named = [Some(host), given].into_iter().flatten().find(foreign);
@@ -366,7 +376,8 @@ fn own_host<'a>(
     }
 }
 
-/// The name in a `Host` value, without port and brackets; nothing where it has another shape.
+/// Returns the name in a `Host` value, without port and brackets, or an empty string if the value
+/// is malformed.
 fn host_name(host: &str) -> &str {
     let (name, rest) = match host.strip_prefix('[').map(|inside| inside.split_once(']')) {
         Some(Some((name, rest))) if name.contains(':') => (name, rest),
@@ -383,14 +394,15 @@ fn host_name(host: &str) -> &str {
     }
 }
 
-/// A name that can only mean this server: an address (rebinding needs a name), `localhost`, or what `--host` said.
+/// Whether a name can only mean this server: an IP address (rebinding needs a name), `localhost`,
+/// or the value of `--host`.
 fn is_own_name(name: &str, own: &str) -> bool {
     name.parse::<std::net::IpAddr>().is_ok()
         || name.eq_ignore_ascii_case("localhost")
         || (!name.is_empty() && name.eq_ignore_ascii_case(own))
 }
 
-/// Adds the headers of every answer.
+/// Adds the common headers to a response.
 pub(crate) async fn headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     add_headers(response.headers_mut());

@@ -1,4 +1,4 @@
-//! How does the server start and stop?
+//! Starts and stops the server.
 
 mod connections;
 
@@ -19,36 +19,39 @@ use crate::serve::token::Token;
 use crate::serve::{AppState, router};
 use crate::{Error, Kind, Result};
 
-/// Where to listen.
+/// The address to listen on.
 #[derive(Debug, Clone)]
 pub struct Address {
-    /// A name or an address.
+    /// A host name or an IP address.
     pub host: String,
-    /// 0 takes a free port.
+    /// The port; 0 picks a free one.
     pub port: u16,
 }
 
-/// How long open answers may take to finish once the server stops. With the second that closing the library takes at
-/// most, the process ends within two.
+/// How long open responses may take to finish after the server stops. Closing the library takes at
+/// most one more second, so the process ends within two.
 const GRACE: Duration = Duration::from_millis(800);
 
-/// So many pages and downloads are made at a time, each of which may hold some lines; others wait for their turn.
+/// Limits the pages and downloads built at a time, each of which may hold some lines. Others wait
+/// for a free thread.
 const MAX_THREADS: usize = MAX_DOWNLOADS + 16;
 
-/// What whoever started the server may tell.
+/// The facts that are known once the server accepts requests.
 #[derive(Debug)]
 pub struct Ready<'a> {
-    /// Where requests are taken.
+    /// The address that the server listens on.
     pub local: SocketAddr,
-    /// The token that was made because none was given and others can reach the address.
+    /// The generated token, if none was given and other machines can reach the address.
     pub made: Option<&'a Token>,
 }
 
-/// Serves `library` until Ctrl-C or SIGTERM, behind `token` or, where other machines can reach the address, behind one
-/// that is made. `ready` is called once requests are taken.
+/// Serves `library` until Ctrl-C or SIGTERM.
+///
+/// Requests need `token`. Without one, the server generates a token if other machines can reach the
+/// address. `ready` is called once the server accepts requests.
 ///
 /// # Errors
-/// The address cannot be used, or the system refuses what a server needs.
+/// Fails if the address can't be used, or if the system refuses a resource the server needs.
 pub fn serve(
     library: Library,
     address: &Address,
@@ -73,7 +76,7 @@ pub fn serve(
             streams: Arc::new(Semaphore::new(limits.streams as usize)),
             ..state
         };
-        // Asked of what was bound: a name may mean any address.
+        // Check the bound address, because a host name may resolve to any address.
         let is_private = local.ip().to_canonical().is_loopback();
         let made = if token.is_none() && !is_private {
             Some(Token::random()?)
@@ -82,7 +85,8 @@ pub fn serve(
         };
         let asked = asked_to_stop();
         tokio::pin!(asked);
-        // Looked at once, which listens for the signals: whoever reads that the board is ready may send one.
+        // Poll `asked` once to install the signal handlers before `ready`, because a signal may
+        // follow immediately.
         tokio::select! {
             biased;
             () = &mut asked => return Ok(()),
@@ -105,12 +109,12 @@ pub fn serve(
         }
         let _ = stop.send(true);
         library.stop();
-        // A reader that does not read must not keep the process.
+        // A stalled reader must not keep the process alive.
         let _ = tokio::time::timeout(GRACE, server).await;
         Ok(())
     });
     library.close();
-    // An answer that is being made for somebody must not keep the process either.
+    // A response that is still being built must not keep the process alive either.
     runtime.shutdown_background();
     served
 }
@@ -145,7 +149,7 @@ fn unusable(address: &Address) -> Error {
     )
 }
 
-/// Whether a board answers there. Only asked to give a better hint.
+/// Whether a board already answers at `address`. Used only to give a better hint.
 fn is_board(address: &Address) -> bool {
     let ask = || -> io::Result<String> {
         let mut stream = std::net::TcpStream::connect((address.host.as_str(), address.port))?;
@@ -155,13 +159,13 @@ fn is_board(address: &Address) -> bool {
         stream.take(4096).read_to_string(&mut answer)?;
         Ok(answer)
     };
-    // One that asks for a token says no more than that it is a board.
+    // A board that requires a token reveals only that it is a board.
     ask().is_ok_and(|answer| {
         answer.contains("\"scan_age_ms\"") || answer.contains("realm=\"board\"")
     })
 }
 
-/// Ends at Ctrl-C, and at SIGTERM where there is one.
+/// Resolves on Ctrl-C, and on SIGTERM where the platform has it.
 pub async fn asked_to_stop() {
     #[cfg(unix)]
     if let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())

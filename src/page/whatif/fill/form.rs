@@ -1,7 +1,7 @@
-//! Which field holds which rule? From rules to fields, and from a sent form back to rules.
+//! Maps rules to form fields, and a submitted form back to rules.
 //!
-//! The address names rules and not fields (`?rule=max_steps=10`), so that the same words work on the command line and in
-//! the API; the form is only another way to write them.
+//! Addresses contain rules, not fields (`?rule=max_steps=10`), so the same syntax works on the
+//! command line and in the API. The form is another way to write them.
 
 use crate::analysis::whatif::{Typed, Wrong, near};
 use crate::page::lens::Lens;
@@ -10,15 +10,15 @@ use crate::page::part::text::{Line, one_line};
 use crate::page::whatif::{Field, Group, RowField, RulesForm, WrongRule};
 use crate::stop::{self, Counts, FieldGroup, Input, RULES, Row, StopSpec};
 
-/// More critics than this have no field of their own.
+/// Limits the critics that have their own field.
 const MAX_CRITICS: usize = 6;
-/// At most so many tools are offered.
+/// Limits the tools to choose from.
 const MAX_TOOLS: usize = 200;
-/// The parameter that holds rules without a field, one each line.
+/// The parameter for rules without a field, one per line.
 const OTHER: &str = "other";
-/// A critic's field is called by this and the critic's name.
+/// The prefix of a critic's field. The critic's name follows.
 const BELOW: &str = "below:";
-/// The same, for how many scores in a row.
+/// The prefix of the field for how many scores in a row.
 const ROW: &str = "row:";
 
 fn fields(group: FieldGroup) -> impl Iterator<Item = (&'static Row, stop::Field)> {
@@ -26,12 +26,13 @@ fn fields(group: FieldGroup) -> impl Iterator<Item = (&'static Row, stop::Field)
     fields.filter(move |(_, field)| field.group == group)
 }
 
-/// What the field takes that is called like a rule; a critic's rule has a field for each critic.
+/// Returns the input type of the field named after a rule. `None` for critic rules, which have a
+/// field for each critic.
 fn input(name: &str) -> Option<Input> {
     Some(stop::row(name)?.field?.input).filter(|input| *input != Input::Score)
 }
 
-/// The rules that a sent form holds, in its order; `None` where nothing but rules was sent.
+/// Returns the rules in a submitted form, in its order. `None` if it contains no form fields.
 pub(crate) fn from_form<'a>(
     pairs: &(impl Iterator<Item = (&'a str, &'a str)> + Clone),
 ) -> Option<Vec<String>> {
@@ -74,7 +75,7 @@ pub(crate) fn from_form<'a>(
     Some(rules)
 }
 
-/// The form that holds these rules.
+/// Builds the form that holds these rules.
 pub(crate) fn form(
     lens: &Lens<'_>,
     typed: &[Typed],
@@ -148,21 +149,21 @@ pub(crate) fn form(
     }
 }
 
-/// Takes the first rule of a name out of those that are left.
+/// Removes the first matching rule from `left` and returns it with its value.
 fn take<'t>(
     left: &mut Vec<&'t Typed>,
     holds: impl Fn(&str, &str) -> bool,
 ) -> Option<(&'t Typed, &'t str)> {
     let of_field = |typed: &&Typed| {
         let (name, value) = parts(&typed.text);
-        // A field has one line.
+        // Fields are single-line.
         !typed.text.contains(['\n', '\r']) && holds(name, value)
     };
     let typed = left.remove(left.iter().position(of_field)?);
     Some((typed, parts(&typed.text).1))
 }
 
-/// The name of a rule in its short form, and its value.
+/// Splits a rule in short form into its name and value.
 fn parts(text: &str) -> (&str, &str) {
     let text = text.trim();
     text.split_once('=')
@@ -176,11 +177,12 @@ fn field(
     near: &[String],
 ) -> Field {
     let name = row.name;
-    // What such a field cannot say belongs to the other rules: a schema, or an empty value, which switches a rule off.
+    // Such a field can't express a schema, or an empty value, which disables a rule. These remain
+    // among the other rules.
     let fits = |value: &str| (input == Input::Check) == value.is_empty();
     let found = take(left, |typed, value| typed == name && fits(value));
     let value_of = |rule: &str| rule.split_once('=').map(|(_, value)| value.to_owned());
-    // What a rule counts that is near the record serves every rule that counts the same.
+    // A suggested value suits every rule that counts the same thing.
     let alike = |rule: &&String| {
         let suggested = stop::row(parts(rule).0);
         suggested.is_some_and(|other| {
@@ -245,7 +247,7 @@ fn wrong(typed: &Typed) -> Option<WrongRule> {
     })
 }
 
-/// A rule on a line of its own; JSON says what the short form would need several for.
+/// Returns a rule on a single line, as JSON if its short form spans several.
 fn on_one_line(typed: &Typed) -> String {
     let json = |spec: &StopSpec| serde_json::to_string(spec).ok();
     match &typed.read {
@@ -254,7 +256,7 @@ fn on_one_line(typed: &Typed) -> String {
     }
 }
 
-/// Whether a name from the trace shows all that is in it, so that it can be offered as it is.
+/// Whether a name from the trace has no hidden characters, so that it can be offered unchanged.
 fn is_plain(name: &str) -> bool {
     Line::from(name).as_str() == name
 }

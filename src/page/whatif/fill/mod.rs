@@ -1,4 +1,4 @@
-//! What stands on the page that asks other rules about a run? The form as typed, and a row for each rule.
+//! Fills the what-if page of a run: the form as typed, and a row for each rule.
 
 pub(crate) mod form;
 #[cfg(test)]
@@ -9,11 +9,11 @@ use crate::page::lens::Lens;
 use crate::page::whatif::WhatIfBody;
 use crate::page::whatif::answer::RulesAnswer;
 
-/// The form and the answer to its rules; without rules, to those near the record. The step that is read in other tabs
-/// stays in the addresses.
+/// Builds the form and the answer to its rules. Without rules, uses ones near the recorded values.
+/// The addresses keep `step`, the step selected in other tabs.
 ///
 /// # Errors
-/// Sound rules could not be asked together, which is a fault of ours.
+/// Fails if valid rules can't be combined, which is a fault of the board.
 pub(crate) fn whatif<'a>(
     lens: &'a Lens<'a>,
     rules: Option<Vec<String>>,
@@ -31,7 +31,8 @@ pub(crate) fn whatif<'a>(
     })
 }
 
-/// Reads rules as they come over HTTP, where no file is read; without any, those near the record.
+/// Parses rules received over HTTP, without reading any files. Without rules, returns ones near the
+/// recorded values.
 pub(crate) fn typed_rules(lens: &Lens<'_>, rules: Option<Vec<String>>) -> Vec<Typed> {
     let near = || {
         near(lens.summary, lens.index)

@@ -1,6 +1,7 @@
-//! Takes connections and bounds what each may cost: their number, the bytes of a head, and time.
+//! Accepts connections and limits what they cost: their number, the size of a request head, and
+//! time.
 //!
-//! Hands each request to the router. A connection that is refused or broken never ends the server.
+//! Hands each request to the router. A refused or broken connection never ends the server.
 
 pub(crate) mod seats;
 
@@ -24,41 +25,47 @@ use tokio_io_timeout::TimeoutStream;
 use self::seats::{Displaced, Seat, Seats};
 use crate::{Error, Kind, Result};
 
-/// What a connection may cost.
+/// Limits on connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Limits the open connections. Beyond it, a new one takes the place of one that is not being answered.
+    /// Limits the open connections. At the limit, a new one replaces one that isn't being answered.
     pub(crate) connections: u32,
-    /// Limits the requests that are answered at a time. The other connections are for `/healthz` and for waiting requests.
+    /// Limits the requests answered at a time. The remaining connections serve `/healthz` and
+    /// waiting requests.
     pub(crate) requests: u32,
-    /// Limits the event streams among them. A stream lasts as long as its page is open.
+    /// Limits the event streams among the requests. A stream lasts as long as its page is open.
     pub(crate) streams: u32,
-    /// So many of them may be from one other machine; more are closed at once.
+    /// Limits the connections from one other machine. Further ones are closed at once.
     pub(crate) of_machine: u32,
-    /// The same for this machine, from which proxies and tunnels come too.
+    /// The same limit for this machine, which proxies and tunnels also connect from.
     pub(crate) of_this_machine: u32,
-    /// So long a request's head may take, and so long a connection may stay without one.
+    /// How long a request head may take, and how long a connection may stay open without one.
     pub(crate) head: Duration,
-    /// A reader that takes nothing for so long is dropped.
+    /// How long a reader may stall before it is dropped.
     pub(crate) stalled: Duration,
 }
 
-/// More bytes before a request's body are refused (431). The same bound holds for bytes that wait to be sent.
+/// Limits the bytes of a request head; longer ones are refused (431). The same limit applies to
+/// bytes waiting to be sent.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
-/// After the system refused a connection, most likely for want of descriptors, others first get time to end.
+/// How long to wait after the system refuses a connection, most likely for lack of file
+/// descriptors, so that other connections can end.
 const PAUSE: Duration = Duration::from_millis(200);
-/// What the board itself holds open, and some to read with.
+/// File descriptors that the board itself keeps open, plus some to read with.
 const MIN_DESCRIPTORS: u32 = 32;
-/// Four browsers of 500 tabs each. At the most bytes a head may have, they hold 128 MiB.
+/// Allows four browsers with 500 tabs each. With heads of maximum size, the connections hold 128
+/// MiB.
 const MAX_CONNECTIONS: u32 = 2_048;
-/// Limits how many connections are kept for `/healthz` and waiting requests; at most an eighth of all.
+/// Limits the connections reserved for `/healthz` and waiting requests. At most an eighth of all
+/// connections are reserved.
 const MAX_RESERVED: u32 = 64;
 
 impl Limits {
-    /// What the process can afford: it must still open as many files.
+    /// Returns the limits that the process can afford. Half of its file descriptors remain for
+    /// files.
     ///
     /// # Errors
-    /// The system lets it open so few that a board cannot run.
+    /// Fails if the system lets the process open too few files for the board to run.
     pub(crate) fn affordable() -> Result<Self> {
         let files = descriptors();
         if files < MIN_DESCRIPTORS {
@@ -84,12 +91,13 @@ impl Limits {
     }
 }
 
-/// How many files the process may hold open.
+/// Returns how many files the process may hold open, after raising the soft limit to the hard
+/// limit.
 #[cfg(unix)]
 fn descriptors() -> u32 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // The lower limit is a default for programs that use `select`; this one does not.
+    // The soft limit is low only to protect programs that use `select`, which this one doesn't.
     let raised = setrlimit(
         Resource::Nofile,
         Rlimit {
@@ -107,11 +115,11 @@ fn descriptors() -> u32 {
     u32::MAX
 }
 
-/// How many connections are open from each machine.
+/// Counts the open connections from each machine.
 #[derive(Debug, Default)]
 struct Machines(Mutex<HashMap<IpAddr, u32>>);
 
-/// One of the connections of a machine, for as long as the value lives.
+/// One of a machine's connections, counted until this is dropped.
 #[derive(Debug)]
 struct ConnectionSlot {
     machines: Arc<Machines>,
@@ -119,7 +127,7 @@ struct ConnectionSlot {
 }
 
 impl Machines {
-    /// A place for a connection from `machine`; `None` where it has all it may have.
+    /// Counts a connection from `machine`. Returns `None` if the machine has reached its limit.
     fn enter(self: &Arc<Self>, machine: IpAddr, limits: Limits) -> Option<ConnectionSlot> {
         let machine = machine.to_canonical();
         let most = if machine.is_loopback() {
@@ -157,7 +165,7 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// Takes connections until `stopping` turns true, and ends once the open ones have ended.
+/// Accepts connections until `stopping` turns true, then waits until the open ones have ended.
 pub(crate) async fn accept(
     listener: TcpListener,
     app: Router,
@@ -171,7 +179,7 @@ pub(crate) async fn accept(
     loop {
         let taken = tokio::select! {
             taken = next(&listener, &places, &seats) => taken,
-            // An error says that nobody can ask to stop any more, which comes to the same.
+            // `wait_for` fails if the sender is gone. Nothing can request a stop then, so stop now.
             _ = stop.wait_for(|stop| *stop) => break,
         };
         match taken {
@@ -197,23 +205,24 @@ pub(crate) async fn accept(
         }
     }
     drop(listener);
-    // Each connection gives back its place when it ends. The semaphore is never closed.
+    // Each connection returns its permit when it ends. The semaphore is never closed.
     let _ = places.acquire_many(limits.connections).await;
 }
 
-/// Returns the next connection, once there is a place for it.
+/// Returns the next connection once it has a permit.
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
     seats: &Seats,
 ) -> io::Result<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     let (stream, machine) = listener.accept().await?;
-    // Nothing is closed before a new connection needs the place.
+    // Accept first, so that no connection is closed before a new one needs its permit.
     let place = place(places, seats).await.map_err(io::Error::other)?;
     Ok((stream, machine.ip(), place))
 }
 
-/// Returns a place for a connection. Where all are taken, one that is not being answered is closed for it.
+/// Returns a permit for a connection. If all are taken, closes a connection that isn't being
+/// answered.
 async fn place(
     places: &Arc<Semaphore>,
     seats: &Seats,
@@ -242,7 +251,7 @@ async fn place(
     }
 }
 
-/// Whether only the one connection is lost, which went away before it was taken.
+/// Whether the error affects only one connection, which ended before it was accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(
@@ -257,17 +266,18 @@ async fn connection(
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
     seat: Arc<Seat>,
-    // The first is given back first: whoever takes the second finds room among those of its machine.
+    // The slot drops before the permit, so whoever gets the permit finds the machine's count
+    // reduced.
     _places: (ConnectionSlot, OwnedSemaphorePermit),
 ) {
-    // Small answers to one reader: waiting to fill a packet only adds delay.
+    // Responses are small and go to one reader, so waiting to fill a packet only adds delay.
     let _ = stream.set_nodelay(true);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(limits.head)
         .max_buf_size(MAX_HEAD_BYTES);
-    // A browser that was put to sleep and a program that never reads look alike: the system takes bytes until its buffer
-    // is full, and what waits behind that is held for as long as the connection is.
+    // A sleeping browser and a program that never reads look alike. The system accepts bytes until
+    // its buffer is full, and the rest stays in memory as long as the connection is open.
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(limits.stalled));
     let (app, sitting) = (TowerToHyperService::new(app), Arc::clone(&seat));
@@ -278,9 +288,9 @@ async fn connection(
     let served = http.serve_connection(TokioIo::new(Box::pin(stream)), app);
     tokio::pin!(served);
     tokio::select! {
-        // How a connection ends is the other side's affair.
+        // Connection errors are the client's concern.
         _ = served.as_mut() => return,
-        // Nothing of it is being answered.
+        // The connection isn't being answered, so it can be dropped.
         () = seat.displaced() => return,
         _ = stopping.wait_for(|stop| *stop) => served.as_mut().graceful_shutdown(),
     }

@@ -1,8 +1,10 @@
-//! Decides which connection a full server closes for a new one, and bounds how many requests are answered at a time.
+//! Decides which connection a full server closes for a new one, and limits how many requests are
+//! answered at a time.
 //!
-//! Any number of clients may hold connections, half requests, and answers that they do not read. A connection that is
-//! not being answered can be closed at any time, the longest idle first, so that a new one is heard. Requests are
-//! answered in turns, and there are fewer turns than connections: the difference is kept for `/healthz`.
+//! Clients may hold any number of connections, partial requests, and unread responses. The server
+//! can close a connection that isn't being answered at any time, longest idle first, to accept a
+//! new one. Requests need a turn to be answered, and there are fewer turns than connections: the
+//! difference is reserved for `/healthz`.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -25,42 +27,43 @@ use crate::page::app::AppState;
 use crate::page::error::WebError;
 use crate::page::extract::is_api_path;
 
-/// A request waits so long for its turn.
+/// How long a request waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A connection without a request is not closed before this, so that one that has just come can send it.
+/// How long a connection without a request is safe from being closed, so that a new one has time to
+/// send its request.
 const TO_SPEAK: Duration = Duration::from_millis(500);
 
-/// The connections of a server, by whether they may be closed.
+/// The connections of a server, grouped by whether they may be closed.
 #[derive(Debug)]
 pub(super) struct Seats(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     lists: Mutex<Lists>,
-    /// Notified when a connection comes onto a list.
+    /// Notified when a connection is added to a list.
     changed: Notify,
-    /// One permit for each request that may be answered now.
+    /// Limits how many requests are answered at a time.
     turns: Arc<Semaphore>,
 }
 
-/// Connections that may be closed, oldest first, each with what tells it so.
+/// Connections that may be closed, oldest first, each with its notifier.
 #[derive(Debug, Default)]
 struct Lists {
     count: u64,
-    /// Connections without a request, and since when; closing one loses nothing.
+    /// Connections without a request, with the time they became idle. Closing one loses nothing.
     idle: BTreeMap<u64, (Instant, Arc<Notify>)>,
-    /// Connections whose request waits for its turn; it is refused.
+    /// Connections whose request waits for its turn. The request is refused.
     waiting: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// What came of displacing a connection.
+/// The result of displacing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Displaced {
     One,
-    /// None of them may be closed yet.
+    /// No connection may be closed before this moment.
     NoneBefore(Instant),
-    /// All are being answered.
+    /// All connections are being answered.
     None,
 }
 
@@ -72,7 +75,7 @@ impl Lists {
 }
 
 impl Seats {
-    /// Allows `turns` requests at a time.
+    /// Creates seats that allow `turns` requests at a time.
     pub(super) fn new(turns: u32) -> Self {
         let turns = Arc::new(Semaphore::new(turns as usize));
         Self(Arc::new(Shared {
@@ -95,7 +98,7 @@ impl Seats {
         seat
     }
 
-    /// Closes the longest idle connection, or refuses the request that waits longest.
+    /// Closes the longest idle connection, or else refuses the request that has waited longest.
     pub(super) fn displace(&self) -> Displaced {
         let mut lists = self.0.lists();
         let now = Instant::now();
@@ -129,31 +132,33 @@ impl Shared {
     }
 }
 
-/// What a connection does, as its requests say; it has one request at a time.
+/// The state of a connection, driven by its requests. A connection has at most one request at a
+/// time.
 #[derive(Debug)]
 pub(crate) struct Seat {
     shared: Arc<Shared>,
-    /// The number under which it is listed; none while it is answered.
+    /// The connection's number on the lists, or `None` while it is being answered.
     number: Mutex<Option<u64>>,
     close: Arc<Notify>,
     refuse: Arc<Notify>,
 }
 
-/// A request is answered until this is dropped.
+/// A request's turn, which ends when this is dropped.
 #[derive(Debug)]
 struct Turn {
     seat: Arc<Seat>,
-    /// None for `/healthz`.
+    /// `None` for `/healthz`.
     _turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Seat {
-    /// Resolves once the connection has to be closed.
+    /// Resolves once the connection must be closed.
     pub(super) async fn displaced(&self) {
         self.close.notified().await;
     }
 
-    /// Takes the connection off the lists; `false` if it is on none, because it was displaced.
+    /// Takes the connection off the lists. Returns `false` if it is on none because it was
+    /// displaced.
     fn leave(&self, lists: &mut Lists) -> bool {
         let number = self.number().take();
         number.is_some_and(|number| {
@@ -172,7 +177,7 @@ impl Seat {
         self.shared.changed.notify_waiters();
     }
 
-    /// Lists the connection as one that waits; `false` if it was displaced.
+    /// Lists the connection as waiting. Returns `false` if it was displaced.
     fn wait(&self) -> bool {
         let mut lists = self.shared.lists();
         if !self.leave(&mut lists) {
@@ -194,7 +199,7 @@ impl Seat {
         })
     }
 
-    /// Waits until the request may be answered; `None` if it has to be refused.
+    /// Waits until the request may be answered. Returns `None` if it must be refused.
     async fn turn(self: &Arc<Self>) -> Option<Turn> {
         let turns = &self.shared.turns;
         if let Ok(turn) = Arc::clone(turns).try_acquire_owned() {
@@ -227,13 +232,13 @@ impl Drop for Seat {
     }
 }
 
-/// Answers a request in its turn, which lasts until the answer was taken. `/healthz` needs none.
+/// Answers a request in its turn, which lasts until the response is sent. `/healthz` needs no turn.
 pub(crate) async fn in_turn(
     State(state): State<AppState>,
     request: Request,
     next: Next,
 ) -> Response {
-    // A request from inside this process has no connection.
+    // Requests from inside this process have no connection.
     let Some(seat) = request.extensions().get::<Arc<Seat>>().cloned() else {
         return next.run(request).await;
     };
@@ -258,7 +263,7 @@ pub(crate) async fn in_turn(
         .map(|body| Body::new(InTurn { body, _turn: turn }))
 }
 
-/// A body that holds the turn of its request until it was sent.
+/// A body that holds its request's turn until it is sent.
 struct InTurn {
     body: Body,
     _turn: Turn,
