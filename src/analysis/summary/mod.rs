@@ -20,7 +20,7 @@ use crate::model::price::Prices;
 use crate::model::step::Usage;
 use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore, Symbol};
 
-/// Names of the checks listed beside a reward. None of them is a score of the run.
+/// Names of the checks listed with a reward. None of them is a score of the run.
 const CHECKS: [&str; 5] = [
     "database",
     "actions met",
@@ -889,8 +889,7 @@ pub fn summary(
     let recorded = newest.max(manifest_time).max(until);
     let run_scores = manifest.into_iter().flat_map(|manifest| &manifest.scores);
     let (steps, events) = lines(index);
-    // If nothing is known of the run's tokens, nothing is known of the steps that don't record
-    // theirs.
+    // If the run's tokens are unknown, so are those of the steps that don't record theirs.
     let are_of_steps =
         tokens(index).is_none() || manifest.is_some_and(|manifest| manifest.tokens_of_steps);
     let is_summed_up = manifest.is_some_and(|manifest| manifest.tokens.is_some());
@@ -913,7 +912,7 @@ pub fn summary(
         || events_untold
         || unread > 0
         || segments.iter().any(|segment| segment.unreadable > 0);
-    // If no step of a run is recorded, nothing that steps do can be counted.
+    // If no step of a run is recorded, what steps do can't be counted.
     let nothing_told = run.readable == 0 && is_untold(index);
     let whole = Summary {
         key: key.clone(),

@@ -1,4 +1,4 @@
-//! Evaluates one rule at many limits, and other rules beside it, over many runs, and sums up the
+//! Evaluates one rule at many limits, along with other rules, over many runs, and sums up the
 //! results.
 //!
 //! Pure: records are passed one by one, in any order. Runs that can't be evaluated are counted but
@@ -21,7 +21,7 @@ mod tests;
 pub use dial::{Dial, MAX_VALUES, dials};
 pub use sums::{Choice, Effect, MAX_LOST, Measure, Sum, Sweep};
 
-/// Limits the rules evaluated beside the swept one.
+/// Limits the rules evaluated along with the swept one.
 const MAX_RULES: usize = 20;
 
 /// A question about runs, before the runs are known.

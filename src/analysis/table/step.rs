@@ -78,7 +78,8 @@ impl Step {
         self.run.index.steps().get(self.n)
     }
 
-    /// Returns the step if its line is readable. If it isn't, nothing is known to be absent.
+    /// Returns the step if its line is readable. If it isn't, missing facts are unknown rather than
+    /// absent.
     fn readable(&self) -> Option<&StepHead> {
         self.head().filter(|head| head.fate.is_readable())
     }

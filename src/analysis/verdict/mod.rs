@@ -181,7 +181,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         }
     };
     if let Some(issue) = index.away() {
-        // Whatever was read before, another board starting now would know nothing of the end.
+        // Whatever was read before, another board starting now couldn't determine the end.
         let sentence = capitalised(&issue.reason);
         return verdict(
             Outcome::Unknown,

@@ -158,7 +158,7 @@ fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
         format!(": {words}")
     };
     let text = match &*ended.word {
-        // No record names the end. The inference about it is a sentence without a source.
+        // No record names the end, so the sentence is what the board inferred.
         "" => format!("{}{detail}", ended.headline),
         word => format!("{file} {told} {word}{detail}"),
     };

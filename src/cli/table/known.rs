@@ -1,5 +1,5 @@
-//! Reads and writes the note beside a table in a directory: which file contains the rows of each
-//! run, and the state of the files of both.
+//! Reads and writes the note stored with a table in a directory: which file contains the rows of
+//! each run, and the state of the files of both.
 //!
 //! If the note is incomplete or wrong, runs are read again and nothing worse happens. Unreadable
 //! lines are ignored.

@@ -1,5 +1,5 @@
 //! Keeps a table in a directory, in one file for each hour in which runs began. Files are written
-//! beside the table and replaced atomically, and only if their rows changed.
+//! under a temporary name and replaced atomically, and only if their rows changed.
 //!
 //! The same runs produce the same files, whether written in one call or in many. If the program is
 //! killed at any moment, files are complete and the note is old, and the next call finishes the

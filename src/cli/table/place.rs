@@ -17,7 +17,7 @@ use crate::error::{Error, Kind, Result};
 /// The prefix of temporary files, followed by the name of their table.
 const BESIDE: &str = ".board-";
 
-/// Creates a temporary file beside the note of a table. The caller renames it once it's complete.
+/// Creates a temporary file next to the note of a table. The caller renames it once it's complete.
 ///
 /// # Errors
 /// Returns errors from the system.

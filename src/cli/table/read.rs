@@ -69,8 +69,8 @@ pub(super) fn each<'a>(
             let (sender, receiver) = sync_channel(AHEAD);
             scope.spawn(move || {
                 let _ = runs.iter().skip(at).step_by(threads).all(|run| {
-                    // After an error nothing is received any more. The channel is closed, and the
-                    // next send ends the thread.
+                    // After an error, the results are no longer received. The channel is closed,
+                    // and the next send ends the thread.
                     let made = make(run, &mut |rows| drop(sender.send(Piece::Rows(rows))));
                     sender.send(Piece::Done(Box::new(made))).is_ok()
                 });

@@ -74,7 +74,8 @@ pub struct Group<'a, T> {
 pub struct Member<'a, T> {
     /// The run.
     pub run: &'a T,
-    /// The number of generations between the run and the topmost run shown above it.
+    /// How many generations the run is below the topmost of its ancestors in the group; 0 if the
+    /// group contains none of them.
     pub depth: usize,
 }
 

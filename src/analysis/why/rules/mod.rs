@@ -1,8 +1,8 @@
 //! Lists the rules that could have ended a run and how close each came: one row for every rule in
 //! the records.
 //!
-//! An unrecorded rule gets a row that says so. Rows that a reader would miss aren't omitted, and
-//! nothing is guessed.
+//! A rule that isn't recorded gets a row that says so, if a reader would miss it. Nothing is
+//! guessed.
 
 use crate::analysis::format::{self, count};
 use crate::analysis::summary::Summary;

@@ -537,7 +537,7 @@ fn named(operation: &str, of: Option<&str>) -> String {
     of.map_or_else(|| operation.to_owned(), |of| format!("{operation} {of}"))
 }
 
-/// Formats prompts as messages. `None` if there are none.
+/// Formats prompts as messages, or returns `None` without any.
 fn asked(prompts: &[Prompted]) -> Option<String> {
     let messages: Vec<Value> = prompts
         .iter()
