@@ -289,8 +289,8 @@ struct Work<'a, F> {
 }
 
 impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
-    /// Reads the runs whose files changed, and then all other runs in the table's files whose rows
-    /// changed.
+    /// Reads the runs whose files changed, then the other runs of every table file whose rows
+    /// changed as a result.
     fn collect(&mut self, runs: &[Listed]) -> Result<(), Failure> {
         let mut gone: BTreeSet<&str> = self.before.runs.keys().map(String::as_str).collect();
         let (mut unread, mut next) = (BTreeMap::new(), Vec::new());
