@@ -1,6 +1,6 @@
 //! Compares the recorded verdict with a replay of the recorded rules over the recorded steps.
 //!
-//! A missing rule or fact leaves a comparison open and is never reported as a difference.
+//! A missing rule or fact leaves a comparison open. It's never reported as a difference.
 
 use super::facts::{self, Record};
 use super::newest::newest_run;
@@ -14,20 +14,21 @@ use crate::stop::{
 /// What the recorded rules and steps say about the recorded verdict.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Retraced {
-    /// The statements of the verdict that they deny, a sentence each, the most important first.
+    /// The statements of the verdict that they contradict, one sentence each, most important first.
     pub(super) differences: Vec<String>,
-    /// Whether they deny that the rule of the verdict ended the run as it says.
+    /// Whether they contradict that the verdict's rule ended the run as stated.
     pub(super) is_refuted: bool,
-    /// The limit of that rule, if the verdict has another one.
+    /// The limit of that rule, if the verdict states a different one.
     limit: Option<Stated<f64>>,
-    /// The rules that were true when the run ended, in the order in which they are asked; `None` if that is unknown.
+    /// The rules that were true when the run ended, in evaluation order. `None` if that's unknown.
     held: Option<Vec<String>>,
     /// The rules that lack a fact.
     unknown: Vec<String>,
 }
 
 impl Retraced {
-    /// Whether the rule with this id was true when the run ended.
+    /// Returns whether the rule with this id was true when the run ended, or `None` if that's
+    /// unknown.
     pub(super) fn was_true(&self, id: &str) -> Option<bool> {
         let held = self.held.as_ref()?;
         let is_true = held.iter().any(|held| held == id);
@@ -35,7 +36,7 @@ impl Retraced {
     }
 }
 
-/// Returns the limit that ended the newest run, by its verdicts and by its recorded rule.
+/// Returns the limit that ended the newest run, according to its verdicts and its recorded rule.
 pub(super) fn limit_of_stop(index: &Index, retraced: Option<&Retraced>) -> Agreement<f64> {
     let stated = index.limit_of_stop();
     let Some(of_rule) = retraced.and_then(|retraced| retraced.limit.clone()) else {
@@ -50,7 +51,8 @@ pub(super) fn limit_of_stop(index: &Index, retraced: Option<&Retraced>) -> Agree
     }
 }
 
-/// Replays the recorded rules of the newest run. `None` if there is no verdict that the records agree on, or no rules.
+/// Replays the recorded rules of the newest run. Returns `None` if the records don't agree on a
+/// verdict, or there are no rules.
 pub(super) fn retrace(index: &Index) -> Option<Retraced> {
     let stop = index.stop().filter(|stop| !stop.criterion.is_empty())?;
     let record = facts::kept(index)?;
@@ -83,7 +85,7 @@ pub(super) fn retrace(index: &Index) -> Option<Retraced> {
     Some(found)
 }
 
-/// Whether the facts are those of all steps in their order.
+/// Returns whether the facts cover all steps, in order.
 fn is_whole(index: &Index, record: &Record) -> bool {
     let ids = newest_run(index).map(|(_, step)| step.step_id);
     let is_rising = ids
@@ -112,7 +114,7 @@ fn of_the_rule(stop: &StopVerdict, set: &StopSet, rules: &StopRules, found: &mut
             stop.source,
             Source::Budget | Source::Policy | Source::Completion
         );
-        // An end outside of the lists has its code as its name.
+        // An end outside the lists uses its code as its name.
         let is_rule = is_listed && id != stop.code.as_str() || budget.is_some();
         let is_missing = budget.is_none_or(|row| (row.limit)(&rules.budget).is_none());
         if is_rule && is_missing {
@@ -161,7 +163,7 @@ fn of_the_rule(stop: &StopVerdict, set: &StopSet, rules: &StopRules, found: &mut
     }
 }
 
-/// Finds the rule with this id and its position in the manifest.
+/// Returns the rule with this id and its position in the manifest.
 fn entry_of<'a>(rules: &'a StopRules, id: &str) -> Option<(&'a RuleEntry, Place)> {
     let lists = [
         ("completion", &rules.completion),
@@ -192,7 +194,7 @@ fn members(spec: &StopSpec) -> Option<&[StopSpec]> {
     }
 }
 
-/// Whether a rule can end a run under this code.
+/// Returns whether a rule can end a run with this code.
 fn may_give(spec: &StopSpec, code: &Code) -> bool {
     match members(spec) {
         Some(members) => members.iter().any(|member| may_give(member, code)),
@@ -228,7 +230,7 @@ fn of_the_steps(
     if let Some(verdict) = &again.verdict
         && (verdict.gate, verdict.step) != (Some(last.reached), ran)
     {
-        // The budget is asked before a step: the step in the verdict is the one before it.
+        // The budget is checked before a step, so the verdict's step is the one before it.
         let step = verdict.step.map_or_else(
             || "before the first step".to_owned(),
             |n| format!("after step {}", label(index, n)),
@@ -269,7 +271,7 @@ fn of_the_steps(
     of_the_others(index, stop, &again, found);
 }
 
-/// The step before the last one of a record.
+/// Returns the step before the last one of a record.
 fn before(record: &Record) -> Option<u64> {
     record
         .facts
@@ -280,7 +282,7 @@ fn before(record: &Record) -> Option<u64> {
         .or(record.resumed.last_step)
 }
 
-/// Compares which rule ended the run: that of the verdict, or an earlier one.
+/// Compares which rule ended the run: the verdict's, or an earlier one.
 fn of_the_order(stop: &StopVerdict, again: &WhatIf, found: &mut Retraced) {
     let id = &*stop.criterion;
     let first = again.verdict.as_ref().map(|verdict| &*verdict.criterion);
@@ -302,7 +304,7 @@ fn of_the_order(stop: &StopVerdict, again: &WhatIf, found: &mut Retraced) {
         }
         _ => return,
     };
-    // A rule that isn't recorded, or has another limit, is named already.
+    // A rule that isn't recorded, or has a different limit, is already reported.
     let is_named = found.is_refuted;
     found.is_refuted = true;
     if !is_named {
@@ -310,7 +312,7 @@ fn of_the_order(stop: &StopVerdict, again: &WhatIf, found: &mut Retraced) {
     }
 }
 
-/// Whether steps lack a number of this unit, so that their sum is a lower bound.
+/// Returns whether some steps lack a number of this unit, so that their sum is a lower bound.
 fn is_sum_partial(again: &WhatIf, unit: &str) -> bool {
     match unit {
         "tokens" => again.stats.usage_missing > 0,
@@ -377,7 +379,7 @@ fn of_the_fields(
             Some(format!("\"{is}\"")),
         );
     }
-    // The last step of the newest run bounds what a rule can have seen.
+    // A rule can't have seen steps after the last step of the newest run.
     let last = newest_run(index)
         .next_back()
         .and_then(|(_, step)| u64::try_from(step.step_id?).ok());
@@ -402,7 +404,7 @@ fn of_the_fields(
 
 /// Compares which other rules were true when the run ended.
 fn of_the_others(index: &Index, stop: &StopVerdict, again: &WhatIf, found: &mut Retraced) {
-    // Records that differ in it are named elsewhere, and a long list may be cut.
+    // Records that disagree on this are reported elsewhere, and a long list may be truncated.
     let stops = index.recorded_stops();
     let is_agreed = stops.iter().all(|(other, _)| other.also == stop.also);
     if !is_agreed || stop.also.len() >= crate::model::end::MAX_ALSO {
@@ -421,7 +423,7 @@ fn of_the_others(index: &Index, stop: &StopVerdict, again: &WhatIf, found: &mut 
         ));
     }
     let is_claimed = |id: &String| *id == stop.criterion || stop.also.contains(id);
-    // The first of them is named already where the verdict's rule was true behind it.
+    // If the verdict's rule was true but came later, the first rule is already reported.
     let named = found
         .was_true(&stop.criterion)
         .filter(|was| *was)
@@ -441,7 +443,7 @@ fn of_the_others(index: &Index, stop: &StopVerdict, again: &WhatIf, found: &mut 
     found.differences.extend(said);
 }
 
-/// The reading of a rule at the moment the run ended.
+/// Returns the reading of a rule at the moment the run ended.
 fn reading_of<'a>(again: &'a WhatIf, id: &str) -> Option<&'a Reading> {
     let check = again
         .readings
@@ -454,7 +456,7 @@ fn reading_of<'a>(again: &'a WhatIf, id: &str) -> Option<&'a Reading> {
     }
 }
 
-/// " (5 of 20 steps)"; empty without two numbers.
+/// Formats " (5 of 20 steps)". Empty without two numbers.
 fn in_brackets(reading: &Reading) -> String {
     let numbers = reading.measured().zip(reading.limit());
     numbers.map_or_else(String::new, |(used, limit)| {
@@ -462,12 +464,13 @@ fn in_brackets(reading: &Reading) -> String {
     })
 }
 
-/// The name of the step with this ordinal.
+/// Returns the label of the step with this ordinal.
 fn label(index: &Index, ordinal: u64) -> String {
     index.label(usize::try_from(ordinal).unwrap_or(usize::MAX))
 }
 
-/// The texts, if they have the same words and other numbers. Versions of a writer may word a sentence differently.
+/// Returns the texts if they have the same words but different numbers. Different versions of a
+/// writer may word a sentence differently.
 fn unlike_numbers<'a>(one: &'a str, other: &'a str) -> Option<(&'a str, &'a str)> {
     let words = |text: &str| -> String {
         text.chars()

@@ -1,38 +1,38 @@
-//! Which status does a run get in the run table?
+//! The status of a run, as the run table shows it.
 
 use crate::model::Outcome;
 use crate::model::words::words;
 
 words! {
-    /// What ended the run, or how alive it is.
+    /// What ended the run, or how recently it wrote if it may still be running.
     pub enum RunStatus {
-        /// May still write, and did lately.
+        /// May still write, and wrote recently.
         Running = "running",
-        /// May still write, silent for a while.
+        /// May still write, but has been silent for a while.
         Quiet = "quiet",
-        /// May still write, silent for long.
+        /// May still write, but has been silent for a long time.
         Stalled = "stalled",
-        /// Gave an answer.
+        /// Returned an answer.
         Answered = "answered",
-        /// A limit ended it.
+        /// Ended by a limit.
         Limit = "limit",
-        /// The agent's or the environment's own rule ended it.
+        /// Ended by a rule of the agent or the environment.
         OwnRule = "own rule",
-        /// A critic ended it.
+        /// Ended by a critic.
         Critic = "critic stop",
         /// Ended from outside.
         Cancelled = "cancelled",
-        /// An error ended it, or it was not started.
+        /// Ended by an error, or not started.
         Error = "error",
-        /// Ended without saying so.
+        /// Ended without recording an end.
         Died = "died",
-        /// Ended with a word the board does not know, or none.
+        /// Ended with a word unknown to the board, or without any.
         Unknown = "unknown",
     }
 }
 
 impl RunStatus {
-    /// The status of a run that ended and of which no more is known than how it came out.
+    /// Returns the status of a run that ended and for which only the outcome is known.
     pub(super) fn of(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Completed => RunStatus::Answered,
@@ -44,7 +44,7 @@ impl RunStatus {
         }
     }
 
-    /// The status as written.
+    /// Returns the status as written.
     pub fn word(self) -> &'static str {
         self.as_str()
     }

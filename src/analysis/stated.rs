@@ -1,7 +1,7 @@
-//! Says what a run took by all records together, and puts a disagreement between records into words.
+//! Computes what a run took according to all records, and words disagreements between records.
 //!
-//! What records state is collected by the index ([`Index::end`], [`Index::limit`], [`Index::answer`]); here the sums over
-//! steps and events join them.
+//! The index collects what records state ([`Index::end`], [`Index::limit`], [`Index::answer`]).
+//! This module adds the sums over steps and events.
 
 use super::facts::{is_counted, lost};
 use super::format::{self, count, counted};
@@ -14,7 +14,7 @@ use crate::model::{
     Agreement, Can, EventHead, EventKind, Index, Outcome, Stated, StepHead, ToolLimit,
 };
 
-/// Places of figures that are added up.
+/// Sources of computed totals.
 const STEPS: Source = place("the steps", "the sum of the steps");
 const EVENTS: Source = place(
     "the events",
@@ -32,7 +32,7 @@ const fn place(who: &'static str, field: &'static str) -> Source {
     }
 }
 
-/// What the newest run took in this unit: `tokens`, `ms`, `usd` or `steps`.
+/// Returns what the newest run took in this unit: `tokens`, `ms`, `usd` or `steps`.
 pub(crate) fn total(index: &Index, unit: &'static str) -> Agreement<f64> {
     let stated = match unit {
         "ms" => stated_time(index),
@@ -44,7 +44,7 @@ pub(crate) fn total(index: &Index, unit: &'static str) -> Agreement<f64> {
     let (odd, mut stated): (Vec<_>, Vec<_>) = stated.into_iter().partition(is_odd);
     stated.extend(of_criterion(index, unit));
     if went_on(index) {
-        // A limit counts what was used before, too.
+        // The measured value of a limit includes usage from before the run was resumed.
         stated.retain(|stated| !stated.source.field.ends_with("/measured"));
     }
     let manifest = index
@@ -64,7 +64,8 @@ pub(crate) fn total(index: &Index, unit: &'static str) -> Agreement<f64> {
     let mut stated: Vec<Stated<f64>> = of_trace.into_iter().chain(stated).collect();
     stated.extend(summed(index, unit, &stated));
     if !stated.is_empty() {
-        // A scripted run counts 0 tokens. If a model replied, a 0 contradicts a positive total, and a negative number always does.
+        // A scripted run counts 0 tokens. If a model replied, 0 contradicts a positive total. A
+        // negative number always does.
         let replied = index
             .newest_segments()
             .iter()
@@ -81,8 +82,8 @@ pub(crate) fn total(index: &Index, unit: &'static str) -> Agreement<f64> {
     Agreement::of(stated, |a, b| is_same_total(unit, *a, *b))
 }
 
-/// Returns the total in the words of the criterion that ended a run of QitOS. A criterion's clock may have started before
-/// the run, so its time isn't a total.
+/// Returns the total from the wording of the criterion that ended a QitOS run. A criterion's clock
+/// may have started before the run, so its time isn't a total.
 fn of_criterion(index: &Index, unit: &str) -> Option<Stated<f64>> {
     let end = index.end();
     let (at, criterion) = criterion(index, end.agreed()?)?;
@@ -90,7 +91,7 @@ fn of_criterion(index: &Index, unit: &str) -> Option<Stated<f64>> {
         return None;
     }
     let value = match (unit, criterion.own?) {
-        // It is given the id of the step, which counts from 0.
+        // The criterion receives the step's id, which counts from 0.
         ("steps", Own::Steps) => criterion.reading()?.measured()? + 1.0,
         ("tokens", Own::Tokens) => criterion.reading()?.measured()?,
         _ => return None,
@@ -108,7 +109,8 @@ fn of_criterion(index: &Index, unit: &str) -> Option<Stated<f64>> {
     })
 }
 
-/// The sentence about a running total of tokens that grows by less than a step took, or falls; the first one of them.
+/// Returns a sentence about the first step where the running total of tokens falls, or grows by
+/// less than the step took.
 pub(super) fn running_total(index: &Index) -> Option<String> {
     let mut before: Option<(usize, i64, u64)> = None;
     for (n, step) in newest_run(index) {
@@ -117,7 +119,7 @@ pub(super) fn running_total(index: &Index) -> Option<String> {
             continue;
         };
         if let Some((earlier, earlier_id, least)) = before {
-            // Steps out of order are named elsewhere.
+            // Steps out of order are reported elsewhere.
             if id <= earlier_id {
                 return None;
             }
@@ -140,7 +142,8 @@ pub(super) fn running_total(index: &Index) -> Option<String> {
     None
 }
 
-/// Returns the times that a finished manifest states. With several runs in the directory they cover only the writer's own.
+/// Returns the times that a finished manifest states. If the directory contains several runs, they
+/// cover only the writer's own run.
 fn stated_time(index: &Index) -> Vec<Stated<f64>> {
     if index.format().is_one_file() {
         return index.stated_totals("ms");
@@ -162,8 +165,9 @@ fn stated_time(index: &Index) -> Vec<Stated<f64>> {
     }
 }
 
-/// Returns the numbers of steps that a finished manifest states. A resumed run counts differently in each place, so nothing
-/// is compared there; our own engine leaves an incomplete last step out of its metrics.
+/// Returns the step counts that a finished manifest states. A resumed run counts differently in
+/// each place, so its counts aren't compared. Our own engine excludes an incomplete last step from
+/// its metrics.
 fn stated_steps(index: &Index) -> Vec<Stated<f64>> {
     let manifest = index
         .manifest_of_end()
@@ -180,7 +184,7 @@ fn stated_steps(index: &Index) -> Vec<Stated<f64>> {
         .collect()
 }
 
-/// Returns the sum over steps or events, if it is complete and comparable with what is stated.
+/// Returns the sum over steps or events, if it's complete and comparable with the stated totals.
 fn summed(index: &Index, unit: &str, stated: &[Stated<f64>]) -> Option<Stated<f64>> {
     let is_one_file = index.format().is_one_file();
     let of = |value: f64, source: Source| Stated { value, source };
@@ -189,14 +193,15 @@ fn summed(index: &Index, unit: &str, stated: &[Stated<f64>]) -> Option<Stated<f6
             Some(of(index.elapsed()? as f64 / 1e3, EVENTS))
         }
         "steps" if !index.is_partial() && !stated.is_empty() && !is_one_file => {
-            // A step without a line is named among the issues; a writer may count a line twice that it wrote twice.
+            // A step without a line is reported as an issue. A writer may count a line twice if it
+            // wrote it twice.
             let is_counted =
                 |steps: usize| stated.iter().any(|stated| stated.value == steps as f64);
             let lines = Some(index.newest_lines())
                 .filter(|lines| is_counted(*lines))
                 .unwrap_or(index.newest_len());
             let ran = lines.max(rounds(index));
-            // A lost or damaged file may have held more.
+            // A lost or damaged file may have contained more.
             let is_whole = newest_run(index).all(|(_, step)| step.fate.is_readable()) && ran > 0;
             is_whole.then(|| of(ran as f64, LINES))
         }
@@ -213,7 +218,8 @@ fn summed(index: &Index, unit: &str, stated: &[Stated<f64>]) -> Option<Stated<f6
                 return parts(index, index.manifest().get()?.tokens_of_steps, unit, stated);
             }
             let counted = counted.filter(|_| lost(index).is_none() && !index.is_partial())? as f64;
-            // Our own engine counts what critics ask a model for besides, which no step's total has.
+            // Our own engine also counts the tokens of models that critics call. Totals of steps
+            // don't include those.
             let more = index.format().can.facts == Can::Yes
                 && stated.iter().all(|kept| kept.value > counted);
             (!more).then(|| of(counted, STEPS))
@@ -223,8 +229,8 @@ fn summed(index: &Index, unit: &str, stated: &[Stated<f64>]) -> Option<Stated<f6
     }
 }
 
-/// Whether a model was asked in the last steps of the newest run and none of them says what the run took up to it. A step
-/// before them may be silent: a later total counts it too.
+/// Returns whether a model was called in the last steps of the newest run and none of those steps
+/// records a running total. Earlier steps may lack one because a later total includes them.
 fn is_untold_at_end(index: &Index) -> bool {
     if index.format().is_one_file() || index.tally().run.tokens.is_none() {
         return false;
@@ -242,7 +248,7 @@ fn is_untold_at_end(index: &Index) -> bool {
         .any(|(n, _)| asked(n))
 }
 
-/// Whether the run continues another one, so that its figures may include that one's.
+/// Returns whether the run continues another one, so that its totals may include that run's.
 fn went_on(index: &Index) -> bool {
     let manifest = index.manifest().get();
     manifest.is_some_and(|manifest| {
@@ -250,7 +256,8 @@ fn went_on(index: &Index) -> bool {
     })
 }
 
-/// Counts the rounds of the loop in the events of the newest run; 0 if the events are out of order.
+/// Counts the loop rounds in the events of the newest run. Returns 0 if the events are out of
+/// order.
 fn rounds(index: &Index) -> usize {
     let first = index
         .newest_segments()
@@ -260,14 +267,15 @@ fn rounds(index: &Index) -> usize {
     first.map_or(0, |first| index.groups().len().saturating_sub(first))
 }
 
-/// Returns the sum of the steps if it contradicts what is stated. A run may have asked a model for more than its steps
-/// show, never for less; if every request is a step and records its cost, the two must be equal.
+/// Returns the sum of the steps if it contradicts the stated totals. A run may have used more than
+/// its steps show, but never less. If every model call is a step with a recorded cost, the two must
+/// be equal.
 fn parts(index: &Index, is_sum: bool, unit: &str, stated: &[Stated<f64>]) -> Option<Stated<f64>> {
     let manifest = index
         .manifest()
         .get()
         .filter(|_| !index.is_partial() && !is_sum)?;
-    // Whether what a run went on from is in its sums is told by no writer.
+    // No format records whether the totals include the run that this one continues.
     if manifest.copied.is_some()
         || manifest.branched_after.is_some()
         || manifest.resumed_after.is_some()
@@ -302,7 +310,7 @@ fn parts(index: &Index, is_sum: bool, unit: &str, stated: &[Stated<f64>]) -> Opt
     })
 }
 
-/// Tokens of the run; `None` where records disagree.
+/// Returns the tokens of the run, or `None` if records disagree.
 pub(crate) fn tokens(index: &Index) -> Option<u64> {
     match total(index, "tokens") {
         Agreement::Agreed(stated) => stated.first().map(|first| first.value as u64),
@@ -311,12 +319,12 @@ pub(crate) fn tokens(index: &Index) -> Option<u64> {
     }
 }
 
-/// What the run cost in US dollars; `None` where records disagree.
+/// Returns the cost of the run in US dollars, or `None` if records disagree.
 pub(crate) fn cost_usd(index: &Index) -> Option<f64> {
     total(index, "usd").agreed().copied()
 }
 
-/// A number of this unit in words.
+/// Formats a number of this unit.
 pub(crate) fn amount(value: f64, unit: &str) -> String {
     match unit {
         "ms" => format::millis(value),
@@ -326,7 +334,8 @@ pub(crate) fn amount(value: f64, unit: &str) -> String {
     }
 }
 
-/// The subject of a disagreement: the files of a directory, or the records of a single file.
+/// Returns the subject of a disagreement: the files of a directory, or the records of a single
+/// file.
 pub(crate) fn holders(index: &Index) -> &'static str {
     if index.format().is_one_file() {
         "the records"
@@ -335,7 +344,7 @@ pub(crate) fn holders(index: &Index) -> &'static str {
     }
 }
 
-/// "60 and 6": the values that differ, in order of appearance.
+/// Formats the values that differ, in order of appearance: "60 and 6".
 pub(crate) fn values(stated: &[Stated<f64>], unit: &str) -> String {
     let values = by_value(stated, |a, b| a == b)
         .into_iter()
@@ -343,7 +352,7 @@ pub(crate) fn values(stated: &[Stated<f64>], unit: &str) -> String {
     listed(values.collect())
 }
 
-/// "a, b and c".
+/// Formats "a, b and c".
 fn listed(mut parts: Vec<String>) -> String {
     let Some(last) = parts.pop() else {
         return String::new();
@@ -355,7 +364,8 @@ fn listed(mut parts: Vec<String>) -> String {
     }
 }
 
-/// "The files disagree on the step limit: 60 (manifest.json /stop/limit), 6 (events.jsonl:38 /payload/stop/limit)".
+/// Formats a disagreement: "The files disagree on the step limit: 60 (manifest.json /stop/limit), 6
+/// (events.jsonl:38 /payload/stop/limit)".
 fn disagreement<T>(
     index: &Index,
     about: &str,
@@ -377,7 +387,7 @@ fn disagreement<T>(
     )
 }
 
-/// The end that records disagree on.
+/// Describes a disagreement of records on the run's end.
 pub(crate) fn end_in_words(index: &Index) -> Option<String> {
     let end = index.end();
     Some(disagreement(
@@ -389,7 +399,8 @@ pub(crate) fn end_in_words(index: &Index) -> Option<String> {
     ))
 }
 
-/// "the manifest says final, the END event says critic_stop": the end that records disagree on, for a headline.
+/// Describes a disagreement on the run's end for a headline: "the manifest says final, the END
+/// event says critic_stop".
 pub(crate) fn end_by_who(index: &Index) -> Option<String> {
     let end = index.end();
     let by_value = by_value(end.disputed()?, |a, b| is_same_reason(a, b));
@@ -402,7 +413,7 @@ pub(crate) fn end_by_who(index: &Index) -> Option<String> {
     let says = by_value.iter().map(|(word, sources)| {
         let mut whos: Vec<String> = Vec::new();
         for source in sources {
-            // One manifest may say several things, and so may two events of one kind.
+            // One manifest may state several ends, and so may two events of one kind.
             let who = match (says_all(source.who), source.line) {
                 (0 | 1, _) => source.who.to_owned(),
                 (_, Some(line)) => format!("{} in line {line}", source.who),
@@ -418,7 +429,7 @@ pub(crate) fn end_by_who(index: &Index) -> Option<String> {
     Some(says.collect::<Vec<_>>().join(", "))
 }
 
-/// A limit or a total that records disagree on.
+/// Describes a disagreement of records on a limit or a total.
 pub(crate) fn number_in_words(
     index: &Index,
     about: &str,
@@ -434,7 +445,7 @@ pub(crate) fn number_in_words(
     )
 }
 
-/// The answer that records disagree on.
+/// Describes a disagreement of records on the answer.
 pub(crate) fn answer_in_words(index: &Index) -> Option<String> {
     let answer = index.answer();
     let show = |answer: &crate::model::index::Answer<'_>| match (answer.text, answer.step) {
@@ -464,7 +475,7 @@ pub(crate) fn answer_in_words(index: &Index) -> Option<String> {
     ))
 }
 
-/// At most this many characters of an answer are quoted.
+/// Limits the characters quoted from an answer.
 const QUOTED_CHARS: usize = 60;
 
 fn quoted(text: &str) -> String {
@@ -472,7 +483,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", crate::model::names::clipped(&line, QUOTED_CHARS))
 }
 
-/// All totals that records disagree on, a sentence each.
+/// Returns a sentence for each total that records disagree on.
 pub(super) fn disputed_totals(index: &Index) -> Vec<String> {
     let totals = [
         ("number of steps", "steps"),
@@ -490,7 +501,8 @@ pub(super) fn disputed_totals(index: &Index) -> Vec<String> {
     disputed.collect()
 }
 
-/// "unknown: the files disagree (2 h 47 min and 55.5 ms)": a total that records disagree on.
+/// Describes a total that records disagree on: "unknown: the files disagree (2 h 47 min and 55.5
+/// ms)".
 pub(crate) fn disputed_in_words(index: &Index, unit: &'static str) -> Option<String> {
     let total = total(index, unit);
     Some(format!(
@@ -500,8 +512,8 @@ pub(crate) fn disputed_in_words(index: &Index, unit: &'static str) -> Option<Str
     ))
 }
 
-/// The limits besides the one that is said to have ended the run that had been reached by then, in words: "the cost limit
-/// was reached: $0.03 of $0.02".
+/// Describes the limits that had been reached when the run ended, except the one recorded as ending
+/// it: "the cost limit was reached: $0.03 of $0.02".
 pub(super) fn also_reached(index: &Index) -> Vec<String> {
     let Some(manifest) = index.manifest().get() else {
         return Vec::new();
@@ -540,7 +552,7 @@ pub(super) fn also_reached(index: &Index) -> Vec<String> {
     reached.collect()
 }
 
-/// How much of a limit was used, as the trace says or as its records add up.
+/// Returns how much of a limit was used, as the trace states it or as its records add up.
 pub(super) fn used(index: &Index, limit: &ToolLimit) -> Option<f64> {
     limit.used.or_else(|| match limit.unit {
         "tokens" => tokens(index).map(|tokens| tokens as f64),
@@ -550,8 +562,9 @@ pub(super) fn used(index: &Index, limit: &ToolLimit) -> Option<f64> {
     })
 }
 
-/// The step, by ordinal, that gave the answer of the newest run: the first one whose answer or state holds it, after which no
-/// other answer was given. Replies of a session may repeat an earlier one, so that there the last one counts.
+/// Returns the ordinal of the step that gave the newest run's answer: the first step whose answer
+/// or state contains it, with no different answer after it. Replies in a session may repeat an
+/// earlier one, so there the last such step counts.
 pub(crate) fn answered_at(index: &Index) -> Option<usize> {
     let hash = index.answer().agreed()?.hash;
     let gave = newest_run(index)
@@ -567,12 +580,12 @@ pub(crate) fn answered_at(index: &Index) -> Option<usize> {
     }
 }
 
-/// What events said of a stop that the run ignored, a sentence each.
+/// Returns a sentence for each recorded stop that the run ignored.
 pub(super) fn ignored_stops(index: &Index) -> Vec<String> {
     use crate::model::index::Stopping;
     let mut found: Vec<String> = Vec::new();
     let mut by_critics: Vec<Option<i64>> = Vec::new();
-    // Steps after the last END are named by themselves.
+    // Steps after the last END are reported separately.
     let last_end = index
         .segment()
         .and_then(|segment| segment.end.as_ref())
@@ -623,7 +636,7 @@ pub(super) fn ignored_stops(index: &Index) -> Vec<String> {
             "{what}{step} (events.jsonl:{line}), and the run went on"
         ));
     }
-    // Of a step whose events are missing its own record tells.
+    // If a step's events are missing, the step's own record is used.
     let last = newest_run(index).next_back().map(|(n, _)| n);
     let stops = newest_run(index)
         .filter(|(n, step)| Some(*n) != last && step.asked(crate::model::CriticAction::Stop));
@@ -650,10 +663,10 @@ pub(super) fn ignored_stops(index: &Index) -> Vec<String> {
     found
 }
 
-/// At most this many stops that a run ignored are named.
+/// Limits the ignored stops that are listed.
 const MAX_IGNORED: usize = 4;
 
-/// Whether it is known how many steps the newest run had, and all records agree.
+/// Returns whether the number of steps of the newest run is known and all records agree on it.
 pub(crate) fn steps_agree(index: &Index) -> bool {
     is_counted(index) && total(index, "steps").disputed().is_none()
 }

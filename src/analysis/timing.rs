@@ -1,9 +1,9 @@
-//! How long did the phases of a step take? From the times of its events.
+//! Computes how long steps and their phases took, from the times of their events.
 
 use crate::model::index::Group;
 use crate::model::{Index, Symbol};
 
-/// Events of one phase that follow each other.
+/// Consecutive events of one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
     /// The phase.
@@ -12,13 +12,14 @@ pub struct Stretch {
     pub first: usize,
     /// One past the last event.
     pub end: usize,
-    /// Time of the first event; microseconds since the epoch.
+    /// The time of the first event, in microseconds since the epoch.
     pub started: Option<i64>,
-    /// Microseconds until the next phase begins, or until the step's last event; `None` where the clock went back.
+    /// Microseconds until the next phase begins, or until the step's last event. `None` if the
+    /// clock went back or a time is missing.
     pub micros: Option<i64>,
 }
 
-/// The phases of a step in order.
+/// Returns the phases of a step in order.
 pub fn stretches(index: &Index, group: &Group) -> Vec<Stretch> {
     let mut stretches: Vec<Stretch> = Vec::new();
     for (offset, event) in index.events().range(group.first..group.end).enumerate() {
@@ -57,8 +58,9 @@ pub fn stretches(index: &Index, group: &Group) -> Vec<Stretch> {
     stretches
 }
 
-/// How long a step took, from its first event to its last, or to the end of what that began; microseconds. `None` where the
-/// clock went back in it, or one time alone is recorded.
+/// Returns how long a step took, in microseconds: from its first event to its last, or to the end
+/// of what the step started. `None` if the clock went back during the step, or only one time is
+/// recorded.
 pub fn took(group: &Group) -> Option<i64> {
     let is_moment = group.is_timed_once && group.until.is_none() && group.started == group.ended;
     if group.goes_back || is_moment {
@@ -67,7 +69,8 @@ pub fn took(group: &Group) -> Option<i64> {
     Some(group.ended.max(group.until)? - group.started?).filter(|took| *took >= 0)
 }
 
-/// When a step began; `None` where that would be before its run did, since the clock went back.
+/// Returns when a step began, or `None` if the clock went back so that this would be before the run
+/// began.
 pub fn began(index: &Index, group: &Group) -> Option<i64> {
     let segments = index.segments();
     let own = segments
@@ -77,17 +80,17 @@ pub fn began(index: &Index, group: &Group) -> Option<i64> {
     group.started.filter(|started| *started >= run)
 }
 
-/// When the steps of a run began, to find the one that was under way at some time.
+/// The start times of a run's steps, for finding the step that was running at a given time.
 #[derive(Debug, Clone, Default)]
 pub struct Begins {
-    /// Times and ordinals, in the order of time.
+    /// Times and ordinals, sorted by time.
     steps: Vec<(i64, usize)>,
-    /// Time of the newest event.
+    /// The time of the newest event.
     last: Option<i64>,
 }
 
 impl Begins {
-    /// Of the steps of a run whose times are known.
+    /// Collects the steps with known times.
     pub fn of(index: &Index) -> Self {
         let time = |n: usize| Some((began(index, index.round_of(n)?)?, n));
         let mut steps: Vec<(i64, usize)> = (0..index.steps().len()).filter_map(time).collect();
@@ -98,7 +101,8 @@ impl Begins {
         }
     }
 
-    /// The step that was under way at this time, where it called something: what began then may be its doing.
+    /// Returns the step that was running at `at`, if it made a tool call. The call may have caused
+    /// what began at that time.
     pub fn calling_at(&self, index: &Index, at: i64) -> Option<usize> {
         let place = self
             .steps
@@ -110,7 +114,7 @@ impl Begins {
     }
 }
 
-/// The longest step of the run; microseconds.
+/// Returns the duration of the run's longest step, in microseconds.
 pub fn longest(index: &Index) -> i64 {
     index
         .groups()

@@ -1,4 +1,4 @@
-//! `board check`: what is wrong with the files of a run?
+//! `board check`: reports issues in the files of runs.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -31,15 +31,15 @@ struct Checks {
 struct Check {
     key: Option<String>,
     path: String,
-    /// Where its records are, where they are in a part of a file.
+    /// The location of its records, if they're part of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<String>,
     issues: usize,
     problems: usize,
     issues_list: Vec<json::Issue>,
-    /// Where records contradict each other, a sentence each.
+    /// The contradictions between records, one sentence each.
     contradictions: Vec<String>,
-    /// Why the path could not be checked.
+    /// The reason why the path couldn't be checked.
     error: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         let check = match Opened::open(path, look.now) {
             Ok(run) => of_run(&run),
             Err(error) if args.runs.len() == 1 => return Err(error.into()),
-            // One path that is no run must not hide what is wrong with the others.
+            // One invalid path must not hide the issues of the other runs.
             Err(error) => {
                 failed += 1;
                 let (path, text) = (path.to_string_lossy().into_owned(), error.to_string());
@@ -96,7 +96,8 @@ fn of_run(run: &Opened) -> Check {
     }
 }
 
-/// One line for each issue, with its place where editors and terminals look for one, and one line for the run.
+/// Writes a line for each issue, with its location where editors and terminals expect it, and a
+/// line for the run.
 fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()> {
     let path = visible_line(check.path.trim_end_matches('/'));
     for issue in &check.issues_list {
@@ -112,7 +113,7 @@ fn write_text(out: &mut dyn Write, check: &Check, look: &Look) -> io::Result<()>
             (Ink::Warning, "note")
         };
         let word = look.paint(ink, word);
-        // A run that is one file has its path.
+        // If the run is a single file, its path is that of the file.
         let file = if issue.file.contains(' ') {
             String::new()
         } else {

@@ -1,5 +1,5 @@
-//! What does a person set once? Directories to serve, prices of models: a file of their own, in TOML, where every mistake
-//! is told with its line and key. A table of prices alone may be JSON too.
+//! Reads the user's settings: directories to serve and prices of models. They're in a TOML file,
+//! and every error is reported with its line and key. A table of only prices may also be JSON.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use crate::error::{Error, Kind, Result};
 use crate::mirror::Address;
 use crate::model::price::{Price, Prices};
 
-/// Which files hold the settings.
+/// The files that contain the settings.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct Settings {
     /// Settings, in TOML; without it those in ~/.config/board/config.toml
@@ -26,14 +26,13 @@ pub(super) struct Settings {
     prices: Option<PathBuf>,
 }
 
-/// The settings.
 #[derive(Debug, Default)]
 pub(super) struct Config {
-    /// Directories to serve where none is named.
+    /// The directories to serve if none is given.
     pub(super) roots: Vec<PathBuf>,
-    /// Whether to serve the sessions of coding agents too.
+    /// Whether to also serve the sessions of coding agents.
     pub(super) sessions: bool,
-    /// What models take.
+    /// The prices of models.
     pub(super) prices: Arc<Prices>,
 }
 
@@ -41,7 +40,7 @@ impl Settings {
     /// Reads the files.
     ///
     /// # Errors
-    /// One that was named is not there, or one says something that is no setting.
+    /// A file that was named doesn't exist, or a file contains an invalid setting.
     pub(super) fn read(&self) -> Result<Config> {
         self.read_with(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
     }
@@ -77,7 +76,7 @@ impl Settings {
             let text =
                 fs::read_to_string(file).map_err(|error| unreadable("the prices", file, error))?;
             let place = ConfigText { file, text: &text };
-            // No TOML begins so.
+            // TOML never begins like this.
             let Table { prices } = if text.trim_start().starts_with('{') {
                 place.json()?
             } else {
@@ -98,9 +97,9 @@ fn unreadable(what: &str, file: &Path, error: io::Error) -> Error {
     Error::new(kind, format!("cannot read {what} in {}", file.display())).because(error)
 }
 
-/// The file of this user, whether it is there or not.
+/// Returns the path of the user's settings file, whether or not it exists.
 fn own_file(var: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    // A relative path there is to be ignored, by the rule that names the variable.
+    // The XDG specification says to ignore relative paths in this variable.
     let base = var("XDG_CONFIG_HOME")
         .map(PathBuf::from)
         .filter(|base| base.is_absolute());
@@ -118,12 +117,12 @@ fn own_file(var: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     )
 }
 
-/// This user's home.
+/// Returns the user's home directory.
 pub(super) fn home(var: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     var(if cfg!(windows) { "USERPROFILE" } else { "HOME" }).map(PathBuf::from)
 }
 
-/// A file of settings as written.
+/// The settings file as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Written {
@@ -132,14 +131,14 @@ struct Written {
     prices: BTreeMap<String, Price>,
 }
 
-/// A file of prices as written.
+/// The price file as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
     prices: BTreeMap<String, Price>,
 }
 
-/// The file that is being read.
+/// The file being parsed.
 struct ConfigText<'a> {
     file: &'a Path,
     text: &'a str,
@@ -171,7 +170,7 @@ impl ConfigText<'_> {
         })
     }
 
-    /// What is wrong on a line, counted from 0, with its number and its key.
+    /// Returns an error for a line, counted from 0, with its number and key.
     fn wrong(&self, line: usize, what: &str) -> Error {
         let written = self.text.lines().nth(line).unwrap_or_default().trim();
         let key = written
@@ -202,7 +201,8 @@ impl ConfigText<'_> {
         error.hint("docs/using.md shows a whole file under Settings")
     }
 
-    /// A directory to serve: relative to the file, `~/` in this user's home.
+    /// Resolves a directory to serve: relative paths are relative to the file, and `~/` is the
+    /// user's home.
     fn root(&self, written: &str, home: Option<&Path>) -> Result<PathBuf> {
         let line = |text: &str| {
             self.text

@@ -1,4 +1,4 @@
-//! `board diff`: where did two runs part, and what differs between them?
+//! `board diff`: shows where two runs diverge and how they differ.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use crate::analysis::compare::{Comparison, Config, Row, compare, measures_of_two
 use crate::analysis::format::{MISSING, counted, visible_line};
 use crate::page::compare::json::{Side, compared, settings};
 
-/// So many rows before the parting are printed, and after it.
+/// The number of rows printed before and after the point of divergence.
 const AROUND: usize = 3;
-/// A value of a setting is cut to so many characters.
+/// The maximum length of a setting's value, in characters.
 const MAX_VALUE: usize = 60;
-/// A call is cut to so many characters.
+/// The maximum length of a tool call, in characters.
 const MAX_CALL: usize = 56;
 
 /// Say where two runs part, and what differs in settings and numbers; exit code 1 where anything does
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     ))
 }
 
-/// The rows around the parting.
+/// Writes the rows around the point of divergence.
 fn write_rows(
     out: &mut dyn Write,
     comparison: &Comparison,
@@ -113,7 +113,7 @@ fn write_rows(
     Ok(())
 }
 
-/// The step on one line: its label and its call.
+/// Formats a step on one line: its label and its tool call.
 fn cell(run: &Opened, n: Option<usize>) -> String {
     let step = n.and_then(|n| Some((n, run.index.steps().get(n)?)));
     let Some((n, step)) = step else {

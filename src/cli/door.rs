@@ -1,29 +1,30 @@
-//! What may reach a terminal? Text, and the colours of the board; nothing else that a terminal obeys.
+//! Filters terminal output: only text and the board's own colours pass, no other control sequences.
 //!
-//! Commands write what they read from traces in many places, as lines and as JSON. This is the one place that all of it
-//! passes, so that none has to be trusted. What goes to a file or to a program stays as it is.
+//! Commands write text from traces in many places, as lines and as JSON. All of it passes through
+//! here, so none of it has to be trusted. Output to a file or a program isn't changed.
 
 use std::io::{self, IsTerminal, Write};
 
 use crate::analysis::format::json_visible;
 
-/// Selects a colour or a weight, or ends it: what `Look`, the log and the help write, and no more.
+/// Sequences that set or reset a colour or weight. `Look`, the log and the help write only these.
 const STYLES: [&str; 13] = [
     "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[3m", "\x1b[4m", "\x1b[31m", "\x1b[32m", "\x1b[33m",
     "\x1b[34m", "\x1b[35m", "\x1b[36m", "\x1b[90m", "\x1b[m",
 ];
 
-/// A way out that shows what a terminal would obey: `\u001b`, `\u202e`. In JSON that says the same text.
+/// A writer that shows control characters as escapes: `\u001b`, `\u202e`. In JSON, these escapes
+/// represent the same text.
 #[derive(Debug)]
 pub struct Door<W> {
     out: W,
     closed: bool,
-    /// The first bytes of a character whose others are still to come.
+    /// The first bytes of an incomplete character.
     begun: Vec<u8>,
 }
 
 impl<W: Write> Door<W> {
-    /// The door before `out`, which is shut where that leads to a terminal.
+    /// Wraps `out`. Filters only if `leads_to` is a terminal.
     pub fn new(out: W, leads_to: &impl IsTerminal) -> Self {
         Self {
             out,

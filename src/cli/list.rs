@@ -1,4 +1,4 @@
-//! `board list`: which runs are there?
+//! `board list`: lists the runs below a directory.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -18,11 +18,11 @@ use crate::live::Library;
 use crate::page::runs::handler::asks_for_copies;
 use crate::page::runs::json;
 
-/// More directories, or files, that are not shown are counted, not listed.
+/// From this many skipped directories or files, they're counted rather than listed.
 const MAX_SKIPPED: usize = 5;
-/// Of a field with more words than this none are named.
+/// If a field has more distinct words than this, none are suggested.
 const MAX_WORDS: usize = 40;
-/// A longer name of a group is cut.
+/// The maximum length of a group's name, in characters.
 const MAX_NAME: usize = 100;
 
 /// List the runs below a directory, one line each
@@ -56,7 +56,7 @@ pub(super) struct Args {
     settings: Settings,
 }
 
-/// What a query is, and its fields.
+/// Returns the help on queries and their fields.
 fn query_help() -> String {
     let lines = |names: Vec<&str>| {
         names
@@ -88,7 +88,8 @@ Of these, not to be sorted by:
 }
 
 pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
-    // A query may begin with a hyphen, which excludes a term; therefore clap does not refuse unknown options here.
+    // A query may begin with a hyphen, which negates a term. That's why clap doesn't reject unknown
+    // options here.
     if let Some(option) = args
         .query
         .as_deref()
@@ -185,7 +186,7 @@ pub(super) fn run(args: Args, look: &Look, out: &mut dyn Write) -> Done {
     Ok(0)
 }
 
-/// The terms none of whose words any run has, though the field takes one of a few: they may be misspelt.
+/// Describes terms on fields with few words that match no run's word, since they may be misspelt.
 fn unheard_of(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
     let mut lines = Vec::new();
     for term in query.terms.iter().filter(|term| !term.negated) {
@@ -219,7 +220,7 @@ fn unheard_of(query: &Query, runs: &[Arc<Summary>]) -> Vec<String> {
     lines
 }
 
-/// A column that runs are put together by.
+/// Parses a column for grouping.
 fn grouping(name: &str) -> Result<&'static Column, String> {
     let names = || {
         Column::grouping()
@@ -232,7 +233,7 @@ fn grouping(name: &str) -> Result<&'static Column, String> {
         .ok_or_else(|| format!("it takes one of {}", names()))
 }
 
-/// The line above a group: its name, how many runs, and what they add up to.
+/// Formats the line above a group: its name, the number of runs, and their sums.
 fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
     let name = if group.name.is_empty() {
         "not recorded"
@@ -270,12 +271,12 @@ fn head(group: &Group<'_, Arc<Summary>>, look: &Look) -> String {
     format!("{name}  {}", look.paint(Ink::Dim, &words.join(" · ")))
 }
 
-/// How far each run of a group is indented.
+/// Returns the indentation of each run in a group.
 fn depths(group: &Group<'_, Arc<Summary>>) -> Vec<usize> {
     group.rows.iter().map(|row| row.depth + 1).collect()
 }
 
-/// One cell as text. The limit of steps stands behind them, what the files lack behind the verdict.
+/// Formats a cell. The step limit follows the steps, and the files' problems follow the verdict.
 fn cell(run: &Summary, column: &Column, look: &Look) -> String {
     let words = column
         .shown(run)
@@ -303,7 +304,8 @@ fn cell(run: &Summary, column: &Column, look: &Look) -> String {
     }
 }
 
-/// The columns of a list of `runs`; the one that may be long comes last and is not padded.
+/// Returns the columns for a list of `runs`. The column that may be long comes last and isn't
+/// padded.
 fn columns(runs: &[&Arc<Summary>]) -> Vec<&'static Column> {
     let shown = columns::shown(runs);
     let (rest, others): (Vec<_>, Vec<_>) = shown
@@ -317,7 +319,8 @@ fn columns(runs: &[&Arc<Summary>]) -> Vec<&'static Column> {
         .collect()
 }
 
-/// `groups` has for each group its line, if it has one, and how far each of its runs is indented; without groups all stand by themselves.
+/// Writes the list as text. `groups` contains the heading of each group, if it has one, and the
+/// indentation of its runs. It's empty if the runs aren't grouped.
 fn write_text(
     out: &mut dyn Write,
     runs: &[&Arc<Summary>],

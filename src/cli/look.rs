@@ -1,4 +1,5 @@
-//! How does output look? Colours where a person reads it, and the clock and zone that times are shown by.
+//! Controls how output looks: colours on a terminal, and the clock and time zone for displayed
+//! times.
 
 use std::io::IsTerminal;
 
@@ -8,18 +9,18 @@ use jiff::tz::TimeZone;
 
 use crate::analysis::verdict::{RunStatus, Verdict};
 
-/// What output depends on besides its content.
+/// The context that output depends on, apart from its content.
 #[derive(Debug, Clone)]
 pub struct Look {
-    /// Whether to colour.
+    /// Whether to use colours.
     pub colour: bool,
-    /// The time now; microseconds since the epoch.
+    /// The current time, in microseconds since the epoch.
     pub now: i64,
-    /// The zone of the reader.
+    /// The reader's time zone.
     pub zone: TimeZone,
 }
 
-/// What a piece of output is, for those who see colours; its words say the same.
+/// The role of a piece of output, shown as a colour. The text conveys the same without colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ink {
     Heading,
@@ -31,7 +32,7 @@ pub(super) enum Ink {
 }
 
 impl Look {
-    /// The look of what goes to stdout now.
+    /// Returns the look for current output to stdout.
     pub fn of_stdout() -> Self {
         let (now, zone) = (Timestamp::now().as_microsecond(), TimeZone::system());
         Self {
@@ -41,7 +42,7 @@ impl Look {
         }
     }
 
-    /// `text` in `ink`. Pad before, because the terminal's codes count as characters.
+    /// Colours `text`. Pad before calling this, since the escape codes count as characters.
     pub(super) fn paint(&self, ink: Ink, text: &str) -> String {
         if !self.colour || text.is_empty() {
             return text.to_owned();
@@ -58,7 +59,7 @@ impl Look {
     }
 }
 
-/// The ink of a verdict's mark.
+/// Returns the ink for a verdict's status.
 pub(super) fn ink_of(verdict: &Verdict) -> Ink {
     match verdict.mark {
         RunStatus::Answered if !verdict.contradictions.is_empty() => Ink::Warning,
@@ -70,7 +71,8 @@ pub(super) fn ink_of(verdict: &Verdict) -> Ink {
     }
 }
 
-/// Whether to colour what goes to `stream`: a terminal that can, and no `NO_COLOR` (<https://no-color.org>).
+/// Returns whether to colour output to `stream`: it's a capable terminal and `NO_COLOR` isn't set
+/// (<https://no-color.org>).
 pub fn colours(stream: &impl IsTerminal) -> bool {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     stream.is_terminal()

@@ -1,5 +1,5 @@
-//! `board mcp`: the board as a Model Context Protocol server on stdin and stdout, for a coding agent that asks why a run
-//! stopped.
+//! `board mcp`: runs the board as a Model Context Protocol server on stdin and stdout, for coding
+//! agents that ask why a run stopped.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
-//! How is it typed? The only room that knows clap, and the only one that asks the terminal and the environment.
+//! The command-line interface. Only this module knows clap, and only this one reads the terminal
+//! and the environment.
 //!
-//! Every command writes to the `out` it is given, so that tests read what a person would.
+//! Every command writes to the `out` it's given, so that tests read what a user would.
 
 use std::io::{self, Write};
 
@@ -40,10 +41,10 @@ pub use crate::analysis::format::visible;
 pub use door::Door;
 pub use look::{Look, colours};
 
-/// What the help of every command says of a RUN.
+/// The help text for RUN, shared by all commands.
 const RUN: &str = "A run: its directory, its file, or its part of a file (LOG.eval/ID_epoch_N), as `board list` prints it";
 
-/// What is typed after `board`.
+/// The command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "board",
@@ -80,12 +81,12 @@ enum Command {
     Man(shell::Man),
 }
 
-/// Why a command did not come to its end.
+/// The reason why a command failed.
 #[derive(Debug)]
 enum Failure {
-    /// What the person is told.
+    /// An error for the user.
     Told(Error),
-    /// The output cannot be written.
+    /// The output can't be written.
     Output(io::Error),
 }
 
@@ -107,13 +108,13 @@ impl From<serde_json::Error> for Failure {
     }
 }
 
-/// The exit code of a command that came to its end.
+/// The exit code of a command that completed.
 type Done = std::result::Result<u8, Failure>;
 
 /// Runs a command and returns its exit code.
 ///
 /// # Errors
-/// What the command says. A reader that closed the pipe is none: it has seen enough.
+/// Returns the command's error. A closed pipe isn't an error, since the reader has seen enough.
 pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
     let done = match args.command {
         Command::Serve(args) => serve::run(&args, out).map_err(Failure::from),
@@ -144,7 +145,7 @@ pub fn run(args: Args, look: &Look, out: &mut dyn Write) -> Result<u8> {
     }
 }
 
-/// At most `max` characters, the last one an ellipsis where some are left out.
+/// Truncates to at most `max` characters, the last of which is then an ellipsis.
 fn cut(text: &str, max: usize) -> String {
     if first_chars(text, max).is_none() {
         return text.to_owned();
@@ -152,7 +153,7 @@ fn cut(text: &str, max: usize) -> String {
     format!("{}…", first_chars(text, max - 1).unwrap_or_default())
 }
 
-/// Writes one JSON document on lines of its own.
+/// Writes one JSON document, pretty-printed, followed by a newline.
 fn write_json(
     out: &mut dyn Write,
     document: &impl serde::Serialize,

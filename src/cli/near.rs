@@ -1,5 +1,5 @@
-//! Finds copies and children of a run near its own file. A command that gets one file looks at the files beside it and in the
-//! directories above it.
+//! Finds copies and children of a run near its own file. A command that gets one file also checks
+//! the files next to it and in the directories above it.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -13,17 +13,17 @@ use crate::live::Listed;
 use crate::model::RunKey;
 use crate::trace::RunDir;
 
-/// At most this many directories are looked at: that of the file, and those above it.
+/// The maximum number of directories to check: that of the file, and those above it.
 const MAX_UP: usize = 6;
-/// At most this many names of each directory are looked at.
+/// The maximum number of names to check in each directory.
 const MAX_NAMES: usize = 500;
-/// At most this many files are compared with the run.
+/// The maximum number of files to compare with the run.
 const MAX_FILES: usize = 50;
-/// A file with records of the run has its id in this many bytes at its start.
+/// A file with records of the run contains its id within this many bytes of its start.
 const HEAD_BYTES: u64 = 64 << 10;
 
 impl Opened {
-    /// The same run, as it relates to the files near it.
+    /// Returns the run with its relations to nearby files applied.
     pub(super) fn with_near(self, path: &Path, now: i64) -> Self {
         let Some(id) = self
             .summary
@@ -60,7 +60,7 @@ impl Opened {
         };
         let found = relations(&runs, &|_| None, &read).remove(own.as_str());
         let Some(relation) = found else { return self };
-        // What counts elsewhere is whole in a file that is looked at alone.
+        // In a file viewed on its own, steps that count elsewhere are included.
         let relation = relation.beside();
         let summary = self.summary.clone().related(relation, || &self.index);
         let mut run = self;
@@ -69,7 +69,7 @@ impl Opened {
     }
 }
 
-/// The files near `own` that name `id` in their first bytes.
+/// Returns the files near `own` whose first bytes contain `id`.
 fn near(own: &Path, id: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for dir in own.ancestors().skip(1).take(MAX_UP) {
@@ -99,7 +99,7 @@ fn names_id(path: &Path, id: &str) -> bool {
     read.is_ok() && !id.is_empty() && head.windows(id.len()).any(|part| part == id.as_bytes())
 }
 
-/// The directory that all of these are in.
+/// Returns the deepest directory that contains all paths.
 fn common<'a>(mut paths: impl Iterator<Item = &'a Path>) -> PathBuf {
     let first = paths
         .next()

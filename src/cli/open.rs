@@ -1,4 +1,4 @@
-//! Which run does a path name? Reads it once, completely.
+//! Opens the run that a path names, and reads it once, completely.
 
 use std::fs;
 use std::io;
@@ -18,38 +18,40 @@ use crate::trace::{
     MAX_MANIFEST_BYTES, RedactedRun, RootScanner, RunDir, RunReader, Stamps, is_running,
 };
 
-/// Of the runs below a directory that is none, at most so many are named.
+/// The maximum number of runs suggested for a directory that isn't a run itself.
 const MAX_NEAR: usize = 3;
-/// And they are looked for in so many directories and files: it is only a hint.
+/// The maximum number of directories and files searched for such runs, since it's only a hint.
 const MAX_LOOKED: usize = 1_000;
 
-/// A run that was read.
+/// A run that has been read.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) index: Index,
     pub(super) summary: Summary,
     dir: RunDir,
     outside: Outside,
-    /// What its files looked like, where reading them again would say the same until one of them changes.
+    /// The state of its files, if a new reading would give the same result until one of them
+    /// changes.
     pub(super) stamps: Option<Stamps>,
 }
 
 impl Opened {
-    /// Reads the run in `path`.
+    /// Reads the run at `path`.
     ///
     /// # Errors
-    /// `path` is not there, or is no run directory, or cannot be looked at.
+    /// `path` doesn't exist, isn't a run directory, or can't be read.
     pub(super) fn open(path: &Path, now: i64) -> Result<Self> {
         super::stores::refuse(path)?;
         let dir = match RunDir::of_file(path) {
             Ok(Some(file)) => file,
-            // Of a file with several runs, none is chosen; what is wrong with any other path is looked for below.
+            // If the file contains several runs, none is chosen. Problems with other paths are
+            // determined below.
             Err(error) if error.kind() == io::ErrorKind::NotFound && error.get_ref().is_some() => {
                 let what = format!("{} is not one run: {error}", path.display());
                 return Err(Error::new(Kind::NotFound, what)
                     .hint("the name of a run follows the path: LOG/RUN"));
             }
-            // `board list` says the same of such a file.
+            // `board list` reports the same for such a file.
             Err(error) if error.kind() != io::ErrorKind::NotFound && !path.is_dir() => {
                 return Err(unreadable(path, &error.to_string()));
             }
@@ -66,7 +68,7 @@ impl Opened {
         ))
     }
 
-    /// Reads a run that is called so.
+    /// Reads a run with this key.
     pub(super) fn read(dir: RunDir, key: &RunKey, path: String, now: i64) -> Self {
         let mut reader = RunReader::settling(dir.clone(), Duration::ZERO);
         let index = reader.read_whole();
@@ -81,7 +83,7 @@ impl Opened {
             process,
         };
         let summary = summary(key, path, &index, outside);
-        // How long a run is silent is another answer later.
+        // How long a silent run has been silent changes with time.
         let stamps = reader.stamps().filter(|_| summary.life.silence.is_none());
         Self {
             index,
@@ -92,7 +94,7 @@ impl Opened {
         }
     }
 
-    /// The same run, whose cost can be estimated by these prices.
+    /// Returns the run with these prices for estimating its cost.
     pub(super) fn priced(self, prices: &Arc<Prices>) -> Self {
         Self {
             summary: self.summary.priced(prices),
@@ -100,12 +102,13 @@ impl Opened {
         }
     }
 
-    /// The exit code of a command that told why the run ended: a run that can't be read right now has no known end.
+    /// Returns the exit code of a command that explained the end of the run. A run that can't be
+    /// read right now has no known end.
     pub(super) fn exit_code(&self) -> u8 {
         exit_code(&self.index)
     }
 
-    /// The run as pages see it.
+    /// Returns the view of the run that pages use.
     pub(super) fn lens<'a>(&'a self, look: &'a Look) -> Lens<'a> {
         Lens {
             summary: &self.summary,
@@ -118,10 +121,10 @@ impl Opened {
         }
     }
 
-    /// A copy of the run without its secrets, and the facts of its row.
+    /// Returns a copy of the run without its secrets, and its summary.
     ///
     /// # Errors
-    /// The copy cannot be written, or the files cannot be read any more.
+    /// The copy can't be written, or the files can no longer be read.
     pub(super) fn redacted(&self) -> Result<(RedactedRun, Summary)> {
         let failed = |error| {
             Error::new(
@@ -142,13 +145,13 @@ impl Opened {
         Ok((copy, summary))
     }
 
-    /// Where its records are, where it shares a file with other runs.
+    /// Returns the location of its records, if it shares a file with other runs.
     pub(super) fn shared_place(&self) -> Option<String> {
         Some(self.dir.shared_place()?.to_string_lossy().into_owned())
     }
 
-    /// What its user calls it: a directory by its name, and a file by the path that was given, since many files are called
-    /// alike.
+    /// Returns the run's display name: a directory's name, or a file's path as given, since many
+    /// files have the same name.
     pub(super) fn name(&self) -> &str {
         if self.dir.tool().is_some() {
             &self.summary.path
@@ -157,7 +160,7 @@ impl Opened {
         }
     }
 
-    /// A picture that a step refers to, if it lies inside the run directory.
+    /// Returns an image that a step refers to, if it's inside the run directory.
     pub(super) fn asset(&self, recorded: &str) -> Option<Vec<u8>> {
         self.dir.read_asset(recorded).ok().map(|(_, bytes)| bytes)
     }
@@ -165,7 +168,7 @@ impl Opened {
     /// Reads a line from disk.
     ///
     /// # Errors
-    /// The file changed since it was indexed, or cannot be read.
+    /// The file changed since it was indexed, or can't be read.
     pub(super) fn line(&self, file: TraceFile, span: Span) -> Result<Vec<u8>> {
         self.dir.line(|| &self.index, file, span).map_err(|error| {
             let path = self.dir.file(file);
@@ -178,7 +181,7 @@ impl Opened {
         })
     }
 
-    /// The text of the manifest, if it can be read.
+    /// Returns the text of the manifest, if it can be read.
     pub(super) fn manifest(&self) -> Option<Vec<u8>> {
         self.dir
             .read_all(TraceFile::Manifest, MAX_MANIFEST_BYTES)
@@ -209,7 +212,7 @@ fn exit_code(index: &Index) -> u8 {
     error.map_or(0, |error| error.exit_code())
 }
 
-/// The directory's own name, also where the path is `.` or ends in `..`.
+/// Returns the directory's own name, even if the path is `.` or ends in `..`.
 fn name(path: &Path) -> String {
     let whole = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     whole
@@ -255,7 +258,7 @@ fn check(path: &Path) -> Result<()> {
             },
         );
     }
-    // A directory that cannot be listed would otherwise read as one without files.
+    // Otherwise a directory that can't be listed would look like one without files.
     if let Err(error) = fs::read_dir(path) {
         return Err(Error::new(Kind::Unreadable, format!("{shown} cannot be read")).because(error));
     }
@@ -276,7 +279,8 @@ fn check(path: &Path) -> Result<()> {
         .hint(format!("`board list {shown}` lists the runs below it")))
 }
 
-/// A directory that holds runs and is none; `keys` are their paths below it, or some of them.
+/// Returns the error for a directory that contains runs but isn't one. `keys` are their paths below
+/// it, or some of them.
 fn several(path: &Path, mut keys: Vec<&str>, is_all: bool) -> Error {
     let shown = path.display();
     let lie = if keys.len() == 1 && is_all {

@@ -1,7 +1,8 @@
-//! How does a JSON value read on a terminal? Indented, exact, and nothing left out.
+//! Writes a JSON value for a terminal: indented, exact and complete.
 //!
-//! A string stands in quotes where that takes no escapes; any other string is a block of its own lines below `|`. Small
-//! containers stand on one line. Everything a trace wrote passes `visible_line`, so that it cannot drive the terminal.
+//! A string is quoted if that needs no escapes. Otherwise it's a block of indented lines below `|`.
+//! Small containers are written on one line. All text from a trace passes through `visible_line`,
+//! so that it can't control the terminal.
 
 use std::io::{self, Write};
 
@@ -9,9 +10,9 @@ use super::look::{Ink, Look};
 use crate::analysis::format::visible_line;
 use crate::model::json::Json;
 
-/// A container whose text is at most this long stands on one line.
+/// The maximum length of a container that is written on one line, in bytes.
 const INLINE: usize = 80;
-/// A longer string without line ends is a block as well.
+/// A longer string is written as a block even without line breaks.
 const LONG_STRING: usize = 100;
 
 /// Writes `name: value` at `depth` levels of indentation.
@@ -63,7 +64,7 @@ fn is_block(text: &str) -> bool {
     text.len() > LONG_STRING || text.contains(|c: char| c.is_control() || matches!(c, '"' | '\\'))
 }
 
-/// Whether a container stands on one line: it is short, and no string in it wants lines of its own.
+/// Returns whether a container fits on one line: it's short, and no string in it needs a block.
 fn fits(value: &Json<'_>) -> bool {
     !holds_block(value) && value.to_string().len() <= INLINE
 }

@@ -1,4 +1,4 @@
-//! `board scores`: how did the critics judge, step by step?
+//! `board scores`: prints critic scores step by step.
 
 use std::io::{self, Write};
 use std::iter::Peekable;
@@ -18,9 +18,9 @@ use crate::page::scores::csv::{CsvRun, write_csv};
 use crate::page::scores::json;
 use crate::page::step::json::action_word;
 
-/// A wider column would push the others off the screen.
+/// The maximum width of a column, so that it doesn't push the others off the screen.
 const MAX_WIDTH: usize = 24;
-/// More columns than this fit on no screen.
+/// The maximum number of columns, since no screen fits more.
 const MAX_CRITICS: usize = 24;
 
 /// Print critic scores by step, one column per critic
@@ -36,7 +36,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// One path of several: its scores, or why there are none.
+/// One of several paths: its scores, or the error.
 #[derive(Debug, Serialize)]
 struct Entry {
     path: String,
@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         ));
     }
     let failed = runs.iter().filter(|(_, run)| run.is_err()).count();
-    // One path that is no run must not hide what is said of the others.
+    // One invalid path must not hide the other runs.
     if args.runs.len() > 1 || failed == 0 {
         if args.json {
             write_documents(&runs, out)?;
@@ -163,7 +163,7 @@ fn text(
             counted(steps.len(), "step")
         );
     }
-    // Who judged nothing but the run as a whole has a column without steps.
+    // A critic that scored only the whole run gets a column without steps.
     let mut lanes = scores.lanes;
     for given in &scores.of_run {
         if !lanes.iter().any(|lane| *lane.name == *given.name) {
@@ -247,7 +247,7 @@ fn text(
     Ok(())
 }
 
-/// A score of the run: the number, else the grade as recorded.
+/// Formats a score of the run: the number, or else the grade as recorded.
 fn in_words(given: &RunScore) -> String {
     let grade = || {
         given.grade.as_deref().map_or_else(
@@ -258,16 +258,17 @@ fn in_words(given: &RunScore) -> String {
     given.score.map_or_else(grade, score)
 }
 
-/// A critic's column while it is written.
+/// A critic's column while it's being written.
 struct Column {
     name: String,
     width: usize,
-    /// The steps at which it spoke and what is said of each, those that are still to be written.
+    /// The remaining steps with output, and the text for each.
     rest: Peekable<IntoIter<(usize, String)>>,
 }
 
 impl Column {
-    /// `odd` has what is recorded in place of a number, for each point of the lane.
+    /// Prepares a column. `odd` contains what is recorded instead of a number, for each point of
+    /// the lane.
     fn of(lane: &Lane, odd: &[Option<String>]) -> Self {
         let name = cut(&visible_line(&lane.name), MAX_WIDTH);
         let mut cells: Vec<(usize, String)> = Vec::new();
@@ -279,7 +280,7 @@ impl Column {
             }
         }
         let width = cells.iter().map(|(_, cell)| cell.chars().count()).max();
-        // What the run as a whole was given is as wide as a score.
+        // Scores of the whole run are as wide as other scores.
         let width = width.unwrap_or_default().max(name.chars().count()).max(4);
         Self {
             name,
@@ -288,7 +289,7 @@ impl Column {
         }
     }
 
-    /// The cell of step `n`; steps are asked for in order.
+    /// Returns the cell of step `n`. Must be called with ascending steps.
     fn cell(&mut self, n: usize) -> String {
         let mut cell = None;
         while let Some((_, text)) = self.rest.next_if(|(at, _)| *at <= n) {
@@ -298,7 +299,7 @@ impl Column {
     }
 }
 
-/// What a critic said: what it asked for and the score, be it no number.
+/// Formats a critic's output: the requested action and the score, even if it isn't a number.
 fn said(point: &Point, odd: Option<&str>) -> String {
     let odd = || {
         odd.map_or_else(
@@ -313,7 +314,8 @@ fn said(point: &Point, odd: Option<&str>) -> String {
     }
 }
 
-/// For each point of each lane what is recorded in place of a number; lines are read only where there is such a point.
+/// Returns what is recorded instead of a number for each point of each lane. Reads lines only if
+/// there are such points.
 fn odd_scores(run: &Opened, lanes: &[Lane]) -> Vec<Vec<Option<String>>> {
     let is_number = |lane: &Lane| lane.points.iter().all(|point| point.score.is_some());
     if lanes.iter().all(is_number) {
@@ -325,7 +327,7 @@ fn odd_scores(run: &Opened, lanes: &[Lane]) -> Vec<Vec<Option<String>>> {
             .critics
             .iter()
             .find(|critic| critic.name == lane.name);
-        // The document has every step, a lane those of the newest run, both in order.
+        // The document contains every step, a lane only those of the newest run. Both are in order.
         let mut points = critic.into_iter().flat_map(|critic| &critic.points);
         let odd = |point: &Point| {
             points

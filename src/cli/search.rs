@@ -1,4 +1,4 @@
-//! `board search`: where does a text stand in the runs?
+//! `board search`: finds a text in runs.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -29,7 +29,8 @@ is named: lines and records of more than 8 MB, and what a document of more than 
 )]
 pub(super) struct Args {
     /// The directory to look in, at any depth up to 8 [default: ./runs]
-    // Where one is given alone it is the text: a parser that takes the text first would take a `--` before it for another.
+    // A single argument is the text. If the text came first, the parser would take a preceding `--`
+    // for another argument.
     #[arg(allow_hyphen_values = true)]
     root: Option<PathBuf>,
     /// The text, which may begin with a dash
@@ -73,7 +74,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     for (key, dir) in &runs {
         let (before, mut index) = (heard.tally.found, None);
         heard.key = key.to_string();
-        // Only where something is found is it worth reading what the lines are.
+        // Reading what the lines are is worthwhile only if something is found.
         let mut index =
             || Arc::clone(index.get_or_insert_with(|| Arc::<Index>::new(read_index(dir))));
         search(dir, &needle, &mut index, &mut heard);
@@ -97,7 +98,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     Ok(u8::from(tally.found == 0))
 }
 
-/// The runs to search.
+/// Returns the runs to search.
 fn runs(root: &Path, query: Option<&str>) -> Result<BTreeMap<RunKey, RunDir>> {
     let Some(query) = query else {
         let found = RootScanner::new(root.to_owned()).scan();
@@ -127,7 +128,7 @@ fn runs(root: &Path, query: Option<&str>) -> Result<BTreeMap<RunKey, RunDir>> {
         .collect())
 }
 
-/// Prints hits as they come, or keeps them for the document.
+/// Prints hits as they're found, or collects them for the JSON document.
 struct Heard<'a> {
     look: &'a Look,
     out: &'a mut dyn Write,

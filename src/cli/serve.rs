@@ -1,4 +1,4 @@
-//! `board serve`: the web board.
+//! `board serve`: serves the web board.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -50,10 +50,10 @@ pub(super) struct Args {
     settings: Settings,
 }
 
-/// Serves until the process is asked to end. The first line on `out` is the address.
+/// Serves until the process is asked to stop. The first line written to `out` is the address.
 ///
 /// # Errors
-/// Settings that say nothing that can be used; a root that is a file; an address that cannot be used.
+/// A setting is invalid, a root is a file, or the address can't be used.
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
     let token = token(args)?;
     let config = args.settings.read()?;
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
     };
     serve(library, &address, token, |ready| {
         let ip = ready.local.ip();
-        // No browser goes to "any address".
+        // No browser can open the unspecified address.
         let this_machine = || {
             if ip.is_ipv4() {
                 Ipv4Addr::LOCALHOST.into()
@@ -114,7 +114,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
             );
         }
         if args.open {
-            // Without the token, which others on this machine would see among the processes; the page asks for it.
+            // Without the token, which other users of this machine would see in the process list.
+            // The page asks for it.
             open(&url);
         }
         Ok(())
@@ -122,8 +123,8 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<u8> {
     Ok(0)
 }
 
-/// The roots that were asked for, and those that nobody asked for. Without `./runs`, which nobody has to name, it is said
-/// where else sessions lie.
+/// Returns the roots to serve, and the directories with other sessions. If neither roots nor
+/// `./runs` exist, warns where sessions were found.
 pub(super) fn roots(
     typed: &[PathBuf],
     sessions: bool,
@@ -171,15 +172,15 @@ pub(super) fn roots(
     Ok((roots, unopened))
 }
 
-/// The address by which other machines reach this one; `None` where it has no network. Nothing is sent: a datagram
-/// socket is only asked which address it would send from.
+/// Returns the address at which other machines can reach this one, or `None` without a network.
+/// Sends nothing: a datagram socket only reports the address it would send from.
 fn own_address(any: IpAddr) -> Option<IpAddr> {
     let from = |any: IpAddr, to: IpAddr| {
         let socket = UdpSocket::bind((any, 0)).ok()?;
         socket.connect((to, 9)).ok()?;
         Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
     };
-    // Addresses for documentation: routed as any other, and nobody's.
+    // Addresses reserved for documentation. They're routed like any other, but unused.
     let v4 = || {
         from(
             Ipv4Addr::UNSPECIFIED.into(),
@@ -190,7 +191,7 @@ fn own_address(any: IpAddr) -> Option<IpAddr> {
     v4().or_else(|| v6().filter(|_| any.is_ipv6()))
 }
 
-/// The token that was asked for; the option counts before the environment.
+/// Returns the token from the option, or else from the environment.
 fn token(args: &Args) -> Result<Option<Token>> {
     let given = match &args.token {
         Some(token) => Some(token.clone()),
@@ -202,7 +203,8 @@ fn token(args: &Args) -> Result<Option<Token>> {
     })
 }
 
-/// A root that is not there yet is waited for; one that can never hold runs is a mistake.
+/// Checks a root. One that doesn't exist yet is fine, but one that can never contain runs is an
+/// error.
 pub(super) fn check(root: &Path) -> Result<()> {
     if root.to_str().is_some_and(crate::mirror::Address::is_meant) {
         let error = Error::new(
@@ -230,12 +232,12 @@ pub(super) fn check(root: &Path) -> Result<()> {
             );
             Ok(())
         }
-        // Everything else, such as missing rights, may pass and is said on the page.
+        // Other problems, such as missing permissions, may be temporary and are shown on the page.
         _ => Ok(()),
     }
 }
 
-/// Where the system keeps what programs may lose; `None` where it does not say.
+/// Returns the system's cache directory for this program, if known.
 pub(super) fn cache_dir() -> Option<PathBuf> {
     let var = |name| {
         std::env::var_os(name)
@@ -258,7 +260,7 @@ pub(super) fn cache_dir() -> Option<PathBuf> {
     Some(base?.join("trace-board"))
 }
 
-/// Opens the address in the person's browser, by the program that the system has for it.
+/// Opens the address in the user's browser with the system's own program.
 fn open(url: &str) {
     let program = if cfg!(target_os = "macos") {
         "open"

@@ -1,5 +1,5 @@
-//! Where do the agents that people use keep their sessions? In directories of the user's home, each with a variable that
-//! moves it. They are only looked for; nothing in them is opened.
+//! Finds the sessions of common coding agents: directories in the user's home, some of which a
+//! variable can move. Only checks whether they exist, and opens no files in them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,17 +7,18 @@ use std::path::PathBuf;
 use super::config::home;
 use crate::live::Elsewhere;
 
-/// The tool, the variable that names its directory, that directory in the home, and where in it the sessions lie.
+/// The tool, the variable for its directory, that directory in the home, and where it contains the
+/// sessions.
 const TOOLS: [(&str, &str, &str, &str); 5] = [
     ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude", "projects"),
     ("Codex", "CODEX_HOME", ".codex", "sessions"),
-    // Where `codex` puts what its user archives.
+    // Sessions archived by the user.
     ("Codex", "CODEX_HOME", ".codex", "archived_sessions"),
     ("Gemini CLI", "", ".gemini", "tmp"),
     ("Qwen Code", "", ".qwen", "projects"),
 ];
 
-/// The directories that are there.
+/// Returns the directories that exist.
 pub(super) fn places() -> Vec<Elsewhere> {
     among(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
 }

@@ -1,5 +1,5 @@
-//! `board completions` and `board man`: what does a shell, and what does `man`, know of these commands? Both from the
-//! definitions of the commands themselves.
+//! `board completions` and `board man`: prints shell completions and manual pages, generated from
+//! the definitions of the commands.
 
 use std::io::Write;
 
@@ -32,7 +32,7 @@ pub(super) struct Man {
 }
 
 pub(super) fn completions(args: &Completions, out: &mut dyn Write) -> Done {
-    // Made in memory first: the library panics where its output cannot be written.
+    // Generated in memory first, because the library panics if its output can't be written.
     let mut script = Vec::new();
     clap_complete::generate(
         args.shell,
@@ -46,7 +46,7 @@ pub(super) fn completions(args: &Completions, out: &mut dyn Write) -> Done {
 
 pub(super) fn man(args: &Man, out: &mut dyn Write) -> Done {
     let mut board = super::Args::command();
-    // Tells the commands their whole names: board-why.
+    // Gives the commands their full names, such as board-why.
     board.build();
     let page = match &args.command {
         None => board,
@@ -64,7 +64,7 @@ pub(super) fn man(args: &Man, out: &mut dyn Write) -> Done {
             }
         },
     };
-    // An empty date would be left out, and what comes after it would stand in its place.
+    // An empty date would be omitted, and the next field would take its position.
     let source = concat!("board ", env!("CARGO_PKG_VERSION"));
     clap_mangen::Man::new(page)
         .date(" ")

@@ -1,4 +1,4 @@
-//! `board state`: what was the state after a step, and how did one value come to be?
+//! `board state`: prints the state after a step, or the history of one value.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::model::Can;
 use crate::model::names::first_chars;
 use crate::page::state::json;
 
-/// A value longer than this many characters is cut in a list; `--json` has all of it.
+/// Longer values, in characters, are truncated in a list. `--json` prints them in full.
 const MAX_VALUE: usize = 300;
 
 /// Show the state after a step, or how one value of it came to be

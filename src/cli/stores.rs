@@ -1,4 +1,4 @@
-//! Which roots are object stores, and how are they followed?
+//! Options for object stores, and starts following those among the roots.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::{Error, Kind, Result};
 use crate::mirror::{Address, ListingBounds, Mirror, Options, Settings};
 
-/// How object stores are followed.
+/// Options for following object stores.
 #[derive(Debug, clap::Args)]
 pub(super) struct Stores {
     /// List s3:// roots this often, or as often as --s3-requests allows
@@ -22,10 +22,10 @@ pub(super) struct Stores {
 }
 
 impl Stores {
-    /// Follows those of `roots` that are object stores; gives back the roots as directories.
+    /// Follows the object stores among `roots`, and returns all roots as directories.
     ///
     /// # Errors
-    /// An address that is none; settings of AWS that cannot be used; a cache that cannot be written.
+    /// An address is invalid, the AWS settings can't be used, or the cache can't be written.
     pub(super) fn follow(
         &self,
         roots: Vec<PathBuf>,
@@ -39,7 +39,7 @@ impl Stores {
                 continue;
             };
             let address = Address::parse(text)?;
-            // Named twice, it is still one.
+            // A root that is named twice is followed once.
             if mirrors
                 .iter()
                 .any(|mirror| mirror.address() == address.to_string())
@@ -64,7 +64,7 @@ impl Stores {
     }
 }
 
-/// Errs where `path` is an object store, for the commands that read directories alone.
+/// Returns an error if `path` is an object store, for commands that read only directories.
 pub(super) fn refuse(path: &Path) -> Result<()> {
     let Some(text) = path.to_str().filter(|text| Address::is_meant(text)) else {
         return Ok(());

@@ -40,8 +40,9 @@ fn root() -> tempfile::TempDir {
     root
 }
 
-/// Exit code and output; an error as the edge prints it. `ROOT` stands for the directory, going in and coming out, and
-/// `~` for a space inside an argument.
+/// Runs a command and returns its exit code and output, with errors as the program prints them.
+/// `ROOT` is replaced by the directory in the arguments and vice versa in the output. `~` stands
+/// for a space inside an argument.
 fn board(root: &Path, line: &str) -> (u8, String) {
     let shown = root.to_string_lossy();
     let words = line

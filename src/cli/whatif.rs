@@ -1,4 +1,4 @@
-//! `board whatif`: where would other rules have stopped these runs?
+//! `board whatif`: shows where other rules would have stopped runs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::error::{Error, Kind, Result};
 use crate::page::whatif::json;
 use crate::stop::{RULES, Row, SpecError};
 
-/// A larger schema is not read.
+/// The maximum size of a schema.
 const MAX_SCHEMA_BYTES: u64 = 1 << 20;
 
 /// Say where other stop rules would have ended runs, from what is recorded
@@ -40,7 +40,7 @@ pub(super) struct Args {
     settings: Settings,
 }
 
-/// Every rule as it is typed, and when it is true.
+/// Returns the help on rules: the syntax of each, and when it's true.
 fn rules_help() -> String {
     let line = |row: &&Row| format!("\n  {:<33}  {}", row.usage, row.when);
     format!(
@@ -49,14 +49,14 @@ fn rules_help() -> String {
     )
 }
 
-/// One path: the answer, or why there is none.
+/// One path: the result, or the error.
 #[derive(Debug, Serialize)]
 struct Entry<T> {
     path: String,
     #[serde(flatten)]
     whatif: Option<T>,
     error: Option<String>,
-    /// The path before it that holds the same run.
+    /// The earlier path with the same run.
     #[serde(skip_serializing_if = "Option::is_none")]
     duplicate_of: Option<String>,
 }
@@ -74,10 +74,11 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
             Ok(run) => {
                 let run = run.priced(&prices);
                 let print = run.summary.fingerprint;
-                // Without times, runs of one thread that were given the same steps are told apart by what they took.
+                // Without times, runs of one thread with the same steps are distinguished by their
+                // tokens.
                 let known = (print, run.summary.tokens.filter(|_| print.is_untimed));
                 let duplicate_of = seen.get(&known).cloned();
-                // Without an id or a time, runs may look alike and be others.
+                // Without an id or a time, different runs may look the same.
                 if print.run.is_some() || print.first.is_some() {
                     seen.entry(known).or_insert_with(|| shown.clone());
                 }
@@ -99,7 +100,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
                 }
             }
             Err(error) if args.runs.len() == 1 => return Err(error.into()),
-            // One path that is no run must not hide what is said of the others.
+            // One invalid path must not hide the other runs.
             Err(error) => {
                 failed += 1;
                 if args.json {
@@ -137,7 +138,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
 }
 
-/// Reads the rules.
+/// Parses the rules.
 fn ask(rules: &[String]) -> Result<Question> {
     if rules.is_empty() {
         let error = Error::new(Kind::Usage, "no rule is asked");
@@ -175,7 +176,8 @@ fn schema(file: &str) -> Result<Value, String> {
         .map_err(|error| format!("the schema file {file} is not JSON: {error}"))
 }
 
-/// The head of each column, and whether its cells stand on the right; the reason comes last because it may be long.
+/// The header of each column, and whether its cells are right-aligned. The reason is appended last
+/// because it may be long.
 const COLUMNS: [(&str, bool); 7] = [
     ("rule", false),
     ("against the record", false),

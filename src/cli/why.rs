@@ -1,4 +1,4 @@
-//! `board why`: why did a run stop, what shows it, and how near was every other rule?
+//! `board why`: explains why a run stopped, with evidence and the state of every rule.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -14,9 +14,9 @@ use crate::analysis::why::{Evidence, RuleStatus, Standing, Trouble, Why, rules, 
 use crate::model::{Certainty, Index, Op};
 use crate::page::run::json_why;
 
-/// At most this many differences of copies are told.
+/// Limits the differences listed for copies.
 const MAX_TOLD: usize = 20;
-/// A longer name of a rule runs into the next column.
+/// The maximum width of a rule's name. Longer names run into the next column.
 const MAX_NAME: usize = 40;
 
 /// Say why a run stopped, what shows it, and how every rule stood
@@ -136,7 +136,7 @@ fn write_evidence(out: &mut dyn Write, index: &Index, told: &Why, look: &Look) -
     Ok(())
 }
 
-/// One rule a line, in columns.
+/// Writes one rule per line, in columns.
 fn write_rules(
     out: &mut dyn Write,
     rows: &[RuleStatus],
@@ -175,7 +175,7 @@ fn write_rules(
         let compared = match (rule.reading.measured(), rule.reading.limit()) {
             (None, None) => String::new(),
             (measured, None) => amount(measured),
-            // A comparison that does not hold reads as one that does.
+            // A comparison that isn't true would read like one that is.
             (measured, limit) if rule.result != Standing::Fired && !rule.also => {
                 let word = if rule.reading.op == Some(Op::Below) {
                     ", limit"
@@ -216,7 +216,7 @@ fn write_rules(
     Ok(())
 }
 
-/// Where a piece of evidence comes from.
+/// Returns the source of a piece of evidence.
 fn whence(index: &Index, piece: &Evidence) -> Option<String> {
     match (piece.event, piece.step, piece.last_step) {
         (Some(event), ..) => Some(format!("event {event}")),

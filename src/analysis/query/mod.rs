@@ -1,22 +1,24 @@
-//! Which runs, or which steps, did the person ask for? The search box, facet chips and breakpoints share it.
+//! Parses and evaluates the queries that select runs or steps. The search box, facet chips and
+//! breakpoints share it.
 //!
 //! | written | matches |
 //! |---|---|
 //! | `word`, `"two words"` | text that contains it: run id and key, task, model, verdict, final result |
-//! | `status:limit`, `stop:final,success` | a word from a fixed list, whole; a comma means "or" |
+//! | `status:limit`, `stop:final,success` | a whole word from a fixed list; a comma means "or" |
 //! | `task:`, `model:`, `agent:`, `tool:`, `critic:` | a text that contains the value; with `=` the whole text |
-//! | `steps>5`, `score:0.2..0.5`, `tokens>=10k` | a number; `field:n` and `field=n` are "equal"; an end may be open |
-//! | `duration<2m` | `250ms`, `90s`, `2m`, `1h`; a number alone is seconds |
-//! | `started:2026-02-22`, `updated>2026-02-22T09:15` | a day, a minute or a second of UTC |
+//! | `steps>5`, `score:0.2..0.5`, `tokens>=10k` | a number; `field:n` and `field=n` mean "equal"; either end may be open |
+//! | `duration<2m` | `250ms`, `90s`, `2m`, `1h`; a bare number is seconds |
+//! | `started:2026-02-22`, `updated>2026-02-22T09:15` | a day, minute or second in UTC |
 //! | `err:true`, `err:false` | yes or no |
-//! | `state.KEY changed` | a step that changed this key of the state, or a run in which one did |
-//! | `-term` | everything the term does not match |
+//! | `state.KEY changed` | a step that changed this key of the state, or a run with such a step |
+//! | `-term` | everything the term doesn't match |
 //!
-//! Terms are anded, letter case never matters, and in quotes `\"` and `\\` stand for `"` and `\`. What cannot be
-//! understood is kept in [`Query::ignored`] with what was expected; the good terms still filter.
+//! All terms must match. Letter case never matters. Inside quotes, `\"` and `\\` mean `"` and `\`.
+//! Terms that can't be parsed are kept in [`Query::ignored`] with what was expected, and the other
+//! terms still filter.
 //!
-//! The fields are the columns of [`COLUMNS`](super::columns::COLUMNS). Knows no index and no run: whatever can be matched
-//! implements [`Subject`].
+//! The fields are the columns of [`COLUMNS`](super::columns::COLUMNS). This module knows neither
+//! indexes nor runs: anything that can be matched implements [`Subject`].
 
 use std::fmt;
 
@@ -31,27 +33,28 @@ mod words;
 pub use sort::Sort;
 pub use words::{Amount, Bound, Needle};
 
-/// A query as understood.
+/// A parsed query.
 ///
-/// `Display` writes it so that [`Query::parse`] reads the same query again, ignored terms last.
+/// `Display` writes text that [`Query::parse`] reads back as the same query, with ignored terms
+/// last.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Query {
     /// The terms that filter, in the order written.
     pub terms: Vec<Term>,
-    /// The terms that do not.
+    /// The terms that couldn't be parsed.
     pub ignored: Vec<Ignored>,
 }
 
 /// One condition of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Term {
-    /// Whether the term asks for everything that `test` does not match.
+    /// Whether the term matches everything that `test` doesn't.
     pub negated: bool,
-    /// What is asked.
+    /// The condition.
     pub test: Test,
 }
 
-/// What one term asks; several values of one test are alternatives.
+/// The condition of a term. Several values are alternatives.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Test {
     /// Free text.
@@ -60,7 +63,7 @@ pub enum Test {
     Word {
         /// The field.
         field: &'static Column,
-        /// Whether a value is the whole word or a part of it.
+        /// Whether a value must equal the whole word, rather than a part of it.
         whole: bool,
         /// The values, at least one.
         any: Vec<Needle>,
@@ -76,17 +79,17 @@ pub enum Test {
     Flag {
         /// The field.
         field: &'static Column,
-        /// Which of both.
+        /// The value to match.
         wanted: bool,
     },
-    /// A step that changed a key of the state, or a run with one.
+    /// A step that changed a key of the state, or a run with such a step.
     Changed {
         /// The key.
         key: String,
     },
 }
 
-/// A term that could not be understood.
+/// A term that couldn't be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Ignored {
     /// The term as written.
@@ -96,46 +99,46 @@ pub struct Ignored {
     pub why: String,
 }
 
-/// What a query can be asked of: a run, or one step.
+/// Something that a query can match: a run or a step.
 ///
-/// What the subject does not know it leaves out. A term never matches what was left out; therefore its negation
-/// always does, so that every subject is shown by exactly one of `term` and `-term`.
+/// Implementations skip values they don't know. A term never matches a missing value, so its
+/// negation always does: every subject matches exactly one of `term` and `-term`.
 pub trait Subject {
-    /// Gives every text that free words search.
+    /// Passes every text that free words search to `out`.
     fn text(&self, out: &mut dyn FnMut(&str));
 
-    /// Gives every word of `field`. Where two vocabularies meet, both words are given: `status` gives the board's
-    /// word and the manifest's, `critic` the names and what they decided.
+    /// Passes every word of `field` to `out`. If two vocabularies meet, it passes both words: for
+    /// `status` the board's word and the manifest's, for `critic` the names and their decisions.
     fn words(&self, field: &Column, out: &mut dyn FnMut(&str));
 
-    /// Gives the numbers of `field`: mostly one, several where a step has several scores. Durations are in seconds,
-    /// moments in microseconds since the epoch.
+    /// Passes the numbers of `field` to `out`: usually one, or several if a step has several
+    /// scores. Durations are in seconds, times in microseconds since the epoch.
     fn numbers(&self, field: &Column, out: &mut dyn FnMut(f64));
 
-    /// Whether `field` says yes, where that is known.
+    /// Returns the value of the flag `field`, if known.
     fn flag(&self, field: &Column) -> Option<bool>;
 
-    /// Whether this is a step that changed `key` of the state, or a run with one.
+    /// Returns whether this is a step that changed `key` of the state, or a run with such a step.
     fn changed(&self, key: &str) -> bool;
 }
 
 impl Query {
-    /// Reads a query. Never fails: see [`Query::ignored`].
+    /// Parses a query. Never fails: see [`Query::ignored`].
     pub fn parse(text: &str) -> Self {
         parse::query(text)
     }
 
-    /// Whether nothing filters.
+    /// Returns whether the query has no filtering terms.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether every term accepts `subject`.
+    /// Returns whether every term matches `subject`.
     pub fn matches(&self, subject: &(impl Subject + ?Sized)) -> bool {
         self.terms.iter().all(|term| term.matches(subject))
     }
 
-    /// The query's text without the term at `index`.
+    /// Returns the query's text without the term at `index`.
     pub fn without(&self, index: usize) -> String {
         let mut query = self.clone();
         if index < query.terms.len() {
@@ -144,7 +147,8 @@ impl Query {
         query.to_string()
     }
 
-    /// The query without any term about `field`, so that a facet can count where one could go.
+    /// Returns the query without any term on `field`, so that a facet can count its own
+    /// alternatives.
     #[must_use]
     pub fn without_field(&self, field: &Column) -> Query {
         let mut query = self.clone();
@@ -154,7 +158,7 @@ impl Query {
         query
     }
 
-    /// Whether a term asks for `value` in `field`.
+    /// Returns whether a term asks for `value` in `field`.
     pub fn has(&self, field: &Column, value: &str) -> bool {
         let value = Needle::new(value);
         self.terms
@@ -164,8 +168,8 @@ impl Query {
             .any(|values| values.iter().any(|other| other.same(&value)))
     }
 
-    /// The query with one more term, by which `field` holds one of `values`, or where `negated` none of them. Terms that
-    /// this one implies give way to it.
+    /// Returns the query with a term that requires one of `values` in `field`, or none of them if
+    /// `negated`. Removes the terms that the new one implies.
     #[must_use]
     pub fn narrowed<'v>(
         &self,
@@ -196,8 +200,9 @@ impl Query {
         query
     }
 
-    /// The query's text after a click on a chip: takes `value` out where [`Query::has`] it, else adds it as one more
-    /// alternative of `field` and drops its exclusion.
+    /// Returns the query's text after a click on a chip. Removes `value` if the query
+    /// [`has`](Query::has) it. Otherwise adds it as an alternative of `field` and removes its
+    /// exclusion.
     pub fn toggled(&self, field: &'static Column, value: &str) -> String {
         let (value, had) = (Needle::new(value), self.has(field, value));
         let mut query = self.clone();
@@ -233,7 +238,7 @@ impl Query {
 }
 
 impl Term {
-    /// Whether the term accepts `subject`.
+    /// Returns whether the term matches `subject`.
     pub fn matches(&self, subject: &(impl Subject + ?Sized)) -> bool {
         self.test.holds(subject) != self.negated
     }
@@ -324,8 +329,8 @@ impl fmt::Display for Test {
     }
 }
 
-/// Whether people make up the words of `field`, so that `:` looks for a part of one. The other fields have fixed words,
-/// and there `stop:final` must not find `final_result`.
+/// Returns whether the words of `field` are free text, so that `:` matches a part of one. The other
+/// fields have fixed words, and there `stop:final` must not match `final_result`.
 fn is_open(field: &Column) -> bool {
     !matches!(field.kind, Kind::Word(_))
 }

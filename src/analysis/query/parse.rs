@@ -1,10 +1,12 @@
-//! Text to query. Every step takes something off the text, so the work is linear and always ends.
+//! Parses the text of a query. Every step consumes input, so parsing is linear and always
+//! terminates.
 
 use super::words::{Amount, Bound, Key, Needle, Unit};
 use super::{Ignored, Query, Term, Test, is_open};
 use crate::analysis::columns::{COLUMNS, Column};
 
-/// What comes after this many terms is ignored, and so is a term with more values: it bounds the work of a match.
+/// Terms after this many are ignored, as is a term with more values than [`MAX_VALUES`]. Both
+/// limits bound the work of a match.
 const MAX_TERMS: usize = 64;
 const MAX_VALUES: usize = 64;
 
@@ -39,14 +41,14 @@ pub(super) fn query(text: &str) -> Query {
     query
 }
 
-/// Whether `text`, written as it is, is read as this one word.
+/// Returns whether `text` parses as one free word without quotes.
 pub(super) fn is_word(text: &str) -> bool {
     let unbroken = !text.is_empty() && !text.contains(char::is_whitespace);
     unbroken && !text.starts_with(['-', '"']) && head(text).is_none() && misread(text).is_none()
 }
 
-/// What somebody may have meant by a word that looks like an operator of another query language: as a text it would
-/// hardly be found, and say nothing of it.
+/// Returns a hint for a word that looks like an operator of another query language. As free text it
+/// would rarely match anything, and the user wouldn't learn why.
 fn misread(word: &str) -> Option<&'static str> {
     let after_name =
         word.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
@@ -74,7 +76,7 @@ fn misread(word: &str) -> Option<&'static str> {
     })
 }
 
-/// Reads the term that `text` starts with, and gives back what follows it.
+/// Parses the first term of `text` and returns it with the rest of the text.
 fn term(text: &str) -> (Parsed<Term>, &str) {
     let (negated, body) = match text.strip_prefix('-') {
         Some(body) => (true, body),
@@ -109,7 +111,7 @@ fn term(text: &str) -> (Parsed<Term>, &str) {
     (test.map(|test| Term { negated, test }), after)
 }
 
-/// What stands before the operator.
+/// The part of a term before its operator.
 enum Head<'a> {
     Name(&'a str),
     State(String),
@@ -125,7 +127,7 @@ enum Operator {
     AtLeast,
 }
 
-/// Reads `name` where an operator follows it, or `state.KEY` in any case.
+/// Parses `name` if an operator follows, or `state.KEY` with or without one.
 fn head(text: &str) -> Option<(Head<'_>, &str)> {
     const STATE: &str = "state.";
     if text
@@ -168,7 +170,8 @@ fn field<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
     let test = match head {
         _ if values.len() > MAX_VALUES => Err(format!("a term has at most {MAX_VALUES} values")),
         Head::State(key) if key.is_empty() => Err("a key was expected after state.".to_owned()),
-        // No summary and no index holds the values of a state; to find nothing would look like an answer.
+        // Neither summaries nor indexes contain values of the state. Matching nothing would look
+        // like an answer.
         Head::State(key) => Err(format!(
             "a query does not look into the values of the state; state.{key} changed finds where this key changed",
             key = Key(&key)
@@ -196,7 +199,7 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// Reads the word `changed` after `state.KEY`.
+/// Parses the word `changed` after `state.KEY`.
 fn changed<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
     let (word, after) = split(text.trim_start(), char::is_whitespace);
     match head {
@@ -272,7 +275,7 @@ fn takes_list(operator: Operator) -> bool {
     matches!(operator, Operator::Colon | Operator::Equal)
 }
 
-/// Reads `5`, `2..8`, `2..`, `..8`, and after a colon also `<5`.
+/// Parses `5`, `2..8`, `2..`, `..8`, and after a colon also `<5`.
 fn bound(operator: Operator, text: &str, unit: Unit) -> Option<Bound> {
     let amount = || Amount::parse(text, unit);
     match operator {
@@ -321,7 +324,7 @@ fn flag(field: &'static Column, operator: Operator, values: &[String]) -> Parsed
     }
 }
 
-/// Reads `a,"b c",d`; empty places are skipped.
+/// Parses `a,"b c",d`, skipping empty items.
 fn values(mut text: &str) -> (Vec<String>, &str) {
     let mut values = Vec::new();
     loop {
@@ -343,7 +346,8 @@ fn values(mut text: &str) -> (Vec<String>, &str) {
     }
 }
 
-/// Reads a text in quotes; one that is never closed goes to the end, as it does while it is being typed.
+/// Parses quoted text. Without a closing quote it extends to the end, as while a query is being
+/// typed.
 fn quoted(text: &str) -> (String, &str) {
     let mut out = String::new();
     let mut chars = text.strip_prefix('"').unwrap_or(text).chars();
@@ -357,7 +361,7 @@ fn quoted(text: &str) -> (String, &str) {
     (out, chars.as_str())
 }
 
-/// Splits before the first character that `ends`.
+/// Splits before the first character for which `ends` returns true.
 fn split(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
     text.find(ends)
         .and_then(|at| text.split_at_checked(at))

@@ -1,4 +1,4 @@
-//! In which order? A column and a direction.
+//! The sort order of a list: a column and a direction.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -6,12 +6,13 @@ use std::str::FromStr;
 
 use crate::analysis::columns::{COLUMNS, Column, UPDATED};
 
-/// A column and its direction; the default is the last change, newest first.
+/// A column and its direction. Sorts by last change by default, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sort {
     /// The column.
     pub by: &'static Column,
-    /// Whether against the column's own direction: times newest first, numbers largest first, words from A to Z.
+    /// Whether the column's own direction is reversed. Times sort newest first, numbers largest
+    /// first, words from A to Z.
     pub reversed: bool,
 }
 
@@ -25,7 +26,7 @@ impl Default for Sort {
 }
 
 impl Sort {
-    /// The names of all columns that one can sort by.
+    /// Returns the names of all sortable columns.
     pub fn names() -> String {
         let names = COLUMNS
             .iter()
@@ -34,7 +35,8 @@ impl Sort {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    /// The order after a click on the head of column `by`: its own direction first, the other one second.
+    /// Returns the order after a click on the header of column `by`: its own direction first, then
+    /// the reverse.
     #[must_use]
     pub fn clicked(self, by: &'static Column) -> Sort {
         Sort {
@@ -43,12 +45,12 @@ impl Sort {
         }
     }
 
-    /// Whether the largest value comes first.
+    /// Returns whether the largest value comes first.
     pub fn is_descending(self) -> bool {
         self.by.is_text() == self.reversed
     }
 
-    /// Orders two values of the column; what is unknown or not a number comes last in either direction.
+    /// Compares two values of the column. Missing values and NaN come last in both directions.
     pub fn order<T: PartialOrd>(self, a: Option<T>, b: Option<T>) -> Ordering {
         let comparable = |value: &T| value.partial_cmp(value).is_some();
         match (a.filter(comparable), b.filter(comparable)) {
@@ -65,7 +67,7 @@ impl Sort {
     }
 }
 
-/// Writes the column's name, after `-` where reversed.
+/// Writes the column's name, with a leading `-` if reversed.
 impl fmt::Display for Sort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -77,7 +79,7 @@ impl fmt::Display for Sort {
     }
 }
 
-/// Reads what `Display` writes; the error is what was expected.
+/// Parses what `Display` writes. The error states what was expected.
 impl FromStr for Sort {
     type Err = String;
 

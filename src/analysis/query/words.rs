@@ -1,4 +1,4 @@
-//! The values that fields are compared with.
+//! The values that query terms compare fields with.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 
 use crate::analysis::columns::{Column, Kind};
 
-/// A text to look for, without regard to letter case.
+/// A text to search for, ignoring letter case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Needle {
     text: String,
@@ -15,7 +15,7 @@ pub struct Needle {
 }
 
 impl Needle {
-    /// Makes a needle of `text`.
+    /// Creates a needle from `text`.
     pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
         Self {
@@ -24,7 +24,7 @@ impl Needle {
         }
     }
 
-    /// The text as written.
+    /// Returns the text as written.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -46,8 +46,8 @@ impl Needle {
             || (!text.is_ascii() && text.to_lowercase() == self.folded)
     }
 
-    /// Looks for the needle in `text` without copying the text where both are plain ASCII and the needle is short;
-    /// a long one goes to the search whose work is linear.
+    /// Returns whether `text` contains the needle. Short needles in ASCII text are found without
+    /// copying the text. Long ones use a linear-time search.
     pub fn within(&self, text: &str) -> bool {
         const SHORT: usize = 64;
         let needle = self.folded.as_bytes();
@@ -65,7 +65,7 @@ impl Needle {
     }
 }
 
-/// Writes the value of a field, in quotes where it would be read as something else.
+/// Writes the value of a field, quoted if it would otherwise parse as something else.
 impl fmt::Display for Needle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.text.as_str();
@@ -86,11 +86,11 @@ pub(super) fn quoted(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Writes a key of the state.
+/// A key of the state, quoted on display if necessary.
 pub(super) struct Key<'a>(pub(super) &'a str);
 
 impl Key<'_> {
-    /// Whether `c` ends a key that is not in quotes.
+    /// Returns whether `c` ends an unquoted key.
     pub(super) fn ends(c: char) -> bool {
         c.is_whitespace() || matches!(c, '"' | ':' | '<' | '>' | '=' | ',')
     }
@@ -106,19 +106,19 @@ impl fmt::Display for Key<'_> {
     }
 }
 
-/// How a number may be written.
+/// The notation of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// `k` is a thousand, `M` a million.
+    /// `k` for thousands, `M` for millions.
     Count,
-    /// `ms`, `s`, `m`, `h`; seconds where no unit is given.
+    /// `ms`, `s`, `m` or `h`; seconds without a unit.
     Seconds,
-    /// A day, a minute or a second of UTC.
+    /// A day, minute or second in UTC.
     Moment,
 }
 
 impl Unit {
-    /// How the numbers of `field` are written; `None` where it holds none.
+    /// Returns the notation of the numbers in `field`, or `None` if it has no numbers.
     pub(super) fn of(field: &Column) -> Option<Self> {
         match field.kind {
             Kind::Count(_) | Kind::Score(_) | Kind::Usd(_) => Some(Unit::Count),
@@ -129,7 +129,7 @@ impl Unit {
     }
 }
 
-/// A number as written and what it means. A day or a minute is all of its microseconds.
+/// A number as written, and its value. A day or a minute covers all of its microseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Amount {
     text: String,
@@ -138,7 +138,7 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// The value, in seconds for durations, in microseconds since the epoch for moments.
+    /// Returns the value: seconds for durations, microseconds since the epoch for times.
     pub fn value(&self) -> f64 {
         self.value
     }
@@ -174,7 +174,7 @@ impl Amount {
                 known.unwrap_or((text, 1.0))
             }
         };
-        // Rust also reads "inf" and "nan", and "5." would run into the dots of a range.
+        // Rust also parses "inf" and "nan", and "5." would run into the dots of a range.
         let spelled = digits
             .bytes()
             .all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
@@ -190,7 +190,7 @@ impl Amount {
     }
 }
 
-/// The first and the last microsecond of the day, minute or second that `text` names.
+/// Returns the first and last microsecond of the day, minute or second that `text` names.
 fn moment(text: &str) -> Option<(f64, f64)> {
     let text = text.strip_suffix(['Z', 'z']).unwrap_or(text);
     let length = match (text.contains(['T', 't']), text.matches(':').count()) {
@@ -228,7 +228,7 @@ pub enum Bound {
     More(Amount),
     /// `>=`
     AtLeast(Amount),
-    /// From the first to the second, both included; `None` is no limit on that side.
+    /// From the first to the second, both included. `None` leaves that side open.
     Between(Option<Amount>, Option<Amount>),
 }
 
@@ -248,7 +248,8 @@ impl Bound {
         }
     }
 
-    /// Whether it begins with a sign of its own, so that it can follow the field's name directly.
+    /// Returns whether the bound starts with an operator, so that it can follow the field's name
+    /// directly.
     pub(super) fn is_comparison(&self) -> bool {
         !matches!(self, Bound::Is(_) | Bound::Between(..))
     }

@@ -1,23 +1,24 @@
-//! Where does playing stop? Steps that a query finds, and steps that changed a key of the state.
+//! Breakpoints of a replay: steps that match a query, and steps that changed a key of the state.
 
 use super::{Part, Scene, Track};
 use crate::analysis::query::{Query, Term, Test};
 use crate::analysis::select::matching_steps;
 use crate::model::Index;
 
-/// A place to stop at, in the grammar of the search box.
+/// A breakpoint, written in the query language of the search box.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Breakpoint {
-    /// What was typed.
+    /// The text as typed.
     pub text: String,
-    /// How it is understood; its ignored terms are those that are not.
+    /// The parsed query, including the terms it ignored.
     pub query: Query,
-    /// The steps it finds, by ordinal, rising. A query without any term that is understood finds none.
+    /// The ordinals of the matching steps, ascending. Empty if no term of the query could be
+    /// parsed.
     pub steps: Vec<usize>,
 }
 
 impl Breakpoint {
-    /// Finds the steps.
+    /// Finds the matching steps.
     pub fn new(index: &Index, text: &str) -> Self {
         let query = Query::parse(text);
         let steps = if query.is_empty() {
@@ -32,15 +33,16 @@ impl Breakpoint {
         }
     }
 
-    /// Whether it finds step `n`.
+    /// Returns whether step `n` matches.
     pub fn hits(&self, n: usize) -> bool {
         self.steps.binary_search(&n).is_ok()
     }
 }
 
 impl Breakpoint {
-    /// The event of `part` that makes it true, counted from 0: a score is there when the critics have spoken, a changed
-    /// key after reduce, a tool and its error when it has answered; anything else holds from the first event on.
+    /// Returns the event of `part`, counted from 0, at which the breakpoint becomes true. A score
+    /// exists once the critics have run, a changed key after REDUCE, and a tool and its error once
+    /// the tool has returned. Anything else is true at the first event.
     pub fn event(&self, index: &Index, part: &Part) -> usize {
         let phase = |term: &Term| match &term.test {
             Test::Changed { .. } => Some("REDUCE"),
@@ -65,7 +67,8 @@ impl Breakpoint {
             .unwrap_or_default()
     }
 
-    /// The nearest position after `at`, or before it where `back`, at which it holds.
+    /// Returns the nearest position after `at` (before it if `back`) at which the breakpoint
+    /// becomes true.
     fn nearest(&self, index: &Index, track: &Track, at: usize, back: bool) -> Option<usize> {
         let position = |n: &usize| {
             let part = track.find(Scene::Step(*n))?;
@@ -95,7 +98,8 @@ impl Breakpoint {
     }
 }
 
-/// The nearest position after `at` (or before it, where `back`) at which any of `breaks` holds.
+/// Returns the nearest position after `at` (before it if `back`) at which any of `breaks` becomes
+/// true.
 pub fn next_hit(
     breaks: &[Breakpoint],
     index: &Index,
@@ -109,7 +113,7 @@ pub fn next_hit(
     if back { near.max() } else { near.min() }
 }
 
-/// The first of `breaks` that holds at event `event` of `part`.
+/// Returns the first of `breaks` that becomes true at event `event` of `part`.
 pub fn first_hit<'b>(
     breaks: &'b [Breakpoint],
     index: &Index,

@@ -1,12 +1,14 @@
-//! Where in a run is a reader who goes through it event by event? Positions, the clocks that play them, breakpoints.
+//! Steps through a run event by event: positions, playback clocks and breakpoints.
 //!
-//! A run is a row of *parts*: what came before the first step, each step, and what came after the last. A part has one
-//! position for each of its events, and one where it has none, so that every step is stopped at. Positions are counted
-//! over the whole run from 0; a [`Cursor`] names the same place by its part and the event in it, and stays true while a
-//! run grows. Every event belongs to one part: what is written between two steps (the end of one run in a directory,
-//! the start of the next, a round that never got its line) belongs to the step before.
+//! A run is a sequence of *parts*: the events before the first step, each step, and the events
+//! after the last step. A part has one position per event. A part without events has one position
+//! too, so a replay stops at every step. Positions are numbered from 0 over the whole run. A
+//! [`Cursor`] names a position by its part and the event in it, and stays valid while the run
+//! grows. Every event belongs to exactly one part. Events between two steps belong to the step
+//! before: the end of one run in a directory, the start of the next, or a round that never got its
+//! line.
 //!
-//! Knows the index only: no line is read, nothing is executed again.
+//! Uses only the index: it reads no lines and executes nothing.
 
 use crate::model::{CriticAction, Index};
 
@@ -16,36 +18,36 @@ mod tests;
 
 pub use breaks::{Breakpoint, first_hit, next_hit};
 
-/// On the clock of steps each step takes this long; also what stands in for a time that is not recorded.
+/// The duration of each step on the step clock. Also stands in for a time that isn't recorded.
 const STEP_MICROS: i64 = 1_000_000;
-/// On the clock without gaps a wait is cut to this.
+/// The longest wait on the clock without gaps.
 pub const GAP_MICROS: i64 = 2_000_000;
 
-/// What a part of a run is.
+/// The kind of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scene {
-    /// What came before the first step.
+    /// The events before the first step.
     Start,
-    /// A step, by ordinal. A round at the end that has no line yet, or never got one, has the ordinal its line would
-    /// have.
+    /// A step, by ordinal. A round at the end that has no line yet, or never got one, has the
+    /// ordinal that its line would have.
     Step(usize),
-    /// What came after the last step.
+    /// The events after the last step.
     End,
 }
 
-/// A place in a run that has a name: a part, and one of its events, counted from 0.
+/// A named position in a run: a part and one of its events, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
     /// The part.
     pub scene: Scene,
-    /// The event in it; 0 in a part without events.
+    /// The event in the part; 0 in a part without events.
     pub event: usize,
 }
 
-/// How fast recorded events follow each other when they are played.
+/// The pace at which recorded events are played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Clock {
-    /// Every step takes the same time, shared by its events.
+    /// Every step takes the same time, divided among its events.
     #[default]
     Step,
     /// As recorded.
@@ -57,27 +59,27 @@ pub enum Clock {
 /// One part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// What it is.
+    /// The kind of the part.
     pub scene: Scene,
-    /// The round whose events these are, as an index into [`Index::groups`].
+    /// The round that contains these events, as an index into [`Index::groups`].
     pub group: Option<usize>,
-    /// Its first event, as an index into [`Index::events`].
+    /// The part's first event, as an index into [`Index::events`].
     pub first: usize,
-    /// How many events it has.
+    /// The number of events.
     pub events: usize,
-    /// Its first position.
+    /// The part's first position.
     pub at: usize,
-    /// How much time goes by before it as recorded, and the same without gaps; microseconds.
+    /// Microseconds before the part: as recorded, and with gaps shortened.
     before: (i64, i64),
 }
 
 impl Part {
-    /// How many positions it has: one for each event, at least one.
+    /// Returns the number of positions: one per event, at least one.
     pub fn positions(&self) -> usize {
         self.events.max(1)
     }
 
-    /// Its events, as indices into [`Index::events`].
+    /// Returns the part's events, as indices into [`Index::events`].
     pub fn range(&self) -> std::ops::Range<usize> {
         self.first..self.first + self.events
     }
@@ -91,15 +93,15 @@ pub struct Track {
     total: (i64, i64),
 }
 
-/// A part before its events are counted: what it is, its round, and the round's events.
+/// A part before its events are counted: its kind, its round, and the round's events.
 type Raw = (Scene, Option<usize>, Option<(usize, usize)>);
 
 impl Track {
-    /// Lays out a run.
+    /// Lays out the positions of a run.
     pub fn new(index: &Index) -> Self {
         let mut parts = steps(index);
         let events = index.events().len();
-        // In a file in order the events of a part end where the next part's begin.
+        // If the file is in order, a part's events end where the next part's begin.
         let own: Vec<(usize, usize)> = parts.iter().filter_map(|part| part.2).collect();
         let in_order = own
             .windows(2)
@@ -158,7 +160,7 @@ impl Track {
         track
     }
 
-    /// Adds a part; the time it takes is known once the next one is there.
+    /// Adds a part. The time of a part is known only once the next one is added.
     fn push(&mut self, index: &Index, mut part: Part) {
         if let Some(last) = self.parts.last().copied() {
             let mut before = last.before;
@@ -183,27 +185,27 @@ impl Track {
         self.parts.push(part);
     }
 
-    /// The parts in order.
+    /// Returns the parts in order.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// How many positions there are.
+    /// Returns the number of positions.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the run has no position at all: nothing was recorded.
+    /// Returns whether the run has no positions because nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The last position.
+    /// Returns the last position.
     pub fn last(&self) -> usize {
         self.len.saturating_sub(1)
     }
 
-    /// The part of a position, by its place among the parts.
+    /// Returns the index of the part that contains a position.
     fn part_of(&self, at: usize) -> Option<usize> {
         let part = self
             .parts
@@ -212,13 +214,13 @@ impl Track {
         (at < self.len).then_some(part)
     }
 
-    /// The part that a position belongs to, and the event in it.
+    /// Returns the part that contains a position, and the event in it.
     pub fn part(&self, at: usize) -> Option<(&Part, usize)> {
         let part = self.parts.get(self.part_of(at)?)?;
         Some((part, at - part.at))
     }
 
-    /// The name of a position.
+    /// Returns the cursor for a position.
     pub fn cursor(&self, at: usize) -> Option<Cursor> {
         self.part(at).map(|(part, event)| Cursor {
             scene: part.scene,
@@ -226,24 +228,26 @@ impl Track {
         })
     }
 
-    /// A part by what it is.
+    /// Returns the part of this kind.
     pub fn find(&self, scene: Scene) -> Option<&Part> {
         let at = self.parts.partition_point(|part| part.scene < scene);
         self.parts.get(at).filter(|part| part.scene == scene)
     }
 
-    /// The position that a cursor names; `None` where the run has no such part, or the part no such event.
+    /// Returns the position of a cursor, or `None` if the run has no such part or the part no such
+    /// event.
     pub fn position(&self, cursor: Cursor) -> Option<usize> {
         let part = self.find(cursor.scene)?;
         (cursor.event < part.positions()).then_some(part.at + cursor.event)
     }
 
-    /// The position `by` events on, or back where it is negative; the ends hold.
+    /// Moves by `by` events, backward if negative, and stops at either end.
     pub fn by_events(&self, at: usize, by: isize) -> usize {
         at.saturating_add_signed(by).min(self.last())
     }
 
-    /// The first position of the part `by` parts on, or back; past the last one it is the last position.
+    /// Returns the first position of the part that is `by` parts later (earlier if negative). Past
+    /// the last part, returns the last position.
     pub fn by_steps(&self, at: usize, by: isize) -> usize {
         let Some(part) = self.part_of(at.min(self.last())) else {
             return 0;
@@ -254,7 +258,7 @@ impl Track {
         }
     }
 
-    /// When a position begins, from the start of the run, and how long the whole run is; microseconds.
+    /// Returns the time from the start of the run to a position, in microseconds.
     pub fn offset(&self, index: &Index, clock: Clock, at: usize) -> i64 {
         let Some((part, event)) = self.part(at) else {
             return 0;
@@ -274,7 +278,7 @@ impl Track {
                 .sum::<i64>()
     }
 
-    /// How long the whole run takes on a clock; microseconds.
+    /// Returns the length of the whole run on a clock, in microseconds.
     pub fn total(&self, clock: Clock) -> i64 {
         match clock {
             Clock::Step => i64::try_from(self.parts.len()).unwrap_or_default() * STEP_MICROS,
@@ -283,7 +287,7 @@ impl Track {
         }
     }
 
-    /// How long a position lasts until the next one; microseconds, 0 for the last.
+    /// Returns the time from a position to the next one, in microseconds; 0 for the last.
     pub fn wait(&self, index: &Index, clock: Clock, at: usize) -> i64 {
         let Some((part, event)) = self.part(at) else {
             return 0;
@@ -302,8 +306,8 @@ impl Track {
         }
     }
 
-    /// The next position to be shown when one is shown for at least `frame` microseconds, and how long this one is
-    /// shown; never past `stop`. `None` at the end, and where `stop` is here.
+    /// Returns the next position to show, and how long to show this one, if each is shown for at
+    /// least `frame` microseconds. Doesn't go past a `stop` after `at`. Returns `None` at the end.
     pub fn tick(
         &self,
         index: &Index,
@@ -324,7 +328,7 @@ impl Track {
     }
 }
 
-/// The steps as parts, before their events are counted.
+/// Returns the steps as parts, before their events are counted.
 fn steps(index: &Index) -> Vec<Raw> {
     let range = |group: Option<usize>| {
         group
@@ -338,7 +342,8 @@ fn steps(index: &Index) -> Vec<Raw> {
         last = last.max(group);
         parts.push((Scene::Step(n), group, range(group)));
     }
-    // Rounds after the last line: the step being written, or those that a crash left without one.
+    // Rounds after the last line: the step being written, or rounds that a crash left without a
+    // line.
     let rounds = last.map_or(0, |last| last + 1)..index.groups().len();
     for (n, group) in (index.steps().len()..).zip(rounds) {
         parts.push((Scene::Step(n), Some(group), range(Some(group))));
@@ -346,8 +351,8 @@ fn steps(index: &Index) -> Vec<Raw> {
     parts
 }
 
-/// The recorded time from one event of a part to the event that follows it. Clocks that go back count as 0; where
-/// either has no time, it is what the event takes on the clock of steps.
+/// Returns the recorded time from one event of a part to the next event. A clock that goes back
+/// counts as 0. If either time is missing, returns the event's duration on the step clock.
 fn between(index: &Index, part: &Part, event: usize, next: Option<usize>) -> i64 {
     let time = |at: Option<usize>| {
         at.and_then(|at| index.events().get(at))
@@ -359,20 +364,20 @@ fn between(index: &Index, part: &Part, event: usize, next: Option<usize>) -> i64
     }
 }
 
-/// What stands out in a step.
+/// A notable property of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StepFlag {
-    /// An error, of the engine or of a tool, a step without a decision, or a line that cannot be read.
+    /// An error of the engine or a tool, a step without a decision, or an unreadable line.
     Error,
     /// A critic stopped the run.
     Stop,
-    /// A critic asked for another try.
+    /// A critic requested a retry.
     Retry,
     /// A command failed.
     Code,
 }
 
-/// Whether step `n` has a mark.
+/// Returns whether step `n` has a mark.
 pub fn has(index: &Index, n: usize, mark: StepFlag) -> bool {
     let Some(step) = index.steps().get(n) else {
         return false;
@@ -385,7 +390,7 @@ pub fn has(index: &Index, n: usize, mark: StepFlag) -> bool {
     }
 }
 
-/// What stands out most in step `n`.
+/// Returns the most important mark of step `n`.
 pub fn mark(index: &Index, n: usize) -> Option<StepFlag> {
     [
         StepFlag::Error,
@@ -397,7 +402,7 @@ pub fn mark(index: &Index, n: usize) -> Option<StepFlag> {
     .find(|mark| has(index, n, *mark))
 }
 
-/// The next step after `n` with a mark, from the top again after the last.
+/// Returns the next step after `n` with a mark. Wraps to the start of the run.
 pub fn next_mark(index: &Index, n: Option<usize>) -> Option<usize> {
     let total = index.steps().len();
     let first = n.map_or(0, |n| n + 1).min(total);
@@ -406,7 +411,7 @@ pub fn next_mark(index: &Index, n: Option<usize>) -> Option<usize> {
         .find(|n| mark(index, *n).is_some())
 }
 
-/// The step with a mark before `n`, from the bottom again before the first.
+/// Returns the previous step before `n` with a mark. Wraps to the end of the run.
 pub fn previous_mark(index: &Index, n: Option<usize>) -> Option<usize> {
     let total = index.steps().len();
     let end = n.unwrap_or(0).min(total);

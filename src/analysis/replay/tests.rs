@@ -1,4 +1,4 @@
-//! Positions, clocks and breakpoints of every run of the corpus, and of one whose times are known.
+//! Positions, clocks and breakpoints of every run in the corpus, and of a run with known times.
 
 use std::path::Path;
 
@@ -204,7 +204,7 @@ fn breakpoints_find_steps_and_say_what_they_do_not_understand() {
                 .unwrap()
     };
     let next = |at: usize, back: bool| next_hit(&breaks, index, &track, at, back);
-    // A changed key is there after reduce, a tool when it has answered.
+    // A changed key exists after REDUCE, and a tool's result once the tool has returned.
     let all = [
         place(0, "REDUCE"),
         place(2, "REDUCE"),

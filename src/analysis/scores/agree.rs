@@ -1,37 +1,39 @@
-//! Do two critics judge alike? Whether one's scores rise and fall with the other's over the steps that both scored.
+//! Measures whether two critics agree: whether their scores rise and fall together over the steps
+//! that both scored.
 
 use super::Lane;
 
-/// Pairs are made of at most this many critics; the number of pairs grows with its square.
+/// Limits the critics that are paired, since the number of pairs grows with its square.
 pub const MAX_CRITICS: usize = 6;
-/// With fewer common steps any order agrees with any other by chance.
+/// With fewer common steps, any two orders agree by chance.
 const MIN_STEPS: usize = 3;
 
-/// Two critics.
+/// Two critics and their agreement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pair {
-    /// Which lane the first is.
+    /// The index of the first critic's lane.
     pub a: usize,
-    /// Which lane the second is.
+    /// The index of the second critic's lane.
     pub b: usize,
     /// How many steps both scored.
     pub steps: usize,
-    /// How their scores go together.
+    /// The correlation of their scores.
     pub rank: Rank,
 }
 
-/// How two series of scores go together.
+/// The rank correlation of two series of scores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rank {
     /// Fewer than three common steps.
     TooFew,
-    /// One of them has the same score at all common steps, so that nothing can go with it.
+    /// One of them has the same score at all common steps, so there's nothing to correlate.
     Flat,
-    /// Spearman's rank correlation, from -1 (opposite order) to 1 (same order); equal scores share their mean rank.
+    /// Spearman's rank correlation, from -1 (opposite order) to 1 (same order). Equal scores share
+    /// their mean rank.
     Of(f64),
 }
 
-/// All pairs of the first [`MAX_CRITICS`] lanes.
+/// Returns all pairs of the first [`MAX_CRITICS`] lanes.
 pub fn agreement(lanes: &[Lane]) -> Vec<Pair> {
     let steps: Vec<Vec<(usize, f64)>> = lanes.iter().take(MAX_CRITICS).map(Lane::by_step).collect();
     let mut pairs = Vec::new();
@@ -54,7 +56,7 @@ pub fn agreement(lanes: &[Lane]) -> Vec<Pair> {
     pairs
 }
 
-/// The scores of the steps that both have.
+/// Returns the scores of the steps that both scored.
 fn common(first: &[(usize, f64)], second: &[(usize, f64)]) -> (Vec<f64>, Vec<f64>) {
     let mut others = second.iter().peekable();
     let mut both = (Vec::new(), Vec::new());
@@ -68,7 +70,7 @@ fn common(first: &[(usize, f64)], second: &[(usize, f64)]) -> (Vec<f64>, Vec<f64
     both
 }
 
-/// The rank of each score; equal ones share the mean of their places.
+/// Returns the rank of each score. Equal scores share their mean rank.
 fn ranks(scores: &[f64]) -> Vec<f64> {
     let mut order: Vec<(f64, usize)> = scores.iter().copied().zip(0..).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -86,7 +88,7 @@ fn ranks(scores: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// Pearson's correlation, of ranks.
+/// Computes Pearson's correlation of two lists of ranks.
 fn correlation(a: &[f64], b: &[f64]) -> Rank {
     let mean = (a.len() as f64 - 1.0) / 2.0;
     let (mut both, mut own_a, mut own_b) = (0.0, 0.0, 0.0);

@@ -1,12 +1,13 @@
-//! Where on the axis of one run do the steps of another stand, so that steps that ask for the same lie over each other?
+//! Places the steps of one run on the axis of another, so that steps with the same tool calls
+//! overlap.
 
 use crate::analysis::compare::align;
 use crate::model::Index;
 
-/// The place of each step of `b`, counted in steps of `a`.
+/// Returns the position of each step of `b`, in steps of `a`.
 ///
-/// A step beside one of `a` stands where that one does. Steps that only `b` has share the room between their
-/// neighbours; behind the end of `a` each takes a whole step.
+/// A step that is aligned with one of `a` has its position. Steps found only in `b` share the space
+/// between their neighbours. After the end of `a`, each takes a whole step.
 pub fn aligned(a: &Index, b: &Index) -> Vec<f64> {
     let mut places = vec![0.0; b.steps().len()];
     let mut last = -1.0;

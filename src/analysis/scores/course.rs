@@ -1,14 +1,16 @@
-//! How does a lane run, in one sentence?
+//! Describes the course of a lane in one sentence.
 
 use super::Lane;
 use crate::analysis::format;
 
-/// Scores that differ by less than this are shown as the same number, so no sentence tells them apart.
+/// Scores that differ by less than this are displayed as the same number, so the sentence treats
+/// them as equal.
 const SAME: f64 = 0.005;
 
-/// The course of a lane: `rises from every score to the next`, `steady at 0.70`, `swings between 0.08 and 0.92`.
+/// Describes the course of a lane: `rises from every score to the next`, `steady at 0.70`, `swings
+/// between 0.08 and 0.92`.
 ///
-/// Steps without a score are passed over.
+/// Skips steps without a score.
 pub fn course(lane: &Lane) -> String {
     let scores: Vec<f64> = lane.by_step().into_iter().map(|(_, score)| score).collect();
     let low = scores.iter().copied().min_by(f64::total_cmp);
@@ -46,7 +48,7 @@ pub fn course(lane: &Lane) -> String {
     }
 }
 
-/// A score: with two decimals on the scale from 0 to 1, else as short as it is exact.
+/// Formats a score: two decimals between 0 and 1, otherwise the shortest exact form.
 pub fn in_words(score: f64) -> String {
     if (0.0..=1.0).contains(&score) || score.fract() != 0.0 || score.abs() >= 1e6 {
         return format::score(score);

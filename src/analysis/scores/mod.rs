@@ -1,7 +1,9 @@
-//! How did the critics judge, step by step? A lane of points for each critic, and what is said of a lane in numbers.
+//! Collects the scores of critics step by step: a lane of points for each critic, and statistics of
+//! a lane.
 //!
-//! Rests on the index alone: no line is read here, and nothing is known of pictures. What critics wrote besides their
-//! score (reasons, patches, scores that are no numbers) is on the lines, for whoever shows a few of them.
+//! Uses only the index: it reads no lines and knows nothing of charts. Whatever else critics wrote
+//! (reasons, patches, scores that aren't numbers) remains in the lines of the trace, for callers
+//! that show a few of them.
 
 mod agree;
 mod aligned;
@@ -20,67 +22,67 @@ pub use series::{Band, Series, bands, quartiles, series};
 use super::newest::newest_run;
 use crate::model::{CriticAction, Index, RunScore, Symbol};
 
-/// What the critics of a run said; where a directory holds several, of the newest.
+/// The critic output of a run. If a directory contains several runs, that of the newest.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scores {
-    /// How many steps the run has; critics may have spoken at some of them only.
+    /// The number of steps. Critics may have scored only some of them.
     pub steps: usize,
-    /// One for each critic that spoke of a step, in order of appearance.
+    /// One lane for each critic with output for a step, in order of appearance.
     pub lanes: Vec<Lane>,
-    /// Scores of the run as a whole, given at its end. No step has these.
+    /// Scores of the whole run, given at its end. They belong to no step.
     pub of_run: Vec<RunScore>,
 }
 
-/// What one critic said.
+/// The output of one critic.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Lane {
-    /// Its name.
+    /// The critic's name.
     pub name: String,
-    /// In the order of the steps; a critic that has two outputs in one step has two points there.
+    /// Its points, in step order. A critic with two outputs in one step has two points there.
     pub points: Vec<Point>,
 }
 
-/// What a critic said about one step.
+/// A critic's output for one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
     /// The step's ordinal.
     pub n: usize,
-    /// Which of the step's outputs it is, counting those that are objects.
+    /// The index of this output among the step's critic outputs that are objects.
     pub place: usize,
-    /// The score, where it is a finite number.
+    /// The score, if it's a finite number.
     pub score: Option<f64>,
-    /// What it asked for.
+    /// The requested action.
     pub action: CriticAction,
-    /// Whether it wants the prompt or the state changed.
+    /// Whether it requests a change of the prompt or the state.
     pub patches: bool,
 }
 
-/// A score and the step that has it.
+/// A step and its score.
 pub type At = (usize, f64);
 
-/// A lane in numbers.
+/// Statistics of a lane.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sums {
-    /// How many scores there are.
+    /// The number of scores.
     pub scored: usize,
-    /// The last one.
+    /// The last score.
     pub last: Option<At>,
-    /// Their mean.
+    /// The mean score.
     pub mean: Option<f64>,
-    /// The first of the lowest.
+    /// The lowest score; the first of equals.
     pub lowest: Option<At>,
-    /// The first of the highest.
+    /// The highest score; the first of equals.
     pub highest: Option<At>,
-    /// The steps at which it asked for a retry.
+    /// The steps where the critic requested a retry.
     pub retries: Vec<usize>,
-    /// The steps at which it asked to stop.
+    /// The steps where the critic requested a stop.
     pub stops: Vec<usize>,
 }
 
-/// A point that asked for more than to go on, and what came after it.
+/// A point that requested a retry, a stop or a change, and the critic's next score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Intervention {
-    /// Which lane it is in.
+    /// The index of the lane.
     pub lane: usize,
     /// The point.
     pub point: Point,
@@ -89,7 +91,7 @@ pub struct Intervention {
 }
 
 impl Scores {
-    /// Collects what the index knows.
+    /// Collects the scores from the index.
     pub fn of(index: &Index) -> Self {
         let mut places: HashMap<Symbol, usize> = HashMap::new();
         let mut scores = Self {
@@ -126,19 +128,20 @@ impl Scores {
         scores
     }
 
-    /// Nobody spoke, neither of a step nor of the run.
+    /// Returns whether there's no critic output, neither for a step nor for the run.
     pub fn is_empty(&self) -> bool {
         self.lanes.is_empty() && self.of_run.is_empty()
     }
 
-    /// Whether a critic of this name spoke of a step or of the run.
+    /// Returns whether a critic of this name scored a step or the run.
     pub fn has(&self, critic: &str) -> bool {
         self.lanes.iter().any(|lane| lane.name == critic)
             || self.of_run.iter().any(|given| *given.name == *critic)
     }
 
-    /// How far the critics are apart at each step: the highest score less the lowest, where two critics gave one. Only
-    /// critics whose scores lie between 0 and 1 count; those on scales of their own cannot be compared.
+    /// Returns how far the critics are apart at each step: the highest score minus the lowest, if
+    /// at least two critics gave one. Only critics whose scores are between 0 and 1 count, since
+    /// other scales can't be compared.
     pub fn spread(&self) -> Vec<Option<f64>> {
         let mut ends: Vec<Option<(f64, f64, usize)>> = vec![None; self.steps];
         for lane in self.lanes.iter().filter(|lane| lane.fits()) {
@@ -153,7 +156,7 @@ impl Scores {
         ends.into_iter().map(|end| end.and_then(apart)).collect()
     }
 
-    /// Every point that asked for a retry or a stop or wants something changed, in the order of the steps.
+    /// Returns every point that requested a retry, a stop or a change, in step order.
     pub fn asked(&self) -> Vec<Intervention> {
         let mut asked = Vec::new();
         for (at, lane) in self.lanes.iter().enumerate() {
@@ -176,14 +179,14 @@ impl Scores {
 }
 
 impl Lane {
-    /// The scores that are numbers, with their steps.
+    /// Returns the scores that are numbers, with their steps.
     pub fn scores(&self) -> impl DoubleEndedIterator<Item = At> + '_ {
         self.points
             .iter()
             .filter_map(|point| Some((point.n, point.score?)))
     }
 
-    /// One score for each step that has one, the lowest where there are several.
+    /// Returns one score for each step that has any: the lowest.
     pub fn by_step(&self) -> Vec<At> {
         let mut steps: Vec<At> = Vec::with_capacity(self.points.len());
         for (n, score) in self.scores() {
@@ -195,13 +198,13 @@ impl Lane {
         steps
     }
 
-    /// The lane in numbers.
+    /// Returns the statistics of the lane.
     pub fn sums(&self) -> Sums {
         let mut sums = Sums::default();
         for (n, score) in self.scores() {
             sums.scored += 1;
             let share = 1.0 / sums.scored as f64;
-            // A sum of all scores could leave the range of numbers where none of them does.
+            // The sum of all scores could overflow even if no score does.
             sums.mean = Some(sums.mean.unwrap_or_default() * (1.0 - share) + score * share);
             sums.last = Some((n, score));
             sums.lowest = sums
@@ -224,7 +227,8 @@ impl Lane {
         sums
     }
 
-    /// How many scores lie below `threshold`, and the first step with one; a score at the threshold is not below it.
+    /// Returns how many scores are below `threshold`, and the first step with one. A score equal to
+    /// the threshold isn't below it.
     pub fn below(&self, threshold: f64) -> (usize, Option<usize>) {
         let mut below = self
             .scores()
@@ -234,18 +238,19 @@ impl Lane {
         (usize::from(first.is_some()) + below.count(), first)
     }
 
-    /// Whether all its scores lie between 0 and 1.
+    /// Returns whether all scores are between 0 and 1.
     pub fn fits(&self) -> bool {
         self.range() == (0.0, 1.0)
     }
 
-    /// The axis its scores fit on: from 0 to 1 where they do, else from 0 to where they reach, on round numbers.
+    /// Returns the axis for the lane's scores: 0 to 1 if they fit, otherwise a range that includes
+    /// 0, with round ends.
     pub fn range(&self) -> (f64, f64) {
         range(self.scores().map(|(_, score)| score))
     }
 }
 
-/// The axis that `scores` fit on.
+/// Returns the axis for `scores`.
 pub fn range(scores: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = scores.fold((0.0_f64, 0.0_f64), |(low, high), score| {
         (low.min(score), high.max(score))
@@ -257,7 +262,8 @@ pub fn range(scores: impl Iterator<Item = f64>) -> (f64, f64) {
     if !size.is_finite() || size <= f64::MIN_POSITIVE {
         return (low, high);
     }
-    // A round number of steps of 1, 2 or 5 tens, hundreds, tenths: at least four of them.
+    // Rounds to the largest 1, 2 or 5 times a power of ten that fits into the range at least four
+    // times.
     let ten = 10_f64.powf((size / 4.0).log10().floor());
     let step = [5.0, 2.0, 1.0]
         .into_iter()
@@ -272,7 +278,8 @@ pub fn range(scores: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
-/// Where a score lies on an axis, from 0 to 1; the axis may be wider than a number can say.
+/// Returns the position of a score on an axis, from 0 to 1. The length of the axis may exceed the
+/// range of `f64`, so both ends are halved first.
 pub fn share((low, high): (f64, f64), score: f64) -> f64 {
     let size = high / 2.0 - low / 2.0;
     if size > 0.0 {

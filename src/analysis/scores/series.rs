@@ -1,4 +1,4 @@
-//! How do the scores of several runs lie over each other? One series for each run, and what most of many runs have.
+//! Overlays the scores of several runs: one series for each run, and quartile bands over many runs.
 
 use super::At;
 use crate::analysis::newest::newest_run;
@@ -7,17 +7,18 @@ use crate::model::{CriticAction, Index};
 /// The scores of one run as one line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Series {
-    /// How many steps the run has.
+    /// The number of steps.
     pub steps: usize,
-    /// One score for each step that has one.
+    /// One score for each step that has any.
     pub points: Vec<At>,
-    /// The steps at which a retry was asked for: by the one critic of the line, else by the critic that decides.
+    /// The steps where a retry was requested: by the selected critic, or by the deciding critic if
+    /// all are combined.
     pub retries: Vec<usize>,
-    /// The steps at which a stop was asked for, likewise.
+    /// The steps where a stop was requested, by the same critics.
     pub stops: Vec<usize>,
 }
 
-/// The lowest score of each step, of `critic` or of whichever critic gave it.
+/// Returns the lowest score of each step, from `critic` or from any critic.
 pub fn series(index: &Index, critic: Option<&str>) -> Series {
     let mut series = Series {
         steps: index.steps().len(),
@@ -30,7 +31,8 @@ pub fn series(index: &Index, critic: Option<&str>) -> Series {
                 .iter()
                 .filter(|mark| wanted.is_none_or(|wanted| wanted == Some(mark.name)))
         };
-        // Of all critics together, the one that decides is what the run did; see `StepHead::deciding`.
+        // With all critics combined, the deciding one determines what the run did; see
+        // `StepHead::deciding`.
         let asked = |action| match wanted {
             Some(_) => marks().any(|mark| mark.action == action),
             None => step.asked(action),
@@ -50,12 +52,12 @@ pub fn series(index: &Index, critic: Option<&str>) -> Series {
 }
 
 impl Series {
-    /// The last score.
+    /// Returns the last score.
     pub fn last(&self) -> Option<At> {
         self.points.last().copied()
     }
 
-    /// The first of the lowest scores.
+    /// Returns the lowest score; the first of equals.
     pub fn lowest(&self) -> Option<At> {
         self.points
             .iter()
@@ -63,13 +65,13 @@ impl Series {
             .min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// The mean.
+    /// Returns the mean score.
     pub fn mean(&self) -> Option<f64> {
         let shares = 1.0 / self.points.len().max(1) as f64;
         (!self.points.is_empty()).then(|| self.points.iter().map(|(_, score)| score * shares).sum())
     }
 
-    /// The first step with a score below `threshold`.
+    /// Returns the first step with a score below `threshold`.
     pub fn first_below(&self, threshold: f64) -> Option<usize> {
         self.points
             .iter()
@@ -78,7 +80,7 @@ impl Series {
     }
 }
 
-/// What the runs have in one column of a picture: half of them lie between the quartiles.
+/// The distribution of runs in one column of a chart: half of them are between the quartiles.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Band {
     /// How many runs have a score here.
@@ -91,8 +93,9 @@ pub struct Band {
     pub high: f64,
 }
 
-/// The bands of `columns` columns. `place` says which columns a step of a run stands in, as a share of the picture
-/// from its left edge to its right, and one that lies outside stands nowhere; a run's value in a column is its lowest score there.
+/// Returns the bands of `columns` columns. `place` maps a step of a run to its horizontal extent,
+/// as shares of the chart's width from the left. A step outside the chart is skipped. A run's value
+/// in a column is its lowest score there.
 pub fn bands(
     runs: &[Series],
     columns: usize,
@@ -123,7 +126,7 @@ pub fn bands(
     values.into_iter().map(quartiles).collect()
 }
 
-/// The quartiles of `values`, between two of them where none is in its place; `None` without values.
+/// Returns the quartiles of `values`, interpolated between neighbours, or `None` without values.
 pub fn quartiles(mut values: Vec<f64>) -> Option<Band> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;

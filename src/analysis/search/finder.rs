@@ -1,19 +1,19 @@
-//! Where does a text stand in many bytes? Fast where it is rare, whatever its letters' case.
+//! Finds a text in bytes, ignoring the case of ASCII letters. Fast if the text is rare.
 //!
-//! Knows no lines and no JSON. The scarcest byte of the text is looked for with the processor's wide registers, and
-//! only where it stands is the rest compared.
+//! Knows nothing of lines or JSON. It searches for the rarest byte of the text with SIMD and
+//! compares the rest only at its occurrences.
 
-/// A text to look for; ASCII letters match in either case, every other byte as it is.
+/// A text to find. ASCII letters match in either case, all other bytes exactly.
 #[derive(Debug, Clone)]
 pub(super) struct Finder {
-    /// In lower case.
+    /// The text in lower case.
     text: Box<[u8]>,
-    /// The scarcest byte and its other case, and where in the text it stands.
+    /// The rarest byte, its upper-case form, and its offset in the text.
     rare: (u8, u8, usize),
 }
 
 impl Finder {
-    /// `None` for an empty text.
+    /// Returns `None` for an empty text.
     pub(super) fn new(text: &[u8]) -> Option<Self> {
         let text: Box<[u8]> = text.to_ascii_lowercase().into();
         let (at, byte) = text
@@ -27,12 +27,12 @@ impl Finder {
         })
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     pub(super) fn len(&self) -> usize {
         self.text.len()
     }
 
-    /// Where the text next stands in `bytes`, from `from` on.
+    /// Returns the offset of the next occurrence in `bytes` at or after `from`.
     pub(super) fn find(&self, bytes: &[u8], from: usize) -> Option<usize> {
         let (lower, upper, at) = self.rare;
         let mut rare = from.checked_add(at)?;
@@ -50,16 +50,16 @@ impl Finder {
     }
 }
 
-/// One of the things that a line is sifted by.
+/// A pattern that preselects lines.
 #[derive(Debug, Clone)]
 pub(super) enum Sift {
     /// A text.
     Text(Finder),
-    /// A character of ASCII that is spelled by its number.
+    /// An ASCII character written as a numeric escape.
     EscapedAscii(Box<Spelled>),
 }
 
-/// Looks for `\u00`.
+/// Searches for `\u00`.
 type Spelled = memchr::memmem::Finder<'static>;
 
 impl Sift {
@@ -67,7 +67,7 @@ impl Sift {
         Self::EscapedAscii(Box::new(Spelled::new("\\u00")))
     }
 
-    /// Where it next stands in `bytes`, from `from` on.
+    /// Returns the offset of the next occurrence in `bytes` at or after `from`.
     pub(super) fn find(&self, bytes: &[u8], from: usize) -> Option<usize> {
         match self {
             Self::Text(finder) => finder.find(bytes, from),
@@ -75,7 +75,8 @@ impl Sift {
                 let mut at = from;
                 loop {
                     at += spelled.find(bytes.get(at..)?)?;
-                    // Blank to tilde; control characters and letters with accents are spelled so everywhere.
+                    // Only space to tilde counts. Escapes of control characters and accented
+                    // letters are too common.
                     if bytes
                         .get(at + 4)
                         .is_some_and(|digit| matches!(digit, b'2'..=b'7'))
@@ -89,10 +90,12 @@ impl Sift {
     }
 }
 
-/// How common a byte is in traces, roughly: JSON's own signs and blanks, then English letters by their frequency.
+/// Ranks bytes by how common they are in traces, roughly: English letters by frequency, then JSON's
+/// own characters and the space as the most common.
 fn commonness(byte: u8) -> usize {
     const COMMON: &[u8] = b"zqxjkvwybgfpmuhdclrsniotae_-.,:0123456789\\\" ";
-    // The continuation bytes of one script share their first byte, so what follows is scarcer; both beat any letter.
+    // Characters of one script share their first byte, so the bytes after it are rarer. Both are
+    // rarer than any letter.
     match byte {
         0xe0.. => 1,
         0x80.. => 0,

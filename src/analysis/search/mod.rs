@@ -1,7 +1,8 @@
-//! Where does a text stand in a trace? In its strings, keys and numbers, however the file spells them.
+//! Finds a text in the lines of a trace: in strings, keys and numbers, regardless of how the file
+//! escapes them.
 //!
-//! Knows lines and no files. The bytes are only sifted at first: what cannot hold the text is never parsed. What may
-//! hold it is parsed, and the text is looked for in what the line says, escapes resolved.
+//! Knows lines but no files. A fast scan of the bytes first excludes lines that can't contain the
+//! text. The remaining lines are parsed and searched with escapes resolved.
 
 mod finder;
 mod tally;
@@ -20,74 +21,74 @@ use crate::model::repair::{Retreat, retreat};
 use finder::{Finder, Sift};
 pub use tally::{InRun, LeftOut, MAX_HITS, Tally};
 
-/// A longer text is refused.
+/// The longest text that can be searched for, in characters.
 pub const MAX_TEXT_CHARS: usize = 500;
-/// So many hits are kept of one line; more are counted.
+/// Limits the hits kept for one line. Further hits are only counted.
 pub const MAX_HITS_IN_LINE: usize = 20;
-/// So much is shown before and after the text.
+/// The characters shown before the text; [`CHARS_AFTER`] are shown after it.
 const CHARS_BEFORE: usize = 50;
 const CHARS_AFTER: usize = 120;
-/// A longer path is cut at its start.
+/// Longer paths are truncated at the start.
 const MAX_PATH_CHARS: usize = 160;
 
-/// A text to look for. ASCII letters match in either case.
+/// A text to search for. ASCII letters match in either case.
 #[derive(Debug, Clone)]
 pub struct Needle {
     text: String,
-    /// Finds the text in what a line says.
+    /// Finds the text in the resolved content of a line.
     whole: Finder,
-    /// A line in which none of these stands cannot say the text.
+    /// A line that contains none of these can't contain the text.
     sieve: Vec<Sift>,
 }
 
-/// Where the text stands in a line.
+/// An occurrence of the text in a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Hit {
-    /// The field: `action_results[0].output`; empty where the line is no JSON.
+    /// The field, such as `action_results[0].output`. Empty if the line isn't JSON.
     #[serde(skip)]
     pub path: String,
-    /// Whether it is the field's name that holds the text.
+    /// Whether the text is in the field's name.
     pub in_key: bool,
-    /// What stands before it, as far as it is shown.
+    /// The text before the match, truncated.
     pub before: String,
-    /// The text as it stands there.
+    /// The match, spelled as in the trace.
     pub text: String,
-    /// What stands behind it, as far as it is shown.
+    /// The text after the match, truncated.
     pub after: String,
 }
 
-/// What was found in a line.
+/// The matches in a line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InLine {
-    /// One for each field, the first of them.
+    /// One hit for each field with a match, up to [`MAX_HITS_IN_LINE`].
     pub hits: Vec<Hit>,
-    /// All fields that hold the text.
+    /// The number of fields that contain the text.
     pub found: usize,
-    /// The line is no JSON, so it was searched as it stands.
+    /// Whether the line isn't JSON and was searched as plain text.
     pub as_text: bool,
 }
 
-/// A line that holds the text.
+/// A line that contains the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineMatch {
     /// The file.
     pub file: TraceFile,
-    /// What the line is.
+    /// The line's location.
     pub place: LinePlace,
-    /// Where in it the text stands.
+    /// The matches in the line.
     pub line: InLine,
 }
 
-/// What a line of a run is.
+/// The location of a line in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct LinePlace {
-    /// Where it begins in its file, in bytes.
+    /// The byte offset of the line in its file.
     pub offset: u64,
-    /// The step it is or belongs to.
+    /// The step that the line is or belongs to.
     pub step: Option<usize>,
-    /// The event, by its place among the events.
+    /// The event, by its index among the run's events.
     pub event: Option<usize>,
-    /// Whether it is what a document says beside its records.
+    /// Whether the line is the part of a document outside its records.
     pub beside_records: bool,
 }
 
@@ -95,7 +96,7 @@ impl Needle {
     /// Prepares a search.
     ///
     /// # Errors
-    /// The text is empty or too long; in a sentence.
+    /// Returns a sentence if the text is empty or too long.
     pub fn new(text: &str) -> Result<Self, String> {
         if text.chars().count() > MAX_TEXT_CHARS {
             return Err(format!(
@@ -110,12 +111,13 @@ impl Needle {
         })
     }
 
-    /// The text as it was given.
+    /// Returns the text as given.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The lines of `block` that may hold the text, in order, each without its line end.
+    /// Returns the lines of `block` that may contain the text, in order and without their line
+    /// endings.
     pub fn candidates<'a>(&'a self, block: &'a [u8]) -> Candidates<'a> {
         let next = self.sieve.iter().map(|sift| sift.find(block, 0)).collect();
         Candidates {
@@ -126,7 +128,7 @@ impl Needle {
         }
     }
 
-    /// What `line` says of the text.
+    /// Searches `line`.
     pub fn look(&self, line: &[u8]) -> InLine {
         let mut found = InLine::default();
         let text = String::from_utf8_lossy(line);
@@ -134,7 +136,7 @@ impl Needle {
             self.walk(&json, &mut Vec::new(), &mut found);
             return found;
         }
-        // As far as the board repairs a line, it shows the repaired one.
+        // If the board can repair a line, it shows the repaired one.
         if let Retreat::Repaired { text, .. } = retreat(line, |text| Json::parse(text).is_some())
             && let Some(json) = Json::parse(&text)
         {
@@ -160,7 +162,7 @@ impl Needle {
                     path.push(Part::Key(key));
                     let before = found.hits.len();
                     self.take(key, path, true, found);
-                    // A name alone says little.
+                    // A key alone says little, so its value is shown too.
                     if let Some(hit) = found.hits.get_mut(before)
                         && let Some(value) = short(value)
                     {
@@ -174,7 +176,7 @@ impl Needle {
         }
     }
 
-    /// Takes in the first place of the text in `value`, if it holds it.
+    /// Adds the first occurrence of the text in `value`, if there's one.
     fn take(&self, value: &str, path: &[Part<'_>], in_key: bool, found: &mut InLine) {
         let Some(at) = self.whole.find(value.as_bytes(), 0) else {
             return;
@@ -183,7 +185,8 @@ impl Needle {
         if found.hits.len() >= MAX_HITS_IN_LINE {
             return;
         }
-        // A text is found where it begins, and only ASCII letters differ: both ends are ends of characters.
+        // The match begins at a character boundary and differs only in the case of ASCII letters,
+        // so both ends are character boundaries.
         let (before, rest) = value.split_at_checked(at).unwrap_or((value, ""));
         let (text, after) = rest
             .split_at_checked(self.whole.len())
@@ -198,14 +201,14 @@ impl Needle {
     }
 }
 
-/// A step on the way to a field.
+/// An element of a path to a field.
 #[derive(Debug, Clone, Copy)]
 enum Part<'a> {
     Key(&'a str),
     Item(usize),
 }
 
-/// A path as it is written elsewhere on the board: `a.b[0]["odd key"]`.
+/// Formats a path like the rest of the board: `a.b[0]["odd key"]`.
 fn spelled(path: &[Part<'_>]) -> String {
     let mut text = String::new();
     for part in path {
@@ -224,7 +227,7 @@ fn spelled(path: &[Part<'_>]) -> String {
     end(&text, MAX_PATH_CHARS).into_owned()
 }
 
-/// A value that is said in a few words.
+/// Returns the text of a scalar value.
 fn short<'a>(json: &'a Json<'_>) -> Option<&'a str> {
     match json {
         Json::Null => Some("null"),
@@ -235,7 +238,7 @@ fn short<'a>(json: &'a Json<'_>) -> Option<&'a str> {
     }
 }
 
-/// The last `chars` characters, with a mark where some are left out.
+/// Returns the last `chars` characters, with an ellipsis if text was removed.
 fn end(text: &str, chars: usize) -> Cow<'_, str> {
     match text.char_indices().rev().nth(chars) {
         Some((at, left_out)) => Cow::Owned(format!(
@@ -246,12 +249,12 @@ fn end(text: &str, chars: usize) -> Cow<'_, str> {
     }
 }
 
-/// Lines in which the text may stand.
+/// Iterates over the lines that may contain the text.
 #[derive(Debug)]
 pub struct Candidates<'a> {
     sieve: &'a [Sift],
     block: &'a [u8],
-    /// Where each part of the sieve next stands.
+    /// The next occurrence of each part of the sieve.
     next: Vec<Option<usize>>,
     from: usize,
 }
@@ -274,9 +277,10 @@ impl Iterator for Candidates<'_> {
     }
 }
 
-/// What stands in every line that says `text`, one of them at least.
+/// Returns patterns at least one of which occurs in every line that contains `text`.
 fn sieve(text: &str) -> Vec<Sift> {
-    // These stand for themselves wherever a writer escapes only what it must; a slash may have a backslash before it.
+    // Writers that escape only what they must leave these unchanged. A slash may have a backslash
+    // before it.
     let plain = |c: char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\' | '/');
     let stretch = text
         .split(|c| !plain(c))

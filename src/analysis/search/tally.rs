@@ -1,6 +1,6 @@
-//! What was found so far? A search of many runs, taken down as it goes.
+//! Collects the progress and results of a search of many runs.
 //!
-//! Knows no threads and no files: whoever searches tells it what was read and what was found.
+//! Knows neither threads nor files: the caller reports what it read and found.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,59 +11,59 @@ use serde::{Serialize, Serializer};
 use super::{Hit, LineMatch};
 use crate::model::TraceFile;
 
-/// So many hits are kept; more are counted.
+/// Limits the hits kept. Further hits are only counted.
 pub const MAX_HITS: usize = 1_000;
 
-/// What was found so far.
+/// The progress and results of a search so far.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct Tally {
-    /// Runs to search.
+    /// The number of runs to search.
     pub runs: usize,
-    /// Runs that were searched.
+    /// The number of runs searched.
     pub runs_done: usize,
-    /// Those of them that hold the text.
+    /// The number of searched runs that contain the text.
     #[serde(rename = "runs_with_hits")]
     pub runs_with: usize,
-    /// Bytes to search, by the sizes of the files when it began; 0 if nothing added them up.
+    /// Bytes to search, from the file sizes at the start of the search; 0 if not computed.
     pub bytes: u64,
-    /// Bytes that were searched.
+    /// Bytes searched.
     pub bytes_done: u64,
-    /// How long that took.
+    /// The time taken.
     #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
     #[schemars(with = "u64")]
     pub took: Duration,
-    /// All hits.
+    /// The number of hits.
     pub found: usize,
-    /// Those that are kept.
+    /// The number of hits kept.
     #[serde(skip)]
     pub kept: usize,
-    /// The hits that are kept, run by run.
+    /// The kept hits, by run.
     #[serde(skip)]
     pub found_in: Vec<InRun>,
-    /// How much could not be searched, also what is not named.
+    /// The number of items that couldn't be searched, including those not listed.
     pub left_out_count: usize,
-    /// What could not be searched.
+    /// The items that couldn't be searched.
     pub left_out: Vec<LeftOut>,
 }
 
 /// The hits in a run.
 #[derive(Debug, Clone)]
 pub struct InRun {
-    /// The run.
+    /// The run's key.
     pub key: Arc<str>,
-    /// Its lines that hold the text.
+    /// Its lines that contain the text.
     pub lines: Arc<Vec<LineMatch>>,
 }
 
-/// Something that could not be searched.
+/// An item that couldn't be searched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LeftOut {
-    /// The run.
+    /// The run's key.
     #[serde(rename = "run")]
     pub key: String,
     /// The file.
     pub file: TraceFile,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -72,7 +72,7 @@ fn milliseconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, 
 }
 
 impl Tally {
-    /// Counts the hits of a line of the run `key`, and keeps them while there are fewer than `max`.
+    /// Counts the hits of a line in the run `key`, and keeps them while fewer than `max` are kept.
     pub fn keep(&mut self, max: usize, key: &str, mut found: LineMatch) {
         self.found += found.line.found;
         found.line.hits.truncate(max.saturating_sub(self.kept));
@@ -89,7 +89,7 @@ impl Tally {
         }
     }
 
-    /// The hits that are kept, each with its run and its line.
+    /// Returns the kept hits, each with its run and line.
     pub fn hits(&self) -> impl Iterator<Item = (&str, &LineMatch, &Hit)> {
         let lines = self
             .found_in
@@ -98,7 +98,7 @@ impl Tally {
         lines.flat_map(|(key, found)| found.line.hits.iter().map(move |hit| (key, found, hit)))
     }
 
-    /// Counts what could not be searched, and names it while there are fewer than `max` of them.
+    /// Counts an item that couldn't be searched, and lists it while fewer than `max` are listed.
     pub fn leave_out(&mut self, max: usize, left: LeftOut) {
         self.left_out_count += 1;
         if self.left_out.len() < max {

@@ -1,21 +1,22 @@
-//! Where does a window end? The value a run is sorted by, and that value with its key as a text for addresses.
+//! Cursors mark the end of a window: the sort value of its last run and the run's key, encoded for
+//! addresses.
 //!
-//! `VALUE:KEY`; the value is empty where the run has none. A number is written so that it reads back exactly, in a
-//! text `%` and `:` are encoded.
+//! The format is `VALUE:KEY`, with an empty value if the run has none. Numbers are written so that
+//! they read back exactly. In text, `%` and `:` are percent-encoded.
 
 use crate::analysis::columns::{Column, Value as Cell};
 use crate::analysis::summary::Summary;
 
-/// What a run is sorted by. All runs have the same kind in one column.
+/// The value that a run is sorted by. All values of a column are of the same kind.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(super) enum SortKey<'a> {
-    /// A number. Times in microseconds are exact up to the year 2255.
+    /// A number. Times in microseconds are exact until the year 2255.
     Number(f64),
-    /// A text, never empty.
+    /// Text, never empty.
     Text(&'a str),
 }
 
-/// What `run` is sorted by in column `by`; `None` where it is unknown.
+/// Returns the sort value of `run` in column `by`, or `None` if it's unknown.
 pub(super) fn place<'a>(run: &'a Summary, by: &Column) -> Option<SortKey<'a>> {
     match by.value(run)? {
         Cell::Text(text) => Some(text)
@@ -32,7 +33,7 @@ pub(super) fn place<'a>(run: &'a Summary, by: &Column) -> Option<SortKey<'a>> {
     }
 }
 
-/// A cursor as read.
+/// A parsed cursor.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cursor {
     value: Value,
@@ -48,7 +49,7 @@ enum Value {
 }
 
 impl Cursor {
-    /// Reads what [`write()`] wrote for the same column.
+    /// Parses what [`write()`] wrote for the same column.
     pub(super) fn parse(text: &str, by: &Column) -> Option<Self> {
         let (value, key) = text.split_once(':')?;
         let value = match by {
@@ -62,7 +63,7 @@ impl Cursor {
         })
     }
 
-    /// The value of the last row.
+    /// Returns the value of the last row.
     pub(super) fn place(&self) -> Option<SortKey<'_>> {
         match &self.value {
             Value::Unknown => None,
@@ -72,7 +73,7 @@ impl Cursor {
     }
 }
 
-/// Writes a cursor that stands behind the run with this value and key.
+/// Writes a cursor that points after the run with this value and key.
 pub(super) fn write(place: Option<SortKey<'_>>, key: &str) -> String {
     match place {
         None => format!(":{key}"),

@@ -1,7 +1,9 @@
-//! Which runs does a query leave, and in which order? One window of them, and what all of them have in common.
+//! Selects the runs that match a query, sorts them, and returns one window of them plus a survey of
+//! all matches.
 //!
-//! Everything works on [`Summary`]s in memory, in one pass over all runs with a query that is parsed once: ten thousand
-//! runs take milliseconds. Pages, JSON and the terminal share it. It knows nothing of addresses or markup.
+//! Works on [`Summary`]s in memory, in one pass over all runs with a query that is parsed once. Ten
+//! thousand runs take milliseconds. Pages, JSON and the terminal share it. It knows nothing of
+//! addresses or markup.
 
 use std::cmp::Ordering;
 
@@ -24,29 +26,30 @@ pub use survey::{End, Facets, Medians, Strip, Survey, survey};
 
 use cursor::{Cursor, SortKey, place};
 
-/// One window of the runs that match.
+/// One window of the matching runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection<'a, T> {
-    /// How many runs there are.
+    /// The number of runs.
     pub total: usize,
-    /// How many match.
+    /// The number of matching runs.
     pub matched: usize,
-    /// How many of those that match come before the window.
+    /// The number of matching runs before the window.
     pub before: usize,
     /// The window.
     pub rows: Vec<&'a T>,
-    /// Where the next window begins; `None` where this is the last one.
+    /// The cursor of the next window, or `None` if this is the last one.
     ///
-    /// It names the last row's key and its value in the sorted column, not a position in the list. When runs come,
-    /// go or move meanwhile, the next window still holds what is sorted behind that value: no run that stayed where
-    /// it was is left out or shown twice.
+    /// It consists of the last row's key and its value in the sorted column, rather than a position
+    /// in the list. If runs are added, removed or moved in the meantime, the next window still
+    /// contains what sorts after that value. No unmoved run is skipped or repeated.
     pub next: Option<String>,
-    /// Whether `after` was no cursor of this order, so that the window is the first one.
+    /// Whether `after` wasn't a cursor for this order, so that the window is the first one.
     pub after_ignored: bool,
 }
 
-/// Takes the runs that match `query` in the order of `sort`, ties by key, and of these at most `limit` (at least one)
-/// behind the cursor `after`, which is [`Selection::next`] of the window before in the same order.
+/// Selects the runs that match `query`, sorted by `sort` and then by key. Returns at most `limit`
+/// runs (at least one) after the cursor `after`, which is [`Selection::next`] of the previous
+/// window in the same order.
 pub fn select<'a, T: AsRef<Summary>>(
     all: &'a [T],
     query: &Query,
@@ -65,7 +68,7 @@ pub fn select<'a, T: AsRef<Summary>>(
         rows.retain(|row| order(sort, (row.place, row.key), at) == Ordering::Greater);
     }
     let before = matched - rows.len();
-    // Only the window is put into order: it is small, and the list may not be.
+    // Sorts only the window, since it's small and the list may not be.
     let in_order =
         |a: &Ranked<'a, T>, b: &Ranked<'a, T>| order(sort, (a.place, a.key), (b.place, b.key));
     let limit = limit.max(1);
@@ -88,19 +91,19 @@ pub fn select<'a, T: AsRef<Summary>>(
     }
 }
 
-/// Whether `after` is a cursor of a list in this order.
+/// Returns whether `after` is a cursor for a list in this order.
 pub fn is_cursor(after: &str, sort: Sort) -> bool {
     Cursor::parse(after, sort.by).is_some()
 }
 
-/// The ordinals of the steps that match `query`, rising.
+/// Returns the ordinals of the steps that match `query`, ascending.
 pub fn matching_steps<'a>(index: &'a Index, query: &'a Query) -> impl Iterator<Item = usize> + 'a {
     let step = |ordinal| StepSubject::new(index, ordinal);
     (0..index.steps().len())
         .filter(move |ordinal| step(*ordinal).is_some_and(|step| query.matches(&step)))
 }
 
-/// A run and what it is sorted by.
+/// A run and its sort key.
 struct Ranked<'a, T> {
     run: &'a T,
     place: Option<SortKey<'a>>,
@@ -118,7 +121,7 @@ impl<'a, T: AsRef<Summary>> Ranked<'a, T> {
     }
 }
 
-/// Keys are distinct, so no two runs are equal and the order is the same however the runs came.
+/// Keys are unique, so no two runs are equal and the order doesn't depend on the input order.
 fn order(sort: Sort, a: (Option<SortKey<'_>>, &str), b: (Option<SortKey<'_>>, &str)) -> Ordering {
     sort.order(a.0, b.0).then_with(|| a.1.cmp(b.1))
 }

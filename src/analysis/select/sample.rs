@@ -1,11 +1,12 @@
-//! Runs for tests.
+//! Sample runs for tests.
 
 use crate::analysis::life::{Basis, Life, Liveness, Outside, Silent};
 use crate::analysis::summary::{Summary, summary};
 use crate::analysis::verdict::{LimitFrom, RunStatus, StepLimit};
 use crate::model::{Index, Origin, Outcome, RunKey};
 
-/// A run that ended with `reason`, six steps of forty, one minute before second 1,000,000.
+/// Returns a run that ended with `reason` after six of forty steps, one minute before second
+/// 1,000,000.
 pub(crate) fn run(key: &str, mark: RunStatus, reason: Option<&str>) -> Summary {
     let mut run = summary(
         &RunKey::new(key),
@@ -60,7 +61,7 @@ pub(crate) fn run(key: &str, mark: RunStatus, reason: Option<&str>) -> Summary {
     run
 }
 
-/// `number` runs of many kinds, no two with the same key.
+/// Returns `number` runs of many kinds with unique keys.
 pub(crate) fn many(number: usize) -> Vec<Summary> {
     let kinds = [
         (RunStatus::Answered, Some("final")),

@@ -1,10 +1,11 @@
-//! What does a query see of a run, and of one step?
+//! Makes runs and steps available to queries.
 
 use crate::analysis::columns::{Column, StepSubject};
 use crate::analysis::query::Subject;
 use crate::analysis::summary::Summary;
 
-/// A run, as far as its summary tells: what its columns hold, and which keys of the state some step changed.
+/// A run, as far as its summary describes it: the values of its columns, and the state keys that
+/// some step changed.
 impl Subject for Summary {
     fn text(&self, out: &mut dyn FnMut(&str)) {
         out(self.key.as_str());
@@ -36,7 +37,8 @@ impl Subject for Summary {
     }
 }
 
-/// A step, as far as its index tells. What belongs to runs alone, such as `stop` and `model`, finds no step.
+/// A step, as far as its index describes it. Fields of whole runs, such as `stop` and `model`,
+/// match no step.
 impl Subject for StepSubject<'_> {
     fn text(&self, out: &mut dyn FnMut(&str)) {
         self.texts(out);

@@ -1,4 +1,5 @@
-//! What do the runs that match have in common? Counts for the filters, the share that answered, why runs ended, medians.
+//! Surveys the matching runs: counts for the filters, how many answered, why runs ended, and
+//! medians.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -9,69 +10,72 @@ use crate::analysis::life::Liveness;
 use crate::analysis::query::Query;
 use crate::analysis::verdict::RunStatus;
 
-/// The runs that match, in numbers.
+/// Statistics of the matching runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Survey {
-    /// How many runs there are.
+    /// The number of runs.
     pub total: usize,
-    /// How many match.
+    /// The number of matching runs.
     pub matched: usize,
-    /// How many of those that match have each mark; runs that are still being read have none.
+    /// The number of matching runs by status. Excludes runs that are still being read.
     pub marks: BTreeMap<RunStatus, usize>,
-    /// The newest change among those that match; microseconds since the epoch.
+    /// The newest change of a matching run, in microseconds since the epoch.
     pub newest: Option<i64>,
-    /// The filters.
+    /// The filter counts.
     pub facets: Facets,
-    /// How the runs ended.
+    /// Statistics of the runs that ended.
     pub strip: Strip,
-    /// The columns that runs can be put together by: those in which a run has a value.
+    /// The columns that runs can be grouped by: those with a value in some run.
     pub groups: Vec<&'static Column>,
 }
 
-/// How many runs each filter would show. A group's counts ignore the query's own terms about that group, so that they
-/// say where one could go.
+/// How many runs each filter would show. The counts of a group ignore the query's terms on that
+/// group, so that they cover the alternatives.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facets {
-    /// `status` by mark; those that no run has are left out.
+    /// The runs for each `status`. A status without runs is omitted.
     pub marks: BTreeMap<RunStatus, usize>,
     /// `status:indexing`: runs that are still being read.
     pub indexing: usize,
-    /// `stop`, most frequent first.
+    /// The runs for each `stop`, most frequent first.
     pub stops: Vec<(String, usize)>,
-    /// `model`, most frequent first.
+    /// The runs for each `model`, most frequent first.
     pub models: Vec<(String, usize)>,
 }
 
-/// The runs that match and ended, in numbers. Runs that may still write or are still being read are left out, and so are
-/// those of which nothing tells whether they ended.
+/// Statistics of the matching runs that ended. Excludes runs that may still write, are still being
+/// read, or have an unknown end.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Strip {
-    /// How many ended.
+    /// The number of runs that ended.
     pub ended: usize,
-    /// Of how many nothing tells whether they ended: they are silent, and no end is recorded or can be inferred.
+    /// The number of runs with an unknown end: they're silent, and no end is recorded or can be
+    /// inferred.
     pub untold: usize,
-    /// How many of these answered.
+    /// How many of the ended runs answered.
     pub answered: usize,
-    /// How many have files that contradict each other about the end.
+    /// How many have files that contradict each other.
     pub contradicted: usize,
-    /// Why they ended, by mark, most frequent reason first.
+    /// Why they ended, grouped by status, most frequent reason first.
     pub ends: Vec<End>,
-    /// What is in the middle of what they took.
+    /// Medians of their steps, time, tokens and scores.
     pub medians: Medians,
 }
 
-/// One way to end; spellings of a reason that differ in letter case are one, because a query finds both.
+/// A way to end. Spellings of a reason that differ only in letter case are merged, because a query
+/// matches all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
-    /// Its mark.
+    /// The status.
     pub mark: RunStatus,
     /// The recorded stop reason.
     pub reason: Option<String>,
-    /// How many runs ended so.
+    /// The number of runs.
     pub count: usize,
 }
 
-/// Medians over the runs that record the value; between two values in the middle lies their mean.
+/// Medians over the runs that record the value. With an even count, the mean of the two middle
+/// values.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Medians {
     /// Steps.
@@ -80,15 +84,15 @@ pub struct Medians {
     pub duration_ms: Option<f64>,
     /// Tokens.
     pub tokens: Option<f64>,
-    /// Whether a run among them has tokens that are estimated or at least so many.
+    /// Whether one of these runs has tokens that are an estimate or a lower bound.
     pub tokens_inexact: bool,
     /// Last score.
     pub last_score: Option<f64>,
 }
 
-/// Looks at all runs with `query`.
+/// Surveys all runs with `query`.
 pub fn survey<T: AsRef<Summary>>(all: &[T], query: &Query) -> Survey {
-    // A query without a term about the field is the same without it, and is not asked twice.
+    // If the query has no term on the field, it needn't be evaluated twice.
     let without = |field| {
         Some(query.without_field(field)).filter(|other| other.terms.len() < query.terms.len())
     };
@@ -129,7 +133,7 @@ struct Tally<'a> {
     stops: HashMap<&'a str, usize>,
     models: HashMap<&'a str, usize>,
     matched: Vec<&'a Summary>,
-    /// Columns to put runs together by that some run has a value in, and the others.
+    /// Columns for grouping that have a value in some run. `open` contains the others.
     groups: Vec<&'static Column>,
     open: Vec<&'static Column>,
 }
@@ -163,7 +167,8 @@ impl Tally<'_> {
     }
 }
 
-/// Most frequent first, then by name. Spellings that differ in letter case are one, because a query finds both.
+/// Sorts by frequency, then by name. Merges spellings that differ only in letter case, because a
+/// query matches all of them.
 fn ranked(counts: HashMap<&str, usize>) -> Vec<(String, usize)> {
     let mut words: Vec<_> = counts.into_iter().collect();
     words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
@@ -180,8 +185,8 @@ fn ranked(counts: HashMap<&str, usize>) -> Vec<(String, usize)> {
     merged
 }
 
-/// Sums the runs that match up: how many have which mark, the newest change, and the strip. One pass: of a hundred thousand
-/// runs, to fetch each from memory is most of the work.
+/// Sums up the matching runs: the counts by status, the newest change, and the strip. Uses one
+/// pass, because with a hundred thousand runs most of the work is fetching each from memory.
 fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip) {
     let (mut marks, mut newest) = (BTreeMap::new(), None);
     let mut ends: BTreeMap<(RunStatus, Option<&str>), usize> = BTreeMap::new();
@@ -227,7 +232,7 @@ fn sum(matched: &[&Summary]) -> (BTreeMap<RunStatus, usize>, Option<i64>, Strip)
     (marks, newest, strip)
 }
 
-/// The ways to end by mark, most frequent first.
+/// Returns the ways to end, grouped by status, most frequent first.
 fn ways(ends: BTreeMap<(RunStatus, Option<&str>), usize>) -> Vec<End> {
     let mut by_mark: BTreeMap<RunStatus, (usize, HashMap<&str, usize>)> = BTreeMap::new();
     for ((mark, reason), count) in ends {

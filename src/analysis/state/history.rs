@@ -1,4 +1,5 @@
-//! How did one value come to be? The steps that changed it, with both sides, and where it changed between them.
+//! Traces how a value of the state came to be: the steps that changed it, with the values before
+//! and after.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,41 +9,42 @@ use super::{lap, same, state_at};
 use crate::model::json::Json;
 use crate::model::{Index, Lines};
 
-/// Where a value stands: a key of the state, and the way on from there.
+/// The path of a value: a key of the state and the path below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyPath {
     /// The key of the state.
     pub key: String,
-    /// Keys and places in lists below it.
+    /// Keys and list indices below it.
     pub below: Vec<String>,
 }
 
-/// A change of one value by one step.
+/// A change of a value by a step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KeyChange {
-    /// The step, an ordinal.
+    /// The step's ordinal.
     pub step: usize,
-    /// The value before it as JSON text; `None` where there was none.
+    /// The value before the step as JSON text; `None` if there was none.
     pub before: Option<String>,
-    /// The value after it.
+    /// The value after the step as JSON text; `None` if there was none.
     pub after: Option<String>,
 }
 
-/// What is known of one value up to a step.
+/// The history of a value up to a step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
-    /// The value.
+    /// The path of the value.
     pub path: KeyPath,
-    /// What steps made of it, in order.
+    /// The changes by steps, in order.
     pub changes: Vec<KeyChange>,
-    /// The value after the step as JSON text; `None` where it is not known, or not there.
+    /// The value after the step as JSON text; `None` if it's unknown or missing.
     pub value: Option<String>,
 }
 
-/// How the value that `text` names came to be, from the first step of the same run up to step `n`.
+/// Returns the history of the value at path `text`, from the first step of the same run to step
+/// `n`.
 ///
 /// # Errors
-/// The state never had such a key; what is returned are the keys that it has after the step.
+/// If the state never had such a key, returns the keys that it has after the step.
 pub fn history(
     index: &Index,
     lines: &dyn Lines,
@@ -70,8 +72,8 @@ pub fn history(
     })
 }
 
-/// Reads the path of a value: a key of the state as it is (`known` tells which there are), a JSON pointer
-/// (`/plan/0/status`), or names and places joined by dots and brackets (`plan[0].status`).
+/// Parses the path of a value: a literal key of the state if `known` accepts it, a JSON pointer
+/// (`/plan/0/status`), or names and indices joined by dots and brackets (`plan[0].status`).
 pub fn path_of(text: &str, known: impl Fn(&str) -> bool) -> KeyPath {
     if known(text) {
         return KeyPath {
@@ -101,7 +103,8 @@ pub fn path_of(text: &str, known: impl Fn(&str) -> bool) -> KeyPath {
 }
 
 impl KeyPath {
-    /// The value at this path in the JSON text of its key's value; `None` where it leads nowhere.
+    /// Returns the value at this path within `text`, the JSON text of its key's value. `None` if
+    /// the path doesn't exist.
     pub fn find(&self, text: &str) -> Option<String> {
         if self.below.is_empty() {
             return Some(text.to_owned());
@@ -121,14 +124,15 @@ fn member<'v, 'j>(value: &'v Json<'j>, name: &str) -> Option<&'v Json<'j>> {
     }
 }
 
-/// The steps of `range` that changed the key; ordinals in order. Nothing of the values is read.
+/// Returns the steps of `range` that changed the key, as ordinals in order. Doesn't read the
+/// values.
 pub fn changes_of(index: &Index, lines: &dyn Lines, key: &str, range: Range<usize>) -> Vec<usize> {
     range
         .filter(|step| keys_of(index, lines, *step).iter().any(|name| name == key))
         .collect()
 }
 
-/// The same for every key at once.
+/// Returns the same for all keys at once.
 pub fn changed_by(
     index: &Index,
     lines: &dyn Lines,
@@ -138,7 +142,7 @@ pub fn changed_by(
     for step in range {
         for key in keys_of(index, lines, step) {
             match steps.get_mut(key.as_ref()) {
-                // A line may name a key twice; it is one change.
+                // A line that names a key twice counts as one change.
                 Some(known) if known.last() == Some(&step) => {}
                 Some(known) => known.push(step),
                 None => {
@@ -150,7 +154,8 @@ pub fn changed_by(
     steps
 }
 
-/// What step `n` made of the value; `None` where it did not change it or its line cannot be read.
+/// Returns the change of the value by step `n`, or `None` if the step didn't change it or its line
+/// can't be read.
 pub fn change_of(index: &Index, lines: &dyn Lines, path: &KeyPath, n: usize) -> Option<KeyChange> {
     let (before, after) = sides(lines, index.steps().get(n)?.span, &path.key)?;
     let (before, after) = (
@@ -161,7 +166,7 @@ pub fn change_of(index: &Index, lines: &dyn Lines, path: &KeyPath, n: usize) -> 
         (Some(before), Some(after)) => equal(before, after),
         (before, after) => before.is_none() && after.is_none(),
     };
-    // Below its key, a value may be what it was.
+    // If a key changed, a value below it may still be the same.
     (!same || path.below.is_empty()).then_some(KeyChange {
         step: n,
         before,
@@ -169,7 +174,7 @@ pub fn change_of(index: &Index, lines: &dyn Lines, path: &KeyPath, n: usize) -> 
     })
 }
 
-/// Whether two JSON texts hold the same value.
+/// Returns whether two JSON texts represent the same value.
 pub fn equal(a: &str, b: &str) -> bool {
     a == b
         || Json::parse(a)

@@ -1,9 +1,10 @@
-//! What was the state after a step? Put together from what the files record of it, and honest about the rest.
+//! Reconstructs the state after a step from what the trace records, and marks what isn't certain.
 //!
-//! Some formats hold the whole state once, where the run begins, and every change with its step. Others hold with each step the
-//! state before its reduce, as the step observed it or as the next step found it recorded, and the changes that reduce
-//! made; what changed outside of reduce shows only in the state before a later step ([`outside`]). Either way a key has
-//! the value that the last step wrote since the newest whole state.
+//! Some formats record the whole state once, at the start of the run, and every change with its
+//! step. Others record with each step the changes made by its reduce, and the state before it. That
+//! state is in the step's own observation or in an event of the next step. Changes outside of
+//! reduce then show only in the state before a later step ([`outside`]). Either way, the value of a
+//! key is the one that the last step wrote since the newest whole state.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,66 +24,68 @@ pub use history::{
 use read::{afters, held, keys_of, observed};
 pub use walk::walk;
 
-/// How far back a whole state is looked for, in steps: waits and failed steps record none.
+/// The maximum number of steps to search backwards for a whole state. Waits and failed steps record
+/// none.
 const MAX_BACK: usize = 64;
 
 /// The state after a step.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StateAt {
-    /// Its keys, in the order in which they are recorded.
+    /// The keys, in the order in which they're recorded.
     pub keys: Vec<KeyAt>,
-    /// Where the whole state stands that this begins with.
+    /// The whole state that the reconstruction starts from.
     pub base: Base,
 }
 
 impl StateAt {
-    /// The key of this name.
+    /// Returns the key with this name.
     pub fn get(&self, key: &str) -> Option<&KeyAt> {
         self.keys.iter().find(|known| known.key == key)
     }
 }
 
-/// One key of a state.
+/// A key of a state.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KeyAt {
     /// Its name.
     pub key: String,
-    /// Its value as JSON text; `None` where no file tells it.
+    /// The value as JSON text; `None` if it isn't recorded.
     pub value: Option<String>,
-    /// The last step that is recorded to have written it, as an ordinal.
+    /// The ordinal of the last step recorded as writing the key.
     pub written: Option<usize>,
-    /// Whether the value stands in the change of that step, and not in the whole state that this begins with.
+    /// Whether the value comes from the change by that step, rather than from the whole state at
+    /// the start.
     pub in_change: bool,
-    /// How many steps are recorded to have changed it, up to this one.
+    /// The number of steps recorded as changing the key, up to this one.
     pub changes: usize,
-    /// The step that last observed another value than the steps before it left, an ordinal; `None` where a step wrote it
-    /// since, or none did.
+    /// The ordinal of the last step that observed a different value than the previous steps left.
+    /// `None` if there's no such step, or a later step wrote the key.
     pub outside: Option<usize>,
-    /// Why the value is not known, or may be another; empty where it is certain.
+    /// The reason why the value is unknown or may be wrong; empty if it's certain.
     pub doubt: &'static str,
 }
 
-/// Where a whole state stands.
+/// The source of a whole state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Base {
-    /// Nowhere: only changes are recorded.
+    /// None: only changes are recorded.
     #[default]
     Nowhere,
-    /// In this event, the INIT of the run.
+    /// This event: the INIT of the run.
     Init(usize),
-    /// In the observation of this step, an ordinal: the state before its reduce.
+    /// The observation of this step, by ordinal: the state before its reduce.
     Observed(usize),
-    /// The same, in an event of the step after, which found it recorded.
+    /// The state before a step's reduce, recorded by an event of the next step.
     Found {
-        /// The step before whose reduce the state was so.
+        /// The step whose reduce followed the state.
         step: usize,
-        /// The event that holds it.
+        /// The event that contains the state.
         event: usize,
     },
 }
 
 impl Base {
-    /// The step before whose reduce the whole state was so.
+    /// Returns the step whose reduce followed the whole state.
     fn step(self) -> Option<usize> {
         match self {
             Base::Observed(step) | Base::Found { step, .. } => Some(step),
@@ -91,29 +94,29 @@ impl Base {
     }
 }
 
-/// A value that changed between two steps without either's reduce having written it.
+/// A value that changed between two steps and was written by neither step's reduce.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outside {
     /// The key.
     pub key: String,
-    /// Its value after the step before, as JSON text.
+    /// The value after the previous step, as JSON text.
     pub before: Option<String>,
-    /// Its value as the step observed it.
+    /// The value that the step observed, as JSON text.
     pub after: Option<String>,
 }
 
-/// The same, in bytes of their lines.
+/// The maximum size of the lines to search backwards for a whole state, in bytes.
 const MAX_BACK_BYTES: u64 = 16 << 20;
 
 const UNREADABLE: &str = "a step since cannot be read";
 const BLANKED: &str = "blanked by the writer";
 const NOT_THERE: &str = "not recorded";
 const OLDER: &str = "as an earlier step observed it";
-/// Why a value is not certain that the step under way observed as another one.
+/// The reason for doubt about a value that the current step observed differently.
 pub const BETWEEN: &str =
     "another value when the step's reduce began; when it changed is not recorded";
 
-/// The state after step `n`, by ordinal; `None` where there is no such step.
+/// Returns the state after step `n`, by ordinal. `None` if there's no such step.
 pub fn state_at(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
     index.steps().get(n)?;
     let first = lap(index, n).start;
@@ -122,8 +125,8 @@ pub fn state_at(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
     Some(fold(index, lines, whole, first, since..n + 1))
 }
 
-/// The state while step `n` is under way, before its reduce: the state after the step before it. A key that the step
-/// observed with another value is not known for certain. `None` where there is no such step.
+/// Returns the state during step `n`, before its reduce: the state after the previous step. A key
+/// that the step observed with a different value is uncertain. `None` if there's no such step.
 pub fn state_before(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateAt> {
     index.steps().get(n)?;
     let first = lap(index, n).start;
@@ -165,7 +168,7 @@ pub fn state_before(index: &Index, lines: &dyn Lines, n: usize) -> Option<StateA
     Some(state)
 }
 
-/// The steps of the run that step `n` belongs to, where a directory holds several.
+/// Returns the steps of the run that contains step `n`, if a directory contains several runs.
 pub fn lap(index: &Index, n: usize) -> Range<usize> {
     let starts = index.lap_starts();
     let start = starts
@@ -185,7 +188,8 @@ pub fn lap(index: &Index, n: usize) -> Range<usize> {
 
 type Whole = (Base, Vec<(String, String)>);
 
-/// A whole state and what the steps in `range` made of it; `first` is where its run begins.
+/// Applies the changes of the steps in `range` to a whole state. `first` is the first step of the
+/// run.
 fn fold(
     index: &Index,
     lines: &dyn Lines,
@@ -228,7 +232,7 @@ fn fold(
     StateAt { keys, base }
 }
 
-/// The last step of `range` that found each key changed since the step before it.
+/// Returns, for each key, the last step of `range` that found it changed since the previous step.
 fn changed_outside(index: &Index, range: Range<usize>) -> HashMap<&str, usize> {
     let steps = range.clone().zip(index.steps().range(range));
     steps
@@ -236,7 +240,7 @@ fn changed_outside(index: &Index, range: Range<usize>) -> HashMap<&str, usize> {
         .collect()
 }
 
-/// The keys of a state, each once, in the order in which they came.
+/// The keys of a state without duplicates, in order of first appearance.
 #[derive(Debug, Default)]
 struct Keys {
     list: Vec<KeyAt>,
@@ -244,7 +248,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// Takes a key in, or anew.
+    /// Adds or replaces a key.
     fn set(&mut self, fresh: KeyAt) {
         match self
             .places
@@ -260,8 +264,8 @@ impl Keys {
     }
 }
 
-/// Why a value is not certain: `broken` is the newest step since the whole state that cannot be read, and `older` tells
-/// that the whole state is that of an earlier step.
+/// Returns why a value is uncertain. `broken` is the newest unreadable step since the whole state.
+/// `older` is true if the whole state is from an earlier step.
 fn doubt_of(known: &KeyAt, broken: Option<usize>, older: bool) -> &'static str {
     let at = known.written.filter(|_| known.in_change);
     match (&known.value, broken) {
@@ -273,8 +277,8 @@ fn doubt_of(known: &KeyAt, broken: Option<usize>, older: bool) -> &'static str {
     }
 }
 
-/// What changed between step `n` and the step before it, or the beginning of the run, outside of reduce; nothing where it
-/// cannot be told.
+/// Returns the changes outside of reduce between step `n` and the previous step (or the start of
+/// the run). Empty if that can't be determined.
 pub fn outside(index: &Index, lines: &dyn Lines, n: usize) -> Vec<Outside> {
     if index.steps().get(n).is_none() || index.format().state == StateRecord::Initial {
         return Vec::new();
@@ -285,7 +289,7 @@ pub fn outside(index: &Index, lines: &dyn Lines, n: usize) -> Vec<Outside> {
     })
 }
 
-/// [`outside`], where step `n` is known to have `observed` this state.
+/// Computes [`outside`] for a step `n` that `observed` this state.
 fn changed_to(
     observed: &[(String, String)],
     index: &Index,
@@ -328,7 +332,7 @@ fn changed_to(
         .iter()
         .filter(|known| !seen.contains(known.key.as_str()))
     {
-        // A key that reduce removed has null for its value.
+        // A key that reduce removed has the value null.
         if known.value.as_deref().is_some_and(|value| value != "null") {
             found.push(Outside {
                 key: known.key.clone(),
@@ -340,9 +344,10 @@ fn changed_to(
     found
 }
 
-/// The state before the reduce of step `n`, where it is recorded: in the step's observation, else in the event that begins
-/// the step after. That event holds what was observed last, which is this very state; in the
-/// first step of a run it holds the state that the run began with.
+/// Returns the state before the reduce of step `n`, if recorded. It's in the step's own
+/// observation, or in the event that begins the next step: that event contains the state observed
+/// last, which is this one. The event that begins the first step of a run contains the state at the
+/// start of the run.
 fn before_reduce(index: &Index, lines: &dyn Lines, n: usize) -> Option<Whole> {
     if let Some(state) = observed(lines, index.steps().get(n)?.span) {
         return Some((Base::Observed(n), state));
@@ -352,7 +357,7 @@ fn before_reduce(index: &Index, lines: &dyn Lines, n: usize) -> Option<Whole> {
         let (event, state) = found(index, lines, asked)?;
         Some((Base::Found { step: n, event }, state))
     };
-    // Only the very next round holds it: a line that no round belongs to was no step.
+    // Only the very next round contains it. A line without a round wasn't a step.
     let own = index.group_of(n);
     let follows = |next: &usize| {
         steps.contains(next) && own.is_some_and(|own| index.group_of(*next) == Some(own + 1))
@@ -361,7 +366,7 @@ fn before_reduce(index: &Index, lines: &dyn Lines, n: usize) -> Option<Whole> {
     next.or_else(|| if n == steps.start { found(n) } else { None })
 }
 
-/// The state that the round of step `n` began with as far as it was observed, and the event that holds it.
+/// Returns the observed state at the start of step `n`'s round, and the event that contains it.
 fn found(index: &Index, lines: &dyn Lines, n: usize) -> Option<(usize, Vec<(String, String)>)> {
     let group = index.round_of(n)?;
     let ready = |event: &usize| {
@@ -374,7 +379,7 @@ fn found(index: &Index, lines: &dyn Lines, n: usize) -> Option<(usize, Vec<(Stri
     Some((event, held(lines, index.events().get(event)?.span)?))
 }
 
-/// The newest whole state at or before step `n`, and where it stands.
+/// Returns the newest whole state at or before step `n`, and its source.
 fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> Whole {
     if index.format().state == StateRecord::Observed {
         let back = (first.max(n.saturating_sub(MAX_BACK))..=n).rev();
@@ -387,7 +392,7 @@ fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> Whole {
         let mut found = near.filter_map(|step| before_reduce(index, lines, step));
         return found.next().unwrap_or_default();
     }
-    // The directory may hold several runs; the one of this lap has the INIT.
+    // If the directory contains several runs, each has its own INIT.
     let lap = index
         .lap_starts()
         .iter()
@@ -395,7 +400,7 @@ fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> Whole {
         .count()
         .saturating_sub(1);
     let as_many = index.segments().len() == index.lap_starts().len().max(1);
-    // A run that somebody went on with has several, and the steps of the first part come before the others.
+    // A resumed run has several segments. The steps of the first one come first.
     let of_first = || {
         index
             .group_of(first)
@@ -416,12 +421,12 @@ fn whole(index: &Index, lines: &dyn Lines, first: usize, n: usize) -> Whole {
     }
 }
 
-/// What the steps since a whole state wrote.
+/// The changes by the steps since a whole state.
 #[derive(Debug, Default)]
 struct Changes {
-    /// Per key the last step that wrote it, and the value; in the order of first appearance.
+    /// The last step that wrote each key, and the value, in order of first appearance.
     last: Vec<(String, (usize, Option<String>))>,
-    /// The newest step that cannot be read.
+    /// The newest unreadable step.
     broken: Option<usize>,
 }
 
@@ -432,7 +437,7 @@ impl Changes {
             .clone()
             .rposition(|head| !head.fate.is_readable())
             .map(|at| range.start + at);
-        // The last writer of each key, and so the lines worth reading.
+        // The last writer of each key. Only these lines need to be read.
         let mut writers: HashMap<String, usize> = HashMap::new();
         let mut order = Vec::new();
         for step in range {

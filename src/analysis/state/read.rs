@@ -1,4 +1,4 @@
-//! Where does a line hold a state? The keys of a whole state, and the value a step left behind.
+//! Reads states from lines of a trace: the keys of a whole state, and the values that a step left.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,10 +10,11 @@ use crate::model::names::OVERFLOW;
 use crate::model::step::{Change, Value};
 use crate::model::{Index, Lines, Record, Span, Step, TraceFile};
 
-/// A name as long as this, in bytes, may have been cut by the index.
+/// Names of this length in bytes may have been truncated by the index.
 const CUT_NAME: usize = 250;
 
-/// The keys that step `n` is recorded to have changed. The index knows them; the line is read where it left some out.
+/// Returns the keys that step `n` is recorded as changing. The index contains them, unless there
+/// were too many or a name was too long. Then the line is read.
 pub(super) fn keys_of<'i>(index: &'i Index, lines: &dyn Lines, n: usize) -> Vec<Cow<'i, str>> {
     let Some(head) = index.steps().get(n) else {
         return Vec::new();
@@ -42,7 +43,7 @@ fn changes<'a>(step: &Step<'a>) -> impl Iterator<Item = Change<'a>> + use<'a> {
     step.changes.into_iter().flat_map(|changes| changes.iter())
 }
 
-/// The keys and values of a whole state, as JSON text.
+/// Returns the keys and values of a whole state, as JSON text.
 fn members(state: Value<'_>) -> Vec<(String, String)> {
     let state = state.json();
     state
@@ -53,19 +54,19 @@ fn members(state: Value<'_>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The whole state that a step observed before its reduce.
+/// Returns the whole state that a step observed before its reduce.
 pub(super) fn observed(lines: &dyn Lines, step: Span) -> Option<Vec<(String, String)>> {
     let record = lines.record(TraceFile::Steps, step).ok()?;
     format::step(&record)?.state.map(members)
 }
 
-/// The whole state that an event holds.
+/// Returns the whole state in an event.
 pub(super) fn held(lines: &dyn Lines, event: Span) -> Option<Vec<(String, String)>> {
     let record: Record<'_> = lines.record(TraceFile::Events, event).ok()?;
     format::event(&record).state.map(members)
 }
 
-/// The value that a step left under each key that it changed.
+/// Returns the value that a step left in each key it changed.
 pub(super) fn afters(lines: &dyn Lines, step: Span) -> HashMap<String, String> {
     let record = lines.record(TraceFile::Steps, step).ok();
     let step = record.as_ref().and_then(format::step);
@@ -75,7 +76,7 @@ pub(super) fn afters(lines: &dyn Lines, step: Span) -> HashMap<String, String> {
         .collect()
 }
 
-/// What a step found and left under `key`; `None` where it cannot be read.
+/// Returns the values of `key` before and after a step. `None` if the line can't be read.
 pub(super) fn sides(
     lines: &dyn Lines,
     step: Span,
@@ -93,7 +94,7 @@ pub(super) fn sides(
 }
 
 fn text(change: &Change<'_>, side: Option<&str>) -> Option<String> {
-    // A word in place of both sides: blanked as a whole.
+    // A single string instead of both sides means that the whole change was blanked.
     let text = side.or(Some(change.text).filter(|text| text.starts_with('"')))?;
     Some(Json::checked(text).to_string())
 }

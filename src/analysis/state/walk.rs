@@ -1,5 +1,5 @@
-//! What is the state after each step, one after the other? Each line is read once, where [`state_at`](super::state_at)
-//! would begin anew for every step.
+//! Computes the state after each step in turn. Each line is read only once, while
+//! [`state_at`](super::state_at) would start over for every step.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use super::read::{afters, keys_of};
 use super::{KeyAt, Keys, before_reduce, doubt_of, whole};
 use crate::model::{Index, Lines, StateRecord};
 
-/// Tells `each` the state after every step, in order, until it says `false`. The states are those of
-/// [`state_at`](super::state_at), with keys in the order in which they first appeared.
+/// Calls `each` with the state after every step, in order, until it returns `false`. The states
+/// match [`state_at`](super::state_at), with keys in order of first appearance.
 pub fn walk(index: &Index, lines: &dyn Lines, each: &mut dyn FnMut(usize, &[KeyAt]) -> bool) {
     let initial = index.format().state == StateRecord::Initial;
     let mut state = State::default();
@@ -53,18 +53,19 @@ pub fn walk(index: &Index, lines: &dyn Lines, each: &mut dyn FnMut(usize, &[KeyA
 #[derive(Default)]
 struct State {
     keys: Keys,
-    /// Per key the last step that wrote it, and how many did.
+    /// For each key, the last step that wrote it and the number of writes.
     writers: HashMap<String, (usize, usize)>,
-    /// Per key the last step that found it changed since the step before, where none wrote it since.
+    /// For each key, the last step that found it changed since the previous step, if no step has
+    /// written it since.
     outside: HashMap<String, usize>,
-    /// The newest step since the whole state that cannot be read.
+    /// The newest unreadable step since the whole state.
     broken: Option<usize>,
-    /// The step before whose reduce the whole state was so; none where that is the beginning of the run.
+    /// The step whose reduce followed the whole state; `None` at the start of the run.
     base: Option<usize>,
 }
 
 impl State {
-    /// Takes a whole state; who wrote what stays known.
+    /// Resets to a whole state, but keeps the record of which steps wrote what.
     fn begin_with(&mut self, whole: Vec<(String, String)>) {
         self.keys = Keys::default();
         self.broken = None;

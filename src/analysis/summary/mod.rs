@@ -1,4 +1,4 @@
-//! What does the run table say about a run? One row of facts, taken from the index alone.
+//! Summarizes a run as one row of facts for the run table, using only the index.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::model::price::Prices;
 use crate::model::step::Usage;
 use crate::model::{Can, Certainty, EventKind, Index, Outcome, RunKey, RunScore, Symbol};
 
-/// What readers call the checks whose shares stand beside a reward; none of them is a score of the run.
+/// Names of the checks listed with a reward. None of them is a score of the run.
 const CHECKS: [&str; 5] = [
     "database",
     "actions met",
@@ -29,7 +29,8 @@ const CHECKS: [&str; 5] = [
     "told as asked",
 ];
 
-/// The score that a run was given: the reward where there is one, else the least of all that are no parts of a reward.
+/// Returns the score of the run: the reward if there is one, otherwise the lowest score that isn't
+/// part of a reward.
 fn given<'a>(scores: impl Iterator<Item = &'a RunScore> + Clone) -> Option<f64> {
     let whole = scores
         .clone()
@@ -45,70 +46,75 @@ fn given<'a>(scores: impl Iterator<Item = &'a RunScore> + Clone) -> Option<f64> 
 #[cfg(test)]
 mod tests;
 
-/// What lists, search and headers need of one run.
+/// The facts about a run that lists, search and headers need.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Its name on the board; not written down, since it depends on how the roots were named.
+    /// The run's name on the board. Not stored, since it depends on how the roots are named.
     #[serde(skip, default = "unnamed")]
     pub key: RunKey,
-    /// The directory, as the person would type it; not written down either.
+    /// The directory, as the user would type it. Not stored either.
     #[serde(skip, default = "no_path")]
     pub path: Arc<str>,
     /// The recorded run id.
     pub run_id: Option<String>,
-    /// The manifest's word.
+    /// The status in the manifest.
     pub status: Option<String>,
-    /// How alive it is.
+    /// Whether the run is alive.
     pub life: Life,
     /// Why it stopped.
     pub verdict: Verdict,
-    /// How often somebody began to write into the directory.
+    /// The number of segments: how often a writer began to write into the directory.
     pub segments: usize,
-    /// How many of these, the last ones, make the newest run: somebody went on with it. All that follows is of that run.
+    /// How many of the last segments form the newest run, because it was resumed. All fields below
+    /// describe that run.
     pub parts: usize,
-    /// Step lines that are JSON.
+    /// Step lines that are valid JSON.
     pub steps: usize,
-    /// Event lines that are JSON.
+    /// Event lines that are valid JSON.
     pub events: usize,
-    /// Step lines; what the step limit counts.
+    /// All step lines, as counted by the step limit.
     pub steps_now: usize,
-    /// Those of them that are replies of sub-agents, and none of the run's own.
+    /// Step lines that are replies of sub-agents rather than the run's own.
     pub steps_nested: usize,
-    /// How many there were is not known: the records do not tell where each step begins, steps ran that have no line, or lines
-    /// are there that are no steps.
+    /// Whether the number of steps is unknown: the records don't show where each step begins, some
+    /// steps have no line, or some lines aren't steps.
     pub steps_untold: bool,
-    /// Tokens, where recorded.
+    /// Tokens, if recorded.
     pub tokens: Option<u64>,
-    /// Whether any of them is known to be an estimate.
+    /// Whether any of the tokens are known to be estimates.
     pub tokens_estimated: bool,
-    /// Whether they are those of a whole thread, with what runs took that it went on from, if any.
+    /// Whether the tokens are those of a whole thread, including the runs that this one continues,
+    /// if any.
     pub tokens_of_thread: bool,
-    /// How many steps do not say what they took, where that makes it more than the sum of the others, or unknown.
+    /// Steps that don't record their tokens, if that makes the tokens of the run a lower bound or
+    /// unknown.
     pub tokens_untold: usize,
-    /// How many steps do not say what they took, whether the run says it as a whole or not.
+    /// Steps that don't record their tokens, whether or not the run records a total.
     pub steps_without_tokens: usize,
-    /// What it cost in US dollars, where recorded.
+    /// The cost in US dollars, if recorded.
     pub cost_usd: Option<f64>,
-    /// The same where the run itself estimated it from prices of its own.
+    /// The cost in US dollars that the run itself estimated from its own prices.
     pub cost_by_run_usd: Option<f64>,
-    /// Where that is not recorded: the tokens by model, from which it can be estimated.
+    /// The tokens by model, if no cost is recorded. The cost can be estimated from them.
     pub spent: ThinVec<Spent>,
-    /// The prices for an estimate; not written down, since a person may change them.
+    /// The prices for an estimate. Not stored, since the user may change them.
     #[serde(skip)]
     pub prices: Option<Arc<Prices>>,
-    /// Run time in milliseconds: the writer's figure, else from the first to the last event.
+    /// The run time in milliseconds: the writer's figure, or else the time from the first to the
+    /// last event.
     pub duration_ms: Option<f64>,
-    /// Where that is unknown because a clock went back: the time from the first event to the last, a lower bound.
+    /// If a clock went back and the run time is unknown: the time from the first to the last event
+    /// in milliseconds, a lower bound.
     pub duration_at_least_ms: Option<f64>,
-    /// The lowest score of the run as a whole, else of the last step that has one.
+    /// The lowest score of the whole run, or else of the last step with a score.
     pub last_score: Option<f64>,
-    /// The lowest score of each step with one, thinned.
+    /// The lowest score of each step that has one, downsampled.
     pub spark: ThinVec<f64>,
     /// The critics' names, in order of appearance.
     pub critics: ThinVec<String>,
     /// The tools' names, in order of appearance.
     pub tools: ThinVec<String>,
-    /// The models that wrote its steps and its own, where there are several.
+    /// The run's model and those of its steps, if there are several.
     pub models: ThinVec<String>,
     /// The agents' names, in order of appearance.
     pub agents: ThinVec<String>,
@@ -116,85 +122,87 @@ pub struct Summary {
     pub changed: ThinVec<String>,
     /// The model's name.
     pub model: Option<String>,
-    /// The task in words.
+    /// The text of the task.
     pub task: Option<String>,
-    /// The titles of the session, the one that counts first.
+    /// The titles of the session, the preferred one first.
     pub titles: ThinVec<String>,
     /// The answer.
     pub answer: Option<String>,
-    /// The run that started this one, or from which it branched.
+    /// The run that started this one, or from which it was forked.
     pub parent: Option<String>,
-    /// The run of whose thread it is a later segment, in a file of its own.
+    /// The run whose thread this one continues in a separate file.
     pub continues: Option<String>,
-    /// Where it branched: how many steps at its beginning are those of its parent.
+    /// The fork point: how many steps at the start are the parent's.
     pub branched_after: Option<u64>,
-    /// What the trace is called that it was read from.
+    /// The name of the trace's format.
     pub format: String,
-    /// Whether only its task says what it is about, and not its name.
+    /// Whether the run is identified by its task, because its name says nothing about it.
     pub is_session: bool,
-    /// The program that wrote it, with its version.
+    /// The program that wrote the trace, with its version.
     pub tool: Option<String>,
-    /// The directory that the agent worked in.
+    /// The directory in which the agent worked.
     pub project: Option<String>,
-    /// How many prompts of a person it answers.
+    /// The number of user prompts that the run responds to.
     pub turns: Option<u64>,
-    /// How many runs it started.
+    /// The number of child runs.
     pub children: Option<u64>,
-    /// The ids of those, as far as its own records name them.
+    /// The ids of the child runs, as far as the run's own records name them.
     pub child_ids: ThinVec<String>,
-    /// Whether each of its steps is one reply of the model.
+    /// Whether each step is one reply of the model.
     pub steps_are_replies: bool,
-    /// Its recorded totals are with all that its child runs took.
+    /// Whether the recorded totals include the child runs.
     pub totals_with_children: bool,
-    /// The total that a record of another tool states for the whole run.
+    /// The token total that another tool recorded for the whole run.
     pub total: Option<u64>,
-    /// Whether such a record says what may explain a difference to the steps.
+    /// Whether that record states what may explain a difference from the steps.
     pub total_explained: bool,
-    /// The scores that it was given as a whole, by who gave them.
+    /// The scores given to the whole run, by who gave them.
     pub scores: ThinVec<GivenScore>,
-    /// Whether it succeeded, where that is recorded.
+    /// Whether the run succeeded, if recorded.
     pub success: Option<bool>,
-    /// Who took back what it came to, and why.
+    /// Who invalidated the result, and why.
     pub invalidation: Option<String>,
-    /// The tokens apart, as far as that is known.
+    /// The tokens by kind, as far as known.
     pub usage: Usage,
-    /// Replies of the model.
+    /// The number of model replies.
     pub model_calls: Option<u64>,
-    /// Calls of tools that it asked for.
+    /// The number of tool calls requested.
     pub tool_calls: Option<u64>,
-    /// Those that failed.
+    /// The number of failed tool calls.
     pub tool_errors: Option<u64>,
-    /// How many files its tools changed, as far as the trace tells.
+    /// The number of files that tools changed, as far as the trace shows.
     pub files_changed: Option<u64>,
-    /// Microseconds since the epoch.
+    /// The start time, in microseconds since the epoch.
     pub started: Option<i64>,
-    /// The newest recorded time, else the newest time a file changed; microseconds since the epoch.
+    /// The newest recorded time, or else the newest file modification; microseconds since the
+    /// epoch.
     pub updated: Option<i64>,
-    /// How many oddities the files have, and how many of them cost data.
+    /// The number of issues in the files, and how many of them lost data.
     pub issues: (usize, usize),
-    /// Steps in which something failed, as far as lines and events tell.
+    /// Steps in which something failed, according to lines and events.
     pub errors: usize,
-    /// Lines or events that may tell of more such steps are missing.
+    /// Whether lines or events that may contain more such steps are missing.
     pub errors_untold: bool,
-    /// The file of events is missing.
+    /// Whether the events file is missing.
     pub events_untold: bool,
-    /// The reader has bytes before it that are not in the index yet: all counts are "at least".
+    /// Whether the reader has more bytes to index, so that all counts are lower bounds.
     pub partial: bool,
-    /// What it shares with its copies.
+    /// The data that the run shares with its copies.
     pub fingerprint: Fingerprint,
-    /// What the steps took that it begins with and that another run has: they are in none of the numbers above.
+    /// The usage of the copied steps at the start of the run. It's not included in the fields
+    /// above.
     pub copied: Option<CopiedPart>,
-    /// How it relates to others that hold the same records; not written down, since that depends on them.
+    /// How the run relates to others with the same records. Not stored, since that depends on them.
     #[serde(skip)]
     pub relation: Related,
 }
 
-/// A score that a run was given as a whole.
+/// A score given to the whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GivenScore {
-    /// Who or what gave it.
+    /// Who or what gave the score.
     pub name: String,
-    /// The number, or the grade in words, as it is shown; `None` where neither is recorded.
+    /// The number or grade, formatted; `None` if neither is recorded.
     pub value: Option<String>,
 }
 
@@ -208,39 +216,40 @@ impl GivenScore {
     }
 }
 
-/// At most this many contradictions between copies are added to a run's own.
+/// Limits the contradictions between copies that are added to a run's own.
 const MAX_DENIED: usize = 20;
-/// At most this many scores of a run are kept.
+/// Limits the scores kept for a run.
 const MAX_SCORES: usize = 100;
 
-/// What steps of one model took.
+/// The usage of the steps of one model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
     /// The model.
     pub model: String,
-    /// All that it read.
+    /// All input tokens.
     pub input: u64,
-    /// Of it, what its cache held.
+    /// Input tokens that came from the cache.
     pub cached: u64,
-    /// All that it wrote.
+    /// All output tokens.
     pub output: u64,
-    /// Steps that do not say what they took.
+    /// Steps that don't record their tokens.
     pub untold: usize,
-    /// What steps cost that say so; their tokens are in none of the sums.
+    /// The cost of the steps that record it, in US dollars. Their tokens aren't included in the
+    /// sums.
     pub paid: f64,
 }
 
-/// What a run cost, in US dollars.
+/// The cost of a run, in US dollars.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub enum Cost {
-    /// As the trace says.
+    /// Recorded by the trace.
     Recorded(f64),
-    /// By its tokens and a table of prices.
+    /// Estimated from the tokens and a price table.
     Estimated(f64),
 }
 
 impl Cost {
-    /// The amount.
+    /// Returns the amount.
     pub fn usd(self) -> f64 {
         match self {
             Cost::Recorded(usd) | Cost::Estimated(usd) => usd,
@@ -257,7 +266,8 @@ fn unnamed() -> RunKey {
 }
 
 impl Summary {
-    /// What is said where no step is there to show, without a full stop. Steps that are unknown are not said to be none.
+    /// Returns the message to show if there's no step, without a full stop. Unknown steps aren't
+    /// reported as missing.
     pub fn no_step(&self, index: &Index) -> &'static str {
         match (index.groups().is_empty(), self.life.liveness.may_grow()) {
             (true, true) => "No step has begun yet",
@@ -270,7 +280,7 @@ impl Summary {
         }
     }
 
-    /// The run's model, and beside it those that wrote some of its steps.
+    /// Returns the run's model, followed by the other models that wrote some of its steps.
     pub fn models_words(&self) -> Option<String> {
         let model = self.model.clone()?;
         let others: Vec<&str> = self
@@ -286,17 +296,17 @@ impl Summary {
         })
     }
 
-    /// What the session is called, by its user, else by its program.
+    /// Returns the title of the session: the user's, or else the program's.
     pub fn title(&self) -> Option<&str> {
         self.titles.first().map(String::as_str)
     }
 
-    /// How many runs the directory holds.
+    /// Returns the number of runs in the directory.
     pub fn runs_here(&self) -> usize {
         (self.segments + 1).saturating_sub(self.parts.max(1))
     }
 
-    /// Whether both say the same of a run, whatever it is called.
+    /// Returns whether both summaries have the same facts. Ignores key, path, prices and relations.
     pub fn is_like(&self, other: &Self) -> bool {
         let (prices, relation) = (self.prices.clone(), self.relation.clone());
         *self
@@ -309,7 +319,8 @@ impl Summary {
             }
     }
 
-    /// Whether both say the same of a run, apart from what changes with the time of day.
+    /// Returns whether both summaries have the same facts, apart from those that change with the
+    /// time of day.
     pub fn is_same_but_for_time(&self, other: &Self) -> bool {
         self.is_like(&Self {
             life: self.life.clone(),
@@ -317,7 +328,7 @@ impl Summary {
         })
     }
 
-    /// The same run, whose cost can be estimated by these prices.
+    /// Returns the run with these prices for estimating its cost.
     #[must_use]
     pub fn priced(self, prices: &Arc<Prices>) -> Self {
         Self {
@@ -326,7 +337,7 @@ impl Summary {
         }
     }
 
-    /// The run whose steps it begins with, where that is known.
+    /// Returns the run that its first steps are copied from, if known.
     pub fn copied_from(&self) -> Option<&str> {
         let declared = self
             .parent
@@ -339,17 +350,18 @@ impl Summary {
             .or(declared)
     }
 
-    /// Whether it counts: another file may hold all of it.
+    /// Returns whether the run counts. It doesn't if another file contains all of it.
     pub fn counts(&self) -> bool {
         self.relation.duplicate_of.is_none()
     }
 
-    /// How many steps at its beginning are copied from another run.
+    /// Returns how many steps at its start are copied from another run.
     pub fn copied_steps(&self) -> usize {
         self.copied.map_or(0, |copied| copied.steps)
     }
 
-    /// The same run, as it relates to others. `index` is asked only where it begins with their steps.
+    /// Returns the run with its relations applied. `index` is called only if steps count in another
+    /// run.
     #[must_use]
     pub fn related<I: std::ops::Deref<Target = Index>>(
         self,
@@ -396,7 +408,7 @@ impl Summary {
         }
     }
 
-    /// The same run without what counts in the rows of its children.
+    /// Removes what counts in the rows of the child runs.
     fn without_children(mut self, index: &Index, apart: &Apart) -> Self {
         let (mut tokens, mut usage) = (Some(0_u64), Usage::of_nothing());
         for n in apart.steps(index) {
@@ -434,7 +446,8 @@ impl Summary {
         let read: u64 = own
             .filter_map(|(_, step)| step.usage.get().input)
             .fold(0, u64::saturating_add);
-        // What its own steps read is at least in what it took: else the total is without its children.
+        // If subtracting leaves less than the run's own steps read, the total already excludes the
+        // children.
         let is_without = less(self.usage.input, usage.input).is_some_and(|input| input < read);
         if !is_without {
             self.tokens = less(self.tokens, tokens);
@@ -448,7 +461,8 @@ impl Summary {
         self
     }
 
-    /// The same run without what its first `copied` steps took: that counts in the run that they were copied from.
+    /// Removes the usage of the first `copied` steps, which counts in the run that they were copied
+    /// from.
     fn without_copied(mut self, index: &Index, copied: usize) -> Self {
         let (before, own) = index.tally_apart(copied);
         let last = (index.newest_start() + copied)
@@ -460,7 +474,7 @@ impl Summary {
             .manifest()
             .get()
             .is_none_or(|manifest| manifest.tokens_of_steps);
-        // Of a total that holds steps of which nothing is known, nobody knows the rest.
+        // If a total includes steps with unknown usage, the remainder is unknown.
         let tokens = before
             .tokens_so_far
             .or((before.readable == 0 || is_of_steps).then_some(0));
@@ -543,28 +557,29 @@ impl Summary {
         self
     }
 
-    /// The steps that it has, where that is known.
+    /// Returns the number of steps, if known.
     pub fn steps_known(&self) -> Option<usize> {
         (!self.steps_untold).then_some(self.steps)
     }
 
-    /// How many events it has, where that is known.
+    /// Returns the number of events, if known.
     pub fn events_known(&self) -> Option<usize> {
         (!self.events_untold).then_some(self.events)
     }
 
-    /// In how many steps something failed, where that is known.
+    /// Returns the number of steps in which something failed, if known.
     pub fn errors_known(&self) -> Option<usize> {
         (!self.errors_untold).then_some(self.errors)
     }
 
-    /// How many runs its files tell of; `None` where the file that tells is missing.
+    /// Returns the number of segments, or `None` if the events file that would show them is
+    /// missing.
     pub fn segments_known(&self) -> Option<usize> {
         (self.segments > 0 || !self.events_untold).then_some(self.segments)
     }
 
-    /// Its tokens in words; where a step does not say what it took, that it was more, and where one estimates it, about how
-    /// many.
+    /// Formats the tokens: with "at least" if a step doesn't record its tokens, and "about" if some
+    /// are estimates.
     pub fn tokens_words(&self) -> Option<String> {
         let of_thread = if self.tokens_of_thread {
             " in the whole thread"
@@ -582,7 +597,7 @@ impl Summary {
         })
     }
 
-    /// What is said before the number of its tokens.
+    /// Returns the qualifier for the number of tokens.
     pub fn tokens_bound(&self) -> &'static str {
         match (self.tokens_untold > 0, self.tokens_estimated) {
             (false, false) => "",
@@ -592,7 +607,7 @@ impl Summary {
         }
     }
 
-    /// How long it took in words: `12 s`, or `at least 12 s` where a clock went back.
+    /// Formats the run time: `12 s`, or `at least 12 s` if a clock went back.
     pub fn took_words(&self) -> Option<String> {
         let least = || {
             Some(format!(
@@ -603,21 +618,21 @@ impl Summary {
         self.duration_ms.map(format::millis).or_else(least)
     }
 
-    /// Whether its counts of lines are those of `index`.
+    /// Returns whether the line counts match those of `index`.
     pub fn counts_lines_of(&self, index: &Index) -> bool {
         let (steps, events) = lines(index);
         let own = self.events + self.copied.map_or(0, |copied| copied.events);
         (self.steps_now, own, self.partial) == (steps, events, index.is_partial())
     }
 
-    /// What it cost: as recorded, else by estimate.
+    /// Returns the cost: recorded, or else estimated.
     pub fn cost(&self) -> Option<Cost> {
         self.cost_usd
             .map(Cost::Recorded)
             .or_else(|| self.cost_estimated_usd().map(Cost::Estimated))
     }
 
-    /// What it cost in words, with what an estimate is made from.
+    /// Formats the cost, with the source of an estimate.
     pub fn cost_words(&self) -> Option<String> {
         Some(match self.cost()? {
             Cost::Recorded(usd) => format::usd(usd),
@@ -625,7 +640,7 @@ impl Summary {
         })
     }
 
-    /// Where the prices of its estimate stand: `estimated from prices.toml`.
+    /// Returns the source of a cost estimate: `estimated from prices.toml`.
     pub fn estimated_from(&self) -> Option<String> {
         if self.cost_by_run_usd.is_some() {
             return Some("estimated by the run itself".to_owned());
@@ -636,8 +651,8 @@ impl Summary {
         ))
     }
 
-    /// What it cost by its tokens, where that is not recorded: as the run itself estimated it, else by the prices here. `None`
-    /// where a step does not say what it took or a model has no price.
+    /// Returns the estimated cost if none is recorded: the run's own estimate, or else one from the
+    /// price table. `None` if a step doesn't record its tokens or a model has no price.
     pub fn cost_estimated_usd(&self) -> Option<f64> {
         if self.cost_by_run_usd.is_some() {
             return self.cost_by_run_usd;
@@ -665,7 +680,7 @@ impl Summary {
     }
 }
 
-/// "1 step does", "2 steps do".
+/// Formats "1 step does" or "2 steps do".
 pub(super) fn steps_do(steps: usize) -> String {
     format!(
         "{} {}",
@@ -674,8 +689,8 @@ pub(super) fn steps_do(steps: usize) -> String {
     )
 }
 
-/// How many of the state's keys that steps changed are files; `None` where the format does not tell of files, and where it
-/// tells of some and of none here: commands change files as well.
+/// Counts the files among the state keys that steps changed. `None` if the format doesn't record
+/// files, or if it records only some of them and none is recorded here: commands change files too.
 fn files_changed(index: &Index) -> Option<u64> {
     let (format, changed) = (index.format(), index.tally().run.changed.iter());
     let files = changed
@@ -684,7 +699,8 @@ fn files_changed(index: &Index) -> Option<u64> {
     (format.is_one_file() && (files > 0 || format.can.state == Can::Yes)).then_some(files)
 }
 
-/// The tokens apart: as the run says, else those of its steps, where they add up to what it took.
+/// Returns the tokens by kind: the run's own figures, or those of its steps if they add up to the
+/// run's total.
 fn usage(index: &Index) -> Usage {
     let of_run = index
         .manifest()
@@ -708,8 +724,9 @@ fn usage(index: &Index) -> Usage {
     }
 }
 
-/// Replies of the model: as the run counts them, else of another tool's run the steps are nothing else, of ours events tell of them, and where none does
-/// that may be because no model was asked.
+/// Counts the model's replies: the run's own count, or else the steps of another tool's run if each
+/// is a reply. In our own traces, events record the replies. Without such events, it's unknown
+/// whether a model was called.
 fn model_calls(index: &Index) -> Option<u64> {
     let format = index.format();
     if format.is_one_file() {
@@ -727,8 +744,8 @@ fn model_calls(index: &Index) -> Option<u64> {
     Some(outputs as u64).filter(|outputs| *outputs > 0)
 }
 
-/// The tokens by model, where the run records no cost; a step that does not name its model is the run's, and so are
-/// `untold` steps that have no line.
+/// Returns the tokens by model, if the run records no cost. Steps without a model name count for
+/// the run's model, as do `untold` steps that have no line.
 fn spent(index: &Index, tally: &RunTally, untold: usize) -> Vec<Spent> {
     let manifest = index.manifest().get();
     if manifest.is_some_and(|manifest| manifest.cost_usd.is_some()) {
@@ -749,7 +766,7 @@ fn spent(index: &Index, tally: &RunTally, untold: usize) -> Vec<Spent> {
         paid: tally.paid,
     };
     let all = || tally.spent.iter();
-    // Where nothing is known of tokens there is nothing to estimate.
+    // Without any known tokens there's nothing to estimate.
     let told = all().any(|(_, spent)| spent.input + spent.output > 0 || spent.paid > 0.0);
     if !told {
         return Vec::new();
@@ -773,7 +790,7 @@ fn spent(index: &Index, tally: &RunTally, untold: usize) -> Vec<Spent> {
     models
 }
 
-/// The run's model and those of its steps, where that is more than one.
+/// Returns the run's model and those of its steps, if that's more than one.
 fn models(index: &Index) -> Vec<String> {
     let of_run = index
         .manifest()
@@ -795,7 +812,7 @@ fn models(index: &Index) -> Vec<String> {
     if all.len() > 1 { all } else { Vec::new() }
 }
 
-/// How many rounds of the newest run have an error and no step line.
+/// Counts the rounds of the newest run that have an error but no step line.
 fn failed_without_line(index: &Index) -> usize {
     if index.format().is_one_file() || index.count_without_line() == 0 {
         return 0;
@@ -818,7 +835,7 @@ fn failed_without_line(index: &Index) -> usize {
         .count()
 }
 
-/// How many step lines and readable event lines the newest run has.
+/// Counts the step lines and the readable event lines of the newest run.
 fn lines(index: &Index) -> (usize, usize) {
     let segments = index.newest_segments();
     let first_event = segments.first().map_or(0, |segment| segment.first_event);
@@ -831,7 +848,7 @@ fn lines(index: &Index) -> (usize, usize) {
     )
 }
 
-/// Sums a run up.
+/// Summarizes a run.
 pub fn summary(
     key: &RunKey,
     path: impl Into<Arc<str>>,
@@ -855,14 +872,14 @@ pub fn summary(
     };
     let segments = index.newest_segments();
     let manifest_time = manifest.and_then(|manifest| manifest.updated_at);
-    // A clock may have gone back, and lines of a session need not stand in the order of their times.
+    // A clock may have gone back, and the lines of a session may be out of order.
     let newest = index
         .segments()
         .iter()
         .filter_map(|segment| segment.span)
         .map(|(_, latest)| latest)
         .max();
-    // What a record began may have gone on after the newest of them was written.
+    // Something that a record started may have continued after the newest record was written.
     let first_group = segments.first().map_or(0, |segment| segment.first_group);
     let until = index
         .groups()
@@ -872,16 +889,17 @@ pub fn summary(
     let recorded = newest.max(manifest_time).max(until);
     let run_scores = manifest.into_iter().flat_map(|manifest| &manifest.scores);
     let (steps, events) = lines(index);
-    // Where nothing is known of all of them, nothing is known of each that says nothing.
+    // If the run's tokens are unknown, so are those of the steps that don't record theirs.
     let are_of_steps =
         tokens(index).is_none() || manifest.is_some_and(|manifest| manifest.tokens_of_steps);
     let is_summed_up = manifest.is_some_and(|manifest| manifest.tokens.is_some());
-    // While it goes on, its numbers are those so far. A step in which it broke off is done anew where somebody goes on.
+    // A running run's numbers are those so far. A step that broke off is repeated if the run is
+    // resumed, so it counts only once the run is over.
     let cut_off = usize::from(life.liveness.is_over() && facts::has_reply_without_line(index));
     let broken_off = facts::spent_without_line(index).filter(|_| cut_off > 0 && !is_summed_up);
-    // Steps without a line may have called anything.
+    // Steps without a line may have made tool calls.
     let is_counted = facts::is_counted(index);
-    // So may those whose results alone are there.
+    // So may tool calls be missing if only their results are recorded.
     let unread = facts::unread(index);
     let has_calls = is_counted
         && unread == 0
@@ -889,12 +907,12 @@ pub fn summary(
     let took = own_ms(index);
     let steps_untold = is_untold(index) || !is_counted || index.away().is_some();
     let events_untold = !index.format().is_one_file() && !index.events_file().exists;
-    // An event that cannot be read may tell of an error.
+    // An unreadable event may contain an error.
     let errors_untold = steps_untold
         || events_untold
         || unread > 0
         || segments.iter().any(|segment| segment.unreadable > 0);
-    // Of a run none of whose steps is told nothing that steps do is counted.
+    // If no step of a run is recorded, what steps do can't be counted.
     let nothing_told = run.readable == 0 && is_untold(index);
     let whole = Summary {
         key: key.clone(),
@@ -908,7 +926,7 @@ pub fn summary(
         },
         segments: index.segments().len(),
         parts: segments.len(),
-        // A line that cannot be read is a step where other records count as many.
+        // An unreadable line is a step if other records count it as one.
         steps: if unread > 0 && is_counted {
             steps
         } else {
@@ -916,14 +934,15 @@ pub fn summary(
         },
         events,
         steps_now: steps,
-        // Where all are, nobody says what they are nested in.
+        // If all steps are nested, there's no record of what they're nested in.
         steps_nested: if run.nested < run.readable {
             run.nested
         } else {
             0
         },
         steps_untold,
-        // What is recorded of the step in which the run broke off counts; it may have taken more.
+        // Includes the recorded usage of the step in which the run broke off. It may have used
+        // more.
         tokens: match (tokens(index), broken_off) {
             (Some(tokens), Some(more)) => Some(
                 tokens
@@ -1012,7 +1031,7 @@ pub fn summary(
         },
         model_calls: model_calls(index),
         tool_calls: Some(run.calls).filter(|_| has_calls && !nothing_told),
-        // Where nobody says how a call went, nobody knows whether it failed.
+        // If the result of a call isn't recorded, it's unknown whether the call failed.
         tool_errors: Some(run.failed_calls)
             .filter(|_| !run.untold_calls && has_calls && !nothing_told),
         files_changed: files_changed(index),
@@ -1047,7 +1066,7 @@ pub fn summary(
 }
 
 impl Summary {
-    /// The same of a run of which nothing was read yet: what is not known of it is not concluded from its absence.
+    /// Marks the run as not read yet, so that missing facts aren't taken as absent.
     #[must_use]
     pub fn unread(self) -> Self {
         Self {
@@ -1059,7 +1078,7 @@ impl Summary {
 }
 
 impl Verdict {
-    /// Of a run that is still being read: there is none yet.
+    /// Returns the verdict of a run that is still being read: unknown.
     fn of_unread(steps: usize) -> Self {
         Self {
             sentence: format!("Being read, {} so far", format::counted(steps, "step")),

@@ -1,15 +1,15 @@
-//! At which limits is a rule tried? A rule with one number left open, and the numbers to put there.
+//! Chooses the limits for a sweep: a rule with one number left open, and the numbers to try.
 
 use std::fmt;
 
 use crate::analysis::summary::Summary;
 use crate::stop::{self, Counts, Critic, RULES, Row, Scale, SpecError, StopSpec};
 
-/// At most this many limits are tried at once.
+/// The maximum number of limits tried at once.
 pub const MAX_VALUES: usize = 50;
-/// So many are chosen where the person gives none: enough for a curve, few enough for a table.
+/// The number of limits chosen if the user gives none: enough for a curve, few enough for a table.
 const CHOSEN: usize = 30;
-/// The largest whole number that a limit may be; beyond it a float has no room for the ones.
+/// The largest whole number allowed as a limit. Beyond it, a float can't represent every integer.
 const MAX_WHOLE: f64 = 9e15;
 
 /// A rule with one number left open.
@@ -26,7 +26,7 @@ impl PartialEq for Dial {
     }
 }
 
-/// The rules that have a number to vary, by name, with what the number counts.
+/// Returns the rules with a number to sweep, by name, with what the number counts.
 pub fn dials() -> impl Iterator<Item = (&'static str, &'static str)> {
     RULES
         .iter()
@@ -34,10 +34,10 @@ pub fn dials() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 impl Dial {
-    /// The rule called `name`; `critic` and `streak` matter to `critic_below` only.
+    /// Returns the rule called `name`. Only `critic_below` uses `critic` and `streak`.
     ///
     /// # Errors
-    /// No such rule has a number to vary, or the critic is missing.
+    /// Fails if no such rule has a number to sweep, or the critic is missing.
     pub fn parse(name: &str, critic: &str, streak: &str) -> Result<Self, SpecError> {
         let Some((row, scale)) = stop::row(name).and_then(|row| Some((row, row.scale.as_ref()?)))
         else {
@@ -81,30 +81,31 @@ impl Dial {
         })
     }
 
-    /// The rule's name.
+    /// Returns the rule's name.
     pub fn name(&self) -> &'static str {
         self.row.name
     }
 
-    /// The rule with `value` as its number; limits are checked when they are read.
+    /// Returns the rule with `value` as its number. Limits are checked when parsed.
     pub fn at(&self, value: f64) -> StopSpec {
         (self.scale.at)(value, &self.critic)
     }
 
-    /// Whether a larger number stops more runs.
+    /// Returns whether a larger number stops more runs.
     pub fn stricter_upwards(&self) -> bool {
         self.scale.stricter_upwards
     }
 
-    /// Whether the numbers are whole ones.
+    /// Returns whether the numbers are integers.
     fn is_whole(&self) -> bool {
         self.scale.grain >= 1.0
     }
 
-    /// Reads limits: numbers and ranges with commas between them, `1,2,5`, `1..40`, `1000..20000/20` (20 points).
+    /// Parses limits: comma-separated numbers and ranges, such as `1,2,5`, `1..40`, or
+    /// `1000..20000/20` (20 points).
     ///
     /// # Errors
-    /// What cannot be read, or more limits than [`MAX_VALUES`].
+    /// Returns what can't be parsed, or that there are more limits than [`MAX_VALUES`].
     pub fn values(&self, text: &str) -> Result<Vec<f64>, SpecError> {
         let mut values = Vec::new();
         for part in text
@@ -177,14 +178,15 @@ impl Dial {
         ))
     }
 
-    /// How many limits a range stands for that does not say: every whole number, every twentieth of a score.
+    /// Returns the number of limits in a range without an explicit count: every integer, or every
+    /// twentieth of a score.
     fn points_between(&self, from: f64, to: f64) -> usize {
         (((to - from) / self.scale.grain).round() as usize)
             .saturating_add(1)
             .min(MAX_VALUES)
     }
 
-    /// `points` numbers from `from` to `to`, evenly.
+    /// Returns `points` evenly spaced numbers from `from` to `to`.
     fn spread(&self, from: f64, to: f64, points: usize) -> impl Iterator<Item = f64> + use<> {
         let whole = self.is_whole();
         let last = points.saturating_sub(1).max(1) as f64;
@@ -198,7 +200,9 @@ impl Dial {
         })
     }
 
-    /// Limits chosen from what the runs took; where they take little, from what such a rule usually counts.
+    /// Chooses limits from the usage of the runs. A rule that doesn't count usage gets its usual
+    /// limits. If no run records any usage, integers get the single limit 1 and other numbers the
+    /// usual limits.
     pub fn choose<'a>(&self, runs: impl Iterator<Item = &'a Summary>) -> Vec<f64> {
         let grain = self.scale.grain;
         let usual = || {
@@ -233,7 +237,7 @@ impl Dial {
     }
 }
 
-/// The short form with the number left open: `max_steps`, `critic_below=tests:_:2`.
+/// Writes the short form with the number left open: `max_steps`, `critic_below=tests:_:2`.
 impl fmt::Display for Dial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
@@ -245,8 +249,9 @@ impl fmt::Display for Dial {
     }
 }
 
-/// Readable limits at what the runs took: all of it where it is little, every one up to a small largest, else
-/// quantiles. Rounded up, so that a run that took no more is not cut.
+/// Chooses readable limits from the usage of the runs: every integer up to a small maximum, every
+/// value if there are at most [`CHOSEN`], otherwise quantiles. Adds tenths of the maximum if there
+/// are few values. Rounds up, so that a run that used no more isn't stopped.
 fn quantiles(mut took: Vec<f64>) -> Option<Vec<f64>> {
     took.retain(|value| value.is_finite() && *value >= 1.0);
     took.sort_by(f64::total_cmp);
@@ -269,7 +274,7 @@ fn quantiles(mut took: Vec<f64>) -> Option<Vec<f64>> {
     Some(values)
 }
 
-/// A whole number rounded up to two digits that count: 12,483 is 13,000.
+/// Rounds up to two significant digits: 12,483 becomes 13,000.
 fn two_digits(value: f64) -> f64 {
     let mut unit = 1.0;
     while value / unit >= 100.0 {
@@ -278,7 +283,7 @@ fn two_digits(value: f64) -> f64 {
     (value / unit).ceil() * unit
 }
 
-/// Without the noise of adding fractions.
+/// Removes rounding noise from adding fractions.
 fn without_noise(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

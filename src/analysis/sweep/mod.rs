@@ -1,7 +1,8 @@
-//! Which limit costs least? One rule at many limits, and other rules beside it, asked of many runs and summed up.
+//! Evaluates one rule at many limits, along with other rules, over many runs, and sums up the
+//! results.
 //!
-//! Pure: records are given one by one, in any order. What cannot be told of a run is counted and never summed; and the
-//! sums that are compared with each other are over the same runs.
+//! Pure: records are passed one by one, in any order. Runs that can't be evaluated are counted but
+//! never summed. Sums that are compared with each other cover the same runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,40 +21,40 @@ mod tests;
 pub use dial::{Dial, MAX_VALUES, dials};
 pub use sums::{Choice, Effect, MAX_LOST, Measure, Sum, Sweep};
 
-/// At most this many rules are asked beside the varied one.
+/// Limits the rules evaluated along with the swept one.
 const MAX_RULES: usize = 20;
 
-/// What a person asks of the runs, before it is known which runs.
+/// A question about runs, before the runs are known.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asking {
-    /// The rule with a number to vary.
+    /// The rule with a limit to sweep.
     pub dial: Option<Dial>,
-    /// The limits; `None` leaves it to the runs.
+    /// The limits, or `None` to choose them from the runs.
     pub values: Option<Vec<f64>>,
-    /// Rules to ask as they are.
+    /// Rules to evaluate as they are.
     pub rules: Vec<StopSpec>,
 }
 
 /// An [`Asking`] as typed.
 #[derive(Debug, Clone, Default)]
 pub struct Typed<'a> {
-    /// The name of the rule to vary, or nothing.
+    /// The name of the rule to sweep; may be empty.
     pub sweep: &'a str,
-    /// Its limits, or nothing.
+    /// Its limits; may be empty.
     pub values: &'a str,
     /// For `critic_below`: the critic.
     pub critic: &'a str,
-    /// For `critic_below`: low scores in a row, or nothing for one.
+    /// For `critic_below`: the number of consecutive low scores; empty means one.
     pub streak: &'a str,
-    /// Rules to ask as they are; empty ones are left out.
+    /// Rules to evaluate as they are. Empty ones are skipped.
     pub rules: Vec<&'a str>,
 }
 
 impl Asking {
-    /// Reads what was typed; where that is no rule at all, `max_steps` is varied.
+    /// Parses the question. Sweeps `max_steps` if it names no rule at all.
     ///
     /// # Errors
-    /// Which rule or which limit cannot be used, why, and how a right one is written.
+    /// Returns which rule or limit can't be used, why, and how to write a valid one.
     pub fn parse(typed: &Typed<'_>) -> Result<Self, SpecError> {
         let rules: Vec<&str> = typed
             .rules
@@ -88,10 +89,10 @@ impl Asking {
         })
     }
 
-    /// Makes the question ready to be asked of `runs`.
+    /// Prepares the question for `runs`.
     ///
     /// # Errors
-    /// As [`Question::new`].
+    /// Same as [`Question::new`].
     pub fn ready<'a>(&self, runs: impl Iterator<Item = &'a Summary>) -> Result<Inquiry, SpecError> {
         let values = match (&self.dial, &self.values) {
             (None, _) => Vec::new(),
@@ -109,7 +110,7 @@ impl Asking {
     }
 }
 
-/// The same for every way to type the same question.
+/// Writes equivalent questions in the same way.
 impl fmt::Display for Asking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(dial) = &self.dial {
@@ -123,7 +124,7 @@ impl fmt::Display for Asking {
     }
 }
 
-/// Reads rules that are asked as they are.
+/// Parses the rules to evaluate as they are.
 fn read(texts: &[&str]) -> Result<Vec<StopSpec>, SpecError> {
     let no_file = |file: &str| Err(format!("the schema file {file:?} cannot be read here"));
     let rules = typed(texts.iter().map(|text| (*text).to_owned()), no_file).into_iter();
@@ -138,7 +139,8 @@ fn read(texts: &[&str]) -> Result<Vec<StopSpec>, SpecError> {
     read.collect()
 }
 
-/// A question ready to be asked of many runs: the limits of the varied rule first, then the other rules.
+/// A question that is ready for many runs: the limits of the swept rule first, then the other
+/// rules.
 #[derive(Debug)]
 pub struct Inquiry {
     dial: Option<Dial>,
@@ -146,20 +148,20 @@ pub struct Inquiry {
     question: Question,
 }
 
-/// What one rule does to one run, as far as sums need it.
+/// The effect of one rule on one run, as far as sums need it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepResult {
-    /// Earlier, at the same step, not at all, or not to be told.
+    /// Whether the rule stops the run earlier, at the same step, not at all, or can't be evaluated.
     pub found: StopTiming,
     /// The step at which it stops the run.
     pub step: Option<u64>,
-    /// What stopping there spares.
+    /// The usage saved by stopping there.
     pub saved: Saved,
-    /// Whether something that ran would not have.
+    /// Whether something that ran would not have run.
     pub cuts: bool,
     /// Whether that loses the run's answer.
     pub answer_lost: bool,
-    /// The fact that is missing.
+    /// The missing fact.
     pub needs: Option<String>,
 }
 
@@ -185,52 +187,52 @@ impl From<RuleResult> for SweepResult {
     }
 }
 
-/// One run and what all rules do to it.
+/// A run and the effect of each rule on it.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The run.
     pub key: RunKey,
-    /// Whether it ended well and left an answer.
+    /// Whether it ended well with an answer.
     pub answered: bool,
-    /// Whether it is still going.
+    /// Whether it's still running.
     pub going: bool,
-    /// What its whole record comes to.
+    /// The totals of its whole record.
     pub whole: Tally,
-    /// Whether some of its tokens are an estimate.
+    /// Whether some of its tokens are estimates.
     pub estimated: bool,
-    /// Whether something about it is worked out rather than recorded.
+    /// Whether some of its facts are inferred rather than recorded.
     pub inferred: bool,
-    /// Each rule, and all that are not varied together where there are several.
+    /// The results of each rule, then of all unswept rules together if there are several.
     pub results: Vec<SweepResult>,
 }
 
 impl Inquiry {
-    /// The rule whose number is varied.
+    /// Returns the swept rule.
     pub fn dial(&self) -> Option<&Dial> {
         self.dial.as_ref()
     }
 
-    /// The limits it is tried at, rising.
+    /// Returns the limits, ascending.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// The limits and then the other rules, each as it is written.
+    /// Returns the names of the limits and then of the other rules, as written.
     pub fn names(&self) -> impl Iterator<Item = String> {
         self.question.specs().iter().map(ToString::to_string)
     }
 
-    /// How much of a run must be known.
+    /// Returns how deeply a run must be read.
     pub fn depth(&self) -> Depth {
         self.question.depth()
     }
 
-    /// Whether the rules that are not varied are also asked all together.
+    /// Returns whether the unswept rules are also evaluated together.
     pub fn asks_together(&self) -> bool {
         self.question.specs().len() >= self.values.len() + 2
     }
 
-    /// Sums of no run yet.
+    /// Returns empty sums.
     pub fn begin(&self) -> Sweep {
         Sweep::new(
             self.values.len(),
@@ -238,12 +240,12 @@ impl Inquiry {
         )
     }
 
-    /// Asks one run.
+    /// Evaluates one run.
     pub fn ask(&self, summary: &Summary, record: &Record) -> Answer {
         let answered = summary.verdict.answered;
         let (results, mut whole) = self.question.ask_all(record, answered);
         if let Some(lost) = record.lost {
-            // Steps without a line ran and spent; what they spent is not recorded.
+            // Steps without a line ran and used resources, but how much isn't recorded.
             whole.ran = whole.ran.saturating_add(lost.count as u64);
             whole.tokens = None;
         }
@@ -256,7 +258,8 @@ impl Inquiry {
             .chain(all)
             .collect();
         if let Some(copied) = summary.copied {
-            // What its first steps took was spent, and would have been spared, in the run that they are copied from.
+            // The usage of its first steps belongs to the run they're copied from, and would have
+            // been saved there.
             whole.ran = whole.ran.saturating_sub(copied.steps as u64);
             whole.tokens = whole
                 .tokens
@@ -282,7 +285,7 @@ impl Inquiry {
     }
 }
 
-/// What several rules do when each of them may stop the run.
+/// Combines several rules, each of which may stop the run.
 fn all_of(results: &[RuleResult]) -> SweepResult {
     let nothing = |found| SweepResult {
         found,
@@ -305,7 +308,7 @@ fn all_of(results: &[RuleResult]) -> SweepResult {
     }
 }
 
-/// The reasons why runs cannot be told, most frequent first.
+/// Returns the reasons why runs can't be evaluated, most frequent first.
 pub fn reasons(sweep: &Sweep) -> Vec<(&str, u64)> {
     by_frequency(&sweep.needs)
 }
@@ -319,7 +322,7 @@ fn by_frequency(needs: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     reasons
 }
 
-/// A missing fact in words that are the same for many runs.
+/// Words a missing fact so that it's the same for many runs.
 fn anywhere(needs: &str) -> &str {
     if needs.ends_with("no line in steps.jsonl") {
         "some steps have no line in steps.jsonl"
@@ -328,7 +331,7 @@ fn anywhere(needs: &str) -> &str {
     }
 }
 
-/// Adds up how many runs lack each fact.
+/// Adds `runs` to the count of a missing fact.
 fn count(needs: &mut BTreeMap<String, u64>, reason: &str, runs: u64) {
     *needs.entry(reason.to_owned()).or_default() += runs;
 }

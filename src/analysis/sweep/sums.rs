@@ -1,4 +1,5 @@
-//! What do rules do to many runs together? Counts and sums that do not depend on the order in which runs are added.
+//! Sums up the effect of rules over many runs. The result doesn't depend on the order in which runs
+//! are added.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,25 +11,25 @@ use super::{Answer, SweepResult, anywhere, by_frequency, count};
 use crate::analysis::whatif::StopTiming;
 use crate::model::RunKey;
 
-/// At most this many runs whose answer is lost are named; all are counted.
+/// Limits the runs with a lost answer that are listed. All are counted.
 pub const MAX_LOST: usize = 50;
 
-/// What is summed.
+/// A quantity that is summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// Steps.
     Steps,
     /// Tokens.
     Tokens,
-    /// Milliseconds on the recorded machines.
+    /// Milliseconds on the machines that recorded the runs.
     Ms,
 }
 
 impl Measure {
-    /// All of them.
+    /// All measures.
     pub const ALL: [Self; 3] = [Measure::Steps, Measure::Tokens, Measure::Ms];
 
-    /// What is spent and saved, in a word.
+    /// Returns the name of what is spent and saved.
     pub fn word(self) -> &'static str {
         match self {
             Measure::Steps => "steps",
@@ -38,58 +39,61 @@ impl Measure {
     }
 }
 
-/// All rules over all runs that were added.
+/// The effects of all rules over all added runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Sweep {
-    /// How many were asked.
+    /// The number of evaluated runs.
     #[serde(rename = "asked")]
     pub runs: u64,
-    /// How many of these ended well and left an answer.
+    /// The number of runs that ended well with an answer.
     pub answers: u64,
-    /// How many are still going; they count as far as they are written.
+    /// The number of runs that are still running. They count as far as they're written.
     pub going: u64,
-    /// Of how many some tokens are an estimate.
+    /// The number of runs with estimated tokens.
     pub estimated: u64,
-    /// Of how many something is worked out rather than recorded.
+    /// The number of runs with inferred facts.
     pub inferred: u64,
-    /// How many were to be asked and were gone by then.
+    /// The number of runs that disappeared before they were evaluated.
     pub vanished: u64,
-    /// How many were to be asked and are not read to their end yet, or were evicted from the cache of their store.
+    /// The number of runs that weren't evaluated because they aren't fully read yet, or were
+    /// evicted from the cache of their store.
     pub unread: u64,
-    /// The limits of the varied rule, then the other rules, then these together where there are several.
+    /// The effects of the limits of the swept rule, then of the other rules, then of these together
+    /// if there are several.
     #[serde(skip)]
     pub effects: Vec<Effect>,
     /// Missing facts, with the number of runs that lack each for at least one rule.
     #[serde(rename = "unknown", serialize_with = "reasons_with_runs")]
     #[schemars(with = "Vec<Unknown<'static>>")]
     pub(super) needs: BTreeMap<String, u64>,
-    /// How many of the effects are limits of the varied rule.
+    /// The number of effects that are limits of the swept rule.
     #[serde(skip)]
     limits: usize,
 }
 
-/// One rule over all runs.
+/// The effect of one rule over all runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Effect {
-    /// Runs it would have stopped before their recorded end, also within their last step.
+    /// Runs that it would have stopped before their recorded end, including within their last step.
     #[serde(rename = "runs_cut")]
     pub cut: u64,
-    /// Runs it stops where they ended.
+    /// Runs that it stops where they ended.
     pub same: u64,
-    /// Runs it does not stop.
+    /// Runs that it doesn't stop.
     pub not_reached: u64,
-    /// Runs of which it cannot be told.
+    /// Runs that it can't be evaluated for.
     pub unknown: u64,
-    /// The answers that stay.
+    /// Answers kept.
     #[serde(rename = "answers_kept")]
     pub kept: u64,
-    /// The answers that would have been lost.
+    /// Answers lost.
     #[serde(rename = "answers_lost")]
     pub lost: u64,
-    /// The answers of runs of which it cannot be told.
+    /// Answers of runs that it can't be evaluated for.
     #[serde(rename = "answers_unknown")]
     pub unknown_answers: u64,
-    /// The first [`MAX_LOST`] runs by name that would have lost their answer, with the step at which each is stopped.
+    /// The first [`MAX_LOST`] runs by name that would lose their answer, with the step at which
+    /// each is stopped.
     #[serde(rename = "lost", serialize_with = "keys_with_steps")]
     #[schemars(with = "Vec<Lost<'static>>")]
     pub lost_in: BTreeMap<RunKey, Option<u64>>,
@@ -111,19 +115,19 @@ pub struct Effect {
 #[derive(Serialize, JsonSchema)]
 struct Unknown<'a> {
     needs: &'a str,
-    /// How many runs lack it.
+    /// The number of runs that lack it.
     runs: u64,
 }
 
-/// A run that would have lost its answer.
+/// A run that would lose its answer.
 #[derive(Serialize, JsonSchema)]
 struct Lost<'a> {
     key: &'a str,
-    /// The step at which it is stopped.
+    /// The step at which the run is stopped.
     step: Option<u64>,
 }
 
-/// The runs that lack each fact, most first.
+/// Serializes the missing facts with their runs, most frequent first.
 fn reasons_with_runs<S: Serializer>(
     needs: &BTreeMap<String, u64>,
     serializer: S,
@@ -145,33 +149,33 @@ fn keys_with_steps<S: Serializer>(
     }))
 }
 
-/// A sum of no run is not known.
+/// Serializes a sum over no runs as unknown.
 fn known_sum<S: Serializer>(sum: &Sum, serializer: S) -> Result<S::Ok, S::Error> {
     (sum.runs > 0).then_some(sum).serialize(serializer)
 }
 
-/// A sum over the runs that are known: of which the record says it in whole, and of which it can be told what the rule
-/// does. Of a varied rule the same runs at every limit.
+/// A sum over the runs whose record is complete and for which the rule can be evaluated. For a
+/// swept rule, these are the same runs at every limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sum {
-    /// How many runs these are.
+    /// The number of runs.
     pub runs: u64,
-    /// How many of them spent anything: a scripted run spends no tokens.
+    /// How many of them spent anything. A scripted run spends no tokens.
     #[serde(skip)]
     pub spenders: u64,
     /// How many of them have an answer.
     pub answers: u64,
-    /// How many of these answers stay.
+    /// How many of these answers are kept.
     #[serde(rename = "answers_kept")]
     pub kept: u64,
-    /// What is spent under the rule.
+    /// The amount spent under the rule.
     pub spent: u64,
-    /// What it spares.
+    /// The amount saved by the rule.
     pub saved: u64,
 }
 
 impl Sum {
-    /// What was spent as recorded.
+    /// Returns the recorded amount.
     pub fn recorded(&self) -> u64 {
         self.spent.saturating_add(self.saved)
     }
@@ -187,7 +191,8 @@ impl Sum {
 }
 
 impl Effect {
-    /// What was recorded of the same runs, with so many answers: nothing is cut.
+    /// Returns the recorded usage of the same runs with `answers` answers, as if no run was
+    /// stopped.
     pub fn as_recorded(&self, answers: u64) -> Self {
         let whole = |sum: &Sum| Sum {
             spent: sum.recorded(),
@@ -212,7 +217,7 @@ impl Effect {
         }
     }
 
-    /// The sum of a measure.
+    /// Returns the sum of a measure.
     pub fn sum(&self, measure: Measure) -> &Sum {
         match measure {
             Measure::Steps => &self.steps,
@@ -284,7 +289,7 @@ impl Effect {
     }
 }
 
-/// What a rule spares of a measure; `None` where that cannot be told.
+/// Returns what a rule saves of a measure. `None` if that's unknown.
 fn saved(result: &SweepResult, measure: Measure) -> Option<u64> {
     match result.found {
         StopTiming::Unknown => None,
@@ -313,12 +318,12 @@ impl Sweep {
         }
     }
 
-    /// The limits of the varied rule, in rising order.
+    /// Returns the effects of the limits of the swept rule, ascending.
     pub fn limits(&self) -> &[Effect] {
         self.effects.get(..self.limits).unwrap_or_default()
     }
 
-    /// The other rules, and then these together where there are several.
+    /// Returns the effects of the other rules, then of these together if there are several.
     pub fn rules(&self) -> &[Effect] {
         self.effects.get(self.limits..).unwrap_or_default()
     }
@@ -340,7 +345,7 @@ impl Sweep {
             (Measure::Ms, whole.ms),
         ] {
             let Some(whole) = whole else { continue };
-            // Limits are compared with each other, so a run counts at all of them or at none.
+            // Limits are compared with each other, so a run counts for all of them or for none.
             let of_limits = answer.results.get(..self.limits).unwrap_or_default();
             let all_known = of_limits
                 .iter()
@@ -365,7 +370,7 @@ impl Sweep {
             .for_each(|reason| count(&mut self.needs, reason, 1));
     }
 
-    /// Adds what was summed up elsewhere for the same question.
+    /// Adds sums computed elsewhere for the same question.
     pub fn merge(&mut self, other: Self) {
         self.runs += other.runs;
         self.answers += other.answers;
@@ -383,14 +388,15 @@ impl Sweep {
             .for_each(|(reason, runs)| count(&mut self.needs, reason, *runs));
     }
 
-    /// What limits are judged by: tokens where most runs spent some, else steps, which every run has.
+    /// Returns the measure for judging limits: tokens if at least half of the runs spent some,
+    /// otherwise steps, which every run has.
     pub fn measure(&self) -> Measure {
         self.limits()
             .first()
             .map_or(Measure::Steps, |effect| self.measure_of(effect))
     }
 
-    /// What one rule is judged by.
+    /// Returns the measure for judging one rule.
     pub fn measure_of(&self, effect: &Effect) -> Measure {
         let spenders = effect.tokens.spenders;
         if spenders > 0 && spenders * 2 >= self.runs {
@@ -400,8 +406,8 @@ impl Sweep {
         }
     }
 
-    /// The limit that spares most without losing an answer; `None` where there is no answer to lose, where each that
-    /// spares anything loses one, and where several do equally well.
+    /// Returns the limit that saves most without losing an answer. `None` if there's no answer to
+    /// lose, if every limit that saves anything loses one, or if several do equally well.
     pub fn best(&self) -> Option<usize> {
         match self.choice() {
             Choice::One(place) => self
@@ -413,7 +419,8 @@ impl Sweep {
         }
     }
 
-    /// Which limit stands out: of those that spare anything it loses the fewest answers, and of these it spares most.
+    /// Chooses among the limits that save anything: the one that loses the fewest answers and, of
+    /// those, saves most.
     pub fn choice(&self) -> Choice {
         let measure = self.measure();
         let worth = |effect: &Effect| (Reverse(effect.lost), effect.sum(measure).saved);
@@ -448,15 +455,15 @@ impl Sweep {
     }
 }
 
-/// What can be said of the limits of a varied rule, against each other.
+/// The result of comparing the limits of a swept rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// None is known to spare anything.
+    /// No limit is known to save anything.
     Nothing,
-    /// No run of which it can be told has an answer to lose.
+    /// No run that could be evaluated has an answer to lose.
     NoAnswers,
-    /// Several do equally well, this one among them.
+    /// Several do equally well, including this one.
     Tie(usize),
-    /// This one stands out.
+    /// This one is the best.
     One(usize),
 }

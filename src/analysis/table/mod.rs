@@ -1,7 +1,7 @@
-//! Which columns has a table for other engines, and what stands in them? One row a run, one row a step.
+//! Defines the columns of the tables for other engines: one row per run and one row per step.
 //!
-//! Facts that the run table has are taken from its columns; what limits counted is taken from the rules' own fold. Knows no
-//! file and no format of a table.
+//! Facts that the run table also shows come from its columns. Limit counters come from the rules'
+//! own fold. Knows neither files nor table formats.
 
 use std::borrow::Cow;
 
@@ -16,16 +16,16 @@ mod tests;
 pub use run::{RUNS, Run, RunSource};
 pub use step::{STEPS, Step, steps};
 
-/// A column of a table whose rows are made from `T`.
+/// A column of a table with rows of type `T`.
 pub struct Field<T> {
-    /// Its name.
+    /// The column's name.
     pub name: &'static str,
-    /// What it holds.
+    /// The type of its values.
     pub holds: Holds,
     read: Read<T>,
 }
 
-/// What the values of a column are; any of them may be unknown.
+/// The type of a column's values. Any value may be unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
     /// A text.
@@ -36,13 +36,13 @@ pub enum Holds {
     Whole,
     /// A number.
     Number,
-    /// A moment, in microseconds since the epoch.
+    /// A time, in microseconds since the epoch.
     Time,
-    /// Yes or no.
+    /// A boolean.
     Flag,
 }
 
-/// One value.
+/// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell<'a> {
     /// A text.
@@ -53,13 +53,13 @@ pub enum Cell<'a> {
     Whole(i64),
     /// A number.
     Number(f64),
-    /// Microseconds since the epoch.
+    /// A time, in microseconds since the epoch.
     Time(i64),
-    /// Yes or no.
+    /// A boolean.
     Flag(bool),
 }
 
-/// How a value is read off a row.
+/// Reads a value from a row.
 enum Read<T> {
     Text(for<'a> fn(&'a T) -> Option<Cow<'a, str>>),
     Texts(for<'a> fn(&'a T) -> Option<Vec<&'a str>>),
@@ -67,7 +67,7 @@ enum Read<T> {
     Number(fn(&T) -> Option<f64>),
     Time(fn(&T) -> Option<i64>),
     Flag(fn(&T) -> Option<bool>),
-    /// As in the run table.
+    /// The value of a column in the run table.
     Column(&'static columns::Column, for<'a> fn(&'a T) -> &'a Summary),
 }
 
@@ -92,7 +92,7 @@ impl<T> Field<T> {
         Self { name, holds, read }
     }
 
-    /// What `row` has in this column; `None` where it is unknown.
+    /// Returns the value of `row` in this column, or `None` if it's unknown.
     pub fn cell<'a>(&self, row: &'a T) -> Option<Cell<'a>> {
         match &self.read {
             Read::Text(read) => read(row).map(Cell::Text),
@@ -128,7 +128,7 @@ impl<'a> From<columns::Value<'a>> for Cell<'a> {
     }
 }
 
-/// A whole number that has room.
+/// Returns a whole number if it fits.
 fn whole(number: impl TryInto<i64>) -> Option<i64> {
     number.try_into().ok()
 }

@@ -1,6 +1,6 @@
-//! What stands in the row of a run? In the order of the columns.
+//! The columns of the runs table, in order.
 //!
-//! Names are those of Inspect Scout's table of transcripts where it has a column for the same.
+//! Names match those of Inspect Scout's transcripts table if it has the same column.
 
 use std::borrow::Cow;
 
@@ -16,31 +16,30 @@ use crate::model::time::day;
 use crate::model::{CallEnd, Certainty, EndKind, Index, Outcome, Reading, StopReason, Trial};
 use crate::stop::{Counted, Counts, counts, course};
 
-/// A run as its row and those of its steps are made from it.
+/// The data for a run's row and the rows of its steps.
 #[derive(Debug)]
 pub struct Run {
     pub(super) summary: Summary,
     pub(super) index: Index,
-    /// Where it lies.
     pub(super) place: RunSource,
     pub(super) record: Record,
     pub(super) course: Vec<Counted>,
     ended_by: Option<Reading>,
 }
 
-/// Where a run lies, and where a person looks at it.
+/// The location of a run and the address of its page.
 #[derive(Debug, Clone, Default)]
 pub struct RunSource {
-    /// The root as the person typed it.
+    /// The root as the user typed it.
     pub root: String,
-    /// Bytes of its files.
+    /// The size of its files in bytes.
     pub size: u64,
     /// The address of its page.
     pub address: String,
 }
 
 impl Run {
-    /// Of the newest run in `index`; `record` is what stop rules looked at.
+    /// Prepares the newest run in `index`. `record` contains the facts that stop rules used.
     pub fn new(summary: Summary, index: Index, record: Record, place: RunSource) -> Self {
         let course = course(record.start(), &record.facts);
         let ended_by = why::ended_by(&summary, &index);
@@ -54,12 +53,12 @@ impl Run {
         }
     }
 
-    /// When it began; microseconds since the epoch.
+    /// Returns the start time, in microseconds since the epoch.
     pub fn started(&self) -> Option<i64> {
         self.summary.started
     }
 
-    /// What ended it, in one of few words that are the same for all formats.
+    /// Returns what ended the run, as one of a few words that are the same for all formats.
     fn kind(&self) -> Option<&'static str> {
         if let Some(kind) = self
             .told_kind()
@@ -80,7 +79,7 @@ impl Run {
         })
     }
 
-    /// The sort of end that the trace of another tool tells.
+    /// Returns the kind of end that another tool's trace records.
     fn told_kind(&self) -> Option<EndKind> {
         let ended = self.index.manifest().get()?.ended.as_deref()?;
         ended
@@ -88,7 +87,7 @@ impl Run {
             .filter(|_| self.summary.verdict.outcome == ended.outcome)
     }
 
-    /// Which sort of limit ended it.
+    /// Returns the kind of limit that ended the run.
     fn limit(&self) -> &'static str {
         if let Some(kind) = self.told_kind() {
             return kind.as_str();
@@ -116,7 +115,8 @@ impl Run {
         }
     }
 
-    /// Whether the run succeeded by its manifest; `None` where the files disagree on its end.
+    /// Returns whether the run succeeded according to its manifest. `None` if the files disagree on
+    /// its end.
     fn success(&self) -> Option<bool> {
         let verdict = &self.summary.verdict;
         let is_disputed = verdict.answer_known().is_none() && !verdict.contradictions.is_empty();
@@ -131,8 +131,9 @@ impl Run {
         self.index.manifest().get()?.trial.as_deref()
     }
 
-    /// Messages of the conversation: as the trace holds them, else what a session shows of them, its prompts, replies and
-    /// what came back from calls. `None` where it went back and on another way, since nobody counts which messages went.
+    /// Counts the messages of the conversation: the recorded count, or else the prompts, replies
+    /// and tool results that a session shows. `None` if the conversation went back and took a
+    /// different path, since which messages were removed isn't recorded.
     fn messages(&self) -> Option<i64> {
         if let Some(recorded) = self.trial().and_then(|trial| trial.messages) {
             return whole(recorded);
@@ -153,7 +154,7 @@ impl Run {
         whole(count)
     }
 
-    /// What failed, in the words of the trace.
+    /// Returns the trace's description of the failure.
     fn error(&self) -> Option<Cow<'_, str>> {
         if self.summary.verdict.outcome != Outcome::Failed {
             return None;
@@ -183,7 +184,7 @@ impl Run {
         text.or_else(event).map(Cow::Borrowed)
     }
 
-    /// Why the newest of those critics that score the run or its steps said what they said.
+    /// Returns the reason given by the newest critic that scored the run or its steps.
     fn explanation(&self) -> Option<Cow<'_, str>> {
         let scored = newest_run(&self.index)
             .rev()
@@ -193,17 +194,18 @@ impl Run {
             .map(Cow::Borrowed)
     }
 
-    /// How many steps have no line, where that is known.
+    /// Returns the number of steps without a line, if known.
     fn steps_missing(&self) -> Option<i64> {
         self.record
             .lost
             .map_or((!self.record.untold).then_some(0), |lost| whole(lost.count))
     }
 
-    /// What its steps add up to; `None` where one does not say, or has no line.
+    /// Returns the sum of the steps' tokens. `None` if a step doesn't record its tokens or has no
+    /// line.
     fn tokens_of_steps(&self) -> Option<i64> {
         let sum = self.course.last().map_or(Some(0), |last| last.tokens)?;
-        // A run that records no tokens may have used some.
+        // A run that records no tokens may still have used some.
         let is_whole = self.record.lost.is_none() && self.record.foreign.is_none();
         let is_whole = is_whole && !self.record.untold && !self.record.begun;
         let is_known = (sum > 0 || self.record.inferred.is_empty()) && is_whole;
@@ -211,7 +213,7 @@ impl Run {
     }
 }
 
-/// The columns of the table of runs.
+/// The columns of the runs table.
 pub static RUNS: &[Field<Run>] = &[
     shared("transcript_id", columns::RUN),
     shared("source_type", named("format")),
@@ -310,13 +312,14 @@ pub static RUNS: &[Field<Run>] = &[
     shared("path", named("path")),
     field("size_bytes", Whole(|run| whole(run.place.size))),
     shared("issues", named("issues")),
-    // What is not in other tools' tables.
+    // Columns that other tools' tables don't have.
     shared("cost_estimated", named("cost_estimated")),
     shared("verdict", named("verdict")),
     shared("liveness", named("liveness")),
     shared("task", named("task")),
     field("answered", Flag(|run| run.summary.verdict.answer_known())),
-    // Steps that were over and have no line; and the one that has none because it is under way, or the run died in it.
+    // Steps that finished but have no line, and the step without a line because it's still running
+    // or the run died in it.
     field("steps_missing", Whole(Run::steps_missing)),
     field(
         "steps_begun",

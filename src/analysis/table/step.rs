@@ -1,4 +1,4 @@
-//! What stands in the row of a step? In the order of the columns.
+//! The columns of the steps table, in order.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,16 +18,15 @@ use crate::stop::{Counted, StepFacts};
 #[derive(Debug)]
 pub struct Step {
     run: Arc<Run>,
-    /// Its ordinal.
     n: usize,
-    /// Its round, by number.
+    /// The index of its round.
     round: Option<usize>,
     counted: Option<Counted>,
     usage: Usage,
     address: String,
 }
 
-/// The rows of the steps of a run, in order.
+/// Returns the rows for the steps of a run, in order.
 pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
     let untold = run.record.untold.then_some(0);
     let first = [
@@ -39,9 +38,9 @@ pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
     .flatten()
     .min();
     let lost = first.unwrap_or(u64::MAX);
-    // Copied steps have their rows in the run that they are copied from.
+    // Copied steps have their rows in the run they're copied from.
     let own = run.index.newest_start() + run.summary.copied_steps();
-    // So have those of sub-agents that have rows of their own.
+    // So do steps of sub-agents that have their own rows.
     let apart = run
         .summary
         .relation
@@ -53,7 +52,7 @@ pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
         .filter(move |(n, _)| *n >= own && !apart.contains(n))
         .map(move |(n, head)| {
             let usage = head.usage_alone(run.index.tokens_before(n));
-            // What the limits of a run had counted is not changed by a reply of a sub-agent.
+            // A reply of a sub-agent doesn't change what the run's limits counted.
             let upto = run
                 .course
                 .partition_point(|counted| counted.step <= n as u64);
@@ -65,7 +64,7 @@ pub fn steps(run: &Arc<Run>) -> impl Iterator<Item = Step> {
                 run: Arc::clone(run),
                 n,
                 round: run.index.group_of(n),
-                // After a step that is missing nobody can count.
+                // After a missing step, the counts are unknown.
                 counted: counted
                     .filter(|at| (at.step == n as u64 || head.is_nested) && (n as u64) < lost),
                 usage,
@@ -79,7 +78,8 @@ impl Step {
         self.run.index.steps().get(self.n)
     }
 
-    /// Of a step whose line cannot be read nothing is known to be absent.
+    /// Returns the step if its line is readable. If it isn't, missing facts are unknown rather than
+    /// absent.
     fn readable(&self) -> Option<&StepHead> {
         self.head().filter(|head| head.fate.is_readable())
     }
@@ -88,7 +88,7 @@ impl Step {
         self.run.index.groups().get(self.round?)
     }
 
-    /// What stop rules looked at.
+    /// Returns the facts that stop rules used.
     fn facts(&self) -> Option<&StepFacts> {
         let at = self
             .run
@@ -122,7 +122,7 @@ impl Step {
         began(&self.run.index, self.round()?)
     }
 
-    /// The critic that gave the lowest score, else the one that decides.
+    /// Returns the critic with the lowest score, or else the deciding one.
     fn critic(&self) -> Option<&CriticMark> {
         let head = self.head()?;
         head.lowest_critic()
@@ -144,7 +144,7 @@ impl Step {
 
     fn cost(&self, estimated: bool) -> Option<f64> {
         let facts = self.facts()?;
-        // What a sub-agent's reply cost stands in its own row.
+        // A sub-agent's reply has its cost in its own row.
         let cost = if self.run.index.format().is_one_file() {
             facts.cost_usd
         } else {
@@ -154,12 +154,13 @@ impl Step {
     }
 }
 
-/// Whether a step says what it cost; one that asked no model costs nothing for a rule, and its record says nothing of it.
+/// Returns whether a step records its cost. A step without a model call costs nothing for a rule,
+/// and its record has no cost.
 fn says_cost(facts: &StepFacts) -> bool {
     facts.cost_usd.is_some() || facts.late_cost_usd.is_some()
 }
 
-/// The columns of the table of steps.
+/// The columns of the steps table.
 pub static STEPS: &[Field<Step>] = &[
     field(
         "transcript_id",
@@ -199,7 +200,7 @@ pub static STEPS: &[Field<Step>] = &[
         "changed_keys",
         Texts(|step| Some(step.names(step.readable()?.changed.iter().copied()))),
     ),
-    // A line that cannot be read asks for nothing that is known.
+    // An unreadable line has no known tool call.
     field(
         "fingerprint",
         Text(|step| {
@@ -226,7 +227,8 @@ pub static STEPS: &[Field<Step>] = &[
         "tokens",
         Whole(|step| whole(step.run.index.tokens_of(step.n)?)),
     ),
-    // What limits had counted: a rule stops the run at the first step at which these come to its limit.
+    // What limits had counted. A rule stops the run at the first step where its count reaches the
+    // limit.
     field("steps_so_far", Whole(|step| whole(step.counted?.steps))),
     field("tokens_so_far", Whole(|step| whole(step.counted?.tokens?))),
     field("cost_so_far", Number(|step| step.counted?.cost_usd)),

@@ -1,5 +1,6 @@
-//! Which rule is behind a stop word? QitOS gives one word to its budget and to a criterion that counts the same; which of
-//! them it was shows in the stop check, in the END event and in the numbers, or it is not known.
+//! Determines which rule caused a stop word. QitOS uses the same word for its budget and for a
+//! criterion that counts the same thing. The stop check, the END event and the numbers show which
+//! of them it was. Otherwise it's unknown.
 
 use super::{last_mode, tokens};
 use crate::analysis::facts::lost;
@@ -8,45 +9,46 @@ use crate::model::event::StopNote;
 use crate::model::index::is_same_total;
 use crate::model::{Agreement, Can, Index, Op, Reading, Stated, StopReason};
 
-/// What is behind the stop word of a run that records no verdict.
+/// The cause of the stop word of a run that records no verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::analysis) enum Cause<'a> {
-    /// What the word itself names: an answer, a critic, the environment, an error.
+    /// The word itself names it: an answer, a critic, the environment, an error.
     Named,
     /// The budget.
     Budget,
-    /// A criterion of the list.
+    /// A criterion in the list.
     Criterion(Criterion<'a>),
-    /// No file says which rule, or the numbers refute the one that the word names.
+    /// No file records which rule, or the numbers refute the rule that the word names.
     NotRecorded,
 }
 
-/// A criterion, by what it says of itself.
+/// A criterion, as described by its own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::analysis) struct Criterion<'a> {
-    /// Which of QitOS's own it is; `None` for any other.
+    /// The built-in criterion of QitOS; `None` for any other.
     pub(in crate::analysis) own: Option<Own>,
-    /// Its words.
+    /// Its wording.
     pub(in crate::analysis) words: &'a str,
 }
 
-/// The criteria that QitOS brings.
+/// The built-in criteria of QitOS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::analysis) enum Own {
-    /// Steps by their ids.
+    /// Steps, by their ids.
     Steps,
-    /// Time by a clock of its own.
+    /// Time, on the criterion's own clock.
     Time,
     /// Tokens.
     Tokens,
-    /// Steps in a row in which a signature did not change.
+    /// Consecutive steps in which a signature didn't change.
     Stagnation,
     /// A final result in the state.
     Result,
 }
 
 impl Criterion<'_> {
-    /// What it compared, by its own words; `None` where they hold no number.
+    /// Returns what the criterion compared, parsed from its words. `None` if they contain no
+    /// number.
     pub(in crate::analysis) fn reading(&self) -> Option<Reading> {
         let own = self.own?;
         let (measured, limit, is_seconds) = compared(self.words)?;
@@ -70,8 +72,8 @@ impl Criterion<'_> {
     }
 }
 
-/// The numbers of a criterion's words, `elapsed=0.840s >= max_runtime_seconds=0.700s` or `stagnant_steps=3`, and
-/// whether they are seconds.
+/// Parses the numbers in a criterion's words, such as `elapsed=0.840s >=
+/// max_runtime_seconds=0.700s` or `stagnant_steps=3`. Also returns whether they're seconds.
 fn compared(detail: &str) -> Option<(f64, Option<f64>, bool)> {
     let number = |side: &str| {
         let value = side.split_once('=')?.1.trim();
@@ -109,7 +111,7 @@ impl Own {
     }
 }
 
-/// What is behind `word`, with which the newest run ended.
+/// Determines the cause of `word`, with which the newest run ended.
 pub(in crate::analysis) fn cause<'a>(index: &'a Index, word: &str) -> Cause<'a> {
     let reason = StopReason::parse(word);
     let limit = matches!(
@@ -120,8 +122,8 @@ pub(in crate::analysis) fn cause<'a>(index: &'a Index, word: &str) -> Cause<'a> 
         return Cause::Criterion(criterion);
     }
     let checked = checked(index, word);
-    // An agent may have set the word itself, whatever then stopped the run: a final decision, its own condition, the
-    // environment or a criterion without words.
+    // An agent may have set the word itself, whatever then stopped the run: a final decision, its
+    // own condition, the environment, or a criterion without words.
     if reason == StopReason::Stagnation
         || checked.is_some() && (limit || reason == StopReason::MaxSteps)
     {
@@ -133,7 +135,7 @@ pub(in crate::analysis) fn cause<'a>(index: &'a Index, word: &str) -> Cause<'a> 
     if !limit {
         return Cause::Named;
     }
-    // The budget is asked before a step and ends the run as one that did not go well; a criterion's end is in order.
+    // The budget is checked before a step, and its END event is not `ok`. That of a criterion is.
     let ended_ok = index
         .segment()
         .and_then(|segment| segment.end.as_ref())
@@ -144,7 +146,8 @@ pub(in crate::analysis) fn cause<'a>(index: &'a Index, word: &str) -> Cause<'a> 
     }
 }
 
-/// The criterion that ended the newest run with `word`, and its event. Only criteria put words into the stop check.
+/// Returns the criterion that ended the newest run with `word`, and the index of its event. Only
+/// criteria add words to the stop check.
 pub(in crate::analysis) fn criterion<'a>(
     index: &'a Index,
     word: &str,
@@ -163,25 +166,25 @@ pub(in crate::analysis) fn criterion<'a>(
     ))
 }
 
-/// What the stop check said that ended the newest run with `word`.
+/// Returns the stop check that ended the newest run with `word`.
 fn checked<'a>(index: &'a Index, word: &str) -> Option<&'a StopNote> {
     let (_, stop) = index.segment()?.stop.as_ref()?;
     Some(stop).filter(|stop| stop.reason.as_deref() == Some(word))
 }
 
-/// One limit of the task's budget, and what was used of it, as far as the files tell.
+/// A limit of the task's budget and how much of it was used, as far as the files record it.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::analysis) struct Spent {
-    /// What was used: steps, milliseconds, tokens.
+    /// The usage, in steps, milliseconds or tokens.
     pub(in crate::analysis) measured: Option<f64>,
-    /// How it is compared.
+    /// The comparison.
     pub(in crate::analysis) op: Op,
-    /// The limit, as records state it.
+    /// The limit, as stated by the records.
     pub(in crate::analysis) limit: Agreement<f64>,
 }
 
 impl Spent {
-    /// The limit that `reason` names; without numbers for any other reason.
+    /// Returns the limit that `reason` names. Has no numbers for any other reason.
     pub(in crate::analysis) fn of(index: &Index, reason: StopReason) -> Self {
         let of = |measured, op, unit| Self {
             measured,
@@ -204,8 +207,9 @@ impl Spent {
         }
     }
 
-    /// How much of the limit that `reason` names was used before the last step began, if that was all of it. The budget is
-    /// asked before each step, so that a run under this limit had no such step.
+    /// Returns how much of the limit that `reason` names was used before the last step began, if
+    /// that was all of it. The budget is checked before each step, so under this limit the last
+    /// step wouldn't have run.
     pub(in crate::analysis) fn overrun(index: &Index, reason: StopReason) -> Option<f64> {
         let spent = Self::of(index, reason);
         let limit = *spent.limit.agreed()?;
@@ -234,8 +238,8 @@ impl Spent {
         used.filter(|used| spent.op.holds(*used, limit))
     }
 
-    /// Whether the limit was reached; `None` without both numbers, or where records state one limit that was and one that
-    /// was not.
+    /// Returns whether the limit was reached. `None` if a number is missing, or if records state
+    /// both a limit that was reached and one that wasn't.
     pub(in crate::analysis) fn is_used_up(&self) -> Option<bool> {
         let stated = match &self.limit {
             Agreement::Unknown => return None,
@@ -251,7 +255,7 @@ impl Spent {
     }
 }
 
-/// How long the newest run had taken when its last step began, in milliseconds.
+/// Returns how long the newest run had taken when its last step began, in milliseconds.
 fn time_before_the_last(index: &Index) -> Option<f64> {
     let segment = index
         .segment()
@@ -266,17 +270,18 @@ fn time_before_the_last(index: &Index) -> Option<f64> {
     Some((last.started.filter(|_| last.first >= segment.first_event)? - begun) as f64 / 1e3)
 }
 
-/// How many steps ran, where each of them has its line.
+/// Returns the number of steps that ran, if each of them has a line.
 fn counted_steps(index: &Index) -> Option<f64> {
     let (first, manifest, segment) = (
         index.newest_start(),
         index.manifest().get(),
         index.segment(),
     );
-    // Steps without a line ran, and their number is not the file's; a round that an exception cut was none.
+    // Steps without a line ran too, so the file doesn't show their number. A round cut short by an
+    // exception wasn't a step.
     let ended = segment.is_some_and(|segment| segment.end.is_some())
         || manifest.is_some_and(|manifest| manifest.is_final());
-    // The round in which a run died, or that is under way, is no step yet.
+    // The round that is running, or in which a run died, isn't a step yet.
     let begun = segment.map_or(0, |segment| {
         index.groups().len().saturating_sub(segment.first_group + 1)
     });
@@ -285,7 +290,7 @@ fn counted_steps(index: &Index) -> Option<f64> {
     } else {
         begun <= index.newest_len()
     };
-    // A line that no round belongs to was no step, or one that nobody can tell from it.
+    // A line without a round either wasn't a step or can't be distinguished from one.
     let odd =
         !index.is_disordered() && (first..index.steps().len()).any(|n| index.group_of(n).is_none());
     let odd = odd && segment.is_some_and(|segment| segment.first_group < index.groups().len());

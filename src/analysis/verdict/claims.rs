@@ -1,5 +1,5 @@
-//! Which claims of the records contradict the stop reason? Claims are success, the END event's `ok`, the last stop check,
-//! the failure report and the limits.
+//! Finds claims in the records that contradict the stop reason. Claims are success, the END event's
+//! `ok`, the last stop check, the failure report and the limits.
 
 use super::Facts;
 use super::cause::{Criterion, Own, Spent, criterion};
@@ -10,7 +10,7 @@ use crate::model::{
     Can, Code, CriticAction, EventHead, EventKind, Gate, Outcome, StepHead, StopReason,
 };
 
-/// Adds the claims that other records deny.
+/// Adds the claims that other records contradict.
 pub(super) fn claims(facts: &Facts<'_>, found: &mut Vec<String>) {
     if facts.index.format().is_one_file() {
         return;
@@ -26,7 +26,7 @@ pub(super) fn claims(facts: &Facts<'_>, found: &mut Vec<String>) {
     found.extend(of_the_budget(facts));
 }
 
-/// Success follows from the stop reason, and in a run of our own engine from the verdict.
+/// Success follows from the stop reason, or from the verdict in runs of our own engine.
 fn of_the_success(facts: &Facts<'_>) -> Option<String> {
     let (word, success) = (facts.reason?, facts.manifest?.success?);
     if let Some(stop) = facts
@@ -34,7 +34,7 @@ fn of_the_success(facts: &Facts<'_>) -> Option<String> {
         .filter(|stop| !matches!(stop.code, Code::Custom(_)))
     {
         let is_completed = stop.code.outcome(&stop.source) == Outcome::Completed;
-        // An answer that is not a success is named with the reason.
+        // An answer without success is reported with the stop reason.
         let is_named = !success && StopReason::parse(word).says_answered();
         let code = &stop.code;
         return (is_completed != success && !is_named)
@@ -43,7 +43,7 @@ fn of_the_success(facts: &Facts<'_>) -> Option<String> {
     use StopReason as R;
     let expected = match StopReason::parse(word) {
         R::Success | R::Final => return None,
-        // QitOS since 0.6 takes it for no success.
+        // QitOS since 0.6 doesn't count this as success.
         R::AgentCondition => (facts.index.format().name == "QitOS 0.6").then_some(false),
         R::EnvTerminal => Some(true),
         R::Other => None,
@@ -53,7 +53,7 @@ fn of_the_success(facts: &Facts<'_>) -> Option<String> {
     is_denied.then(|| format!("The stop reason is {word}, and success is recorded as {success}"))
 }
 
-/// QitOS accepts no empty answer.
+/// QitOS doesn't accept an empty answer.
 fn of_the_blank_answer(facts: &Facts<'_>) -> Option<String> {
     let word = facts
         .reason
@@ -63,7 +63,8 @@ fn of_the_blank_answer(facts: &Facts<'_>) -> Option<String> {
     })
 }
 
-/// An end by a rule goes well; only budgets, errors and cancellations don't.
+/// The END event is `ok` if a rule ended the run. It isn't after a budget, an error or a
+/// cancellation.
 fn of_the_end_event(facts: &Facts<'_>) -> Option<String> {
     let (at, _, is_ok) = facts.segment?.end.as_ref()?;
     let word = facts.reason.filter(|_| !is_ok)?;
@@ -115,7 +116,7 @@ fn of_the_last_check(facts: &Facts<'_>) -> Option<String> {
     })
 }
 
-/// Each criterion of QitOS gives one stop reason.
+/// Each criterion of QitOS uses one stop reason.
 fn of_the_criterion(facts: &Facts<'_>) -> Option<String> {
     let word = facts.reason.filter(|_| facts.stop.is_none())?;
     let (_, Criterion { own, words }) = criterion(facts.index, word)?;
@@ -153,7 +154,7 @@ fn of_the_failures(facts: &Facts<'_>) -> Option<String> {
     })
 }
 
-/// An error that ends a run is recorded with its words.
+/// An error that ends a run is recorded with its message.
 fn of_an_error(facts: &Facts<'_>) -> Option<String> {
     let index = facts.index;
     let word = facts
@@ -180,7 +181,7 @@ fn of_an_error(facts: &Facts<'_>) -> Option<String> {
     })
 }
 
-/// A final decision that no critic refused and no error followed ends a run of QitOS.
+/// A final decision without a critic's refusal or a later error ends a run of QitOS.
 fn of_an_earlier_answer(facts: &Facts<'_>) -> Option<String> {
     let index = facts.index;
     if facts.stop.is_some() || index.format().can.facts == Can::Yes || index.is_disordered() {
@@ -203,7 +204,7 @@ fn of_an_earlier_answer(facts: &Facts<'_>) -> Option<String> {
     ))
 }
 
-/// The budget is asked before each step.
+/// The budget is checked before each step.
 fn of_the_budget(facts: &Facts<'_>) -> Vec<String> {
     let index = facts.index;
     let budgets = [

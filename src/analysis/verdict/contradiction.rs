@@ -1,4 +1,5 @@
-//! Where do the files of a run contradict each other about its end? A sentence each, naming what says what.
+//! Finds contradictions between a run's files about its end. Returns one sentence each, naming the
+//! sources.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ use crate::analysis::stated;
 use crate::model::index::is_same_reason;
 use crate::model::{Code, Outcome, Reading, StopReason, StopVerdict};
 
-/// The contradictions, the gravest first. None as long as the run goes on.
+/// Returns the contradictions, most serious first. Empty while the run may continue.
 pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -> Vec<String> {
     let mut found = Vec::new();
     if life.liveness.may_grow() {
@@ -48,7 +49,7 @@ pub(super) fn contradictions(facts: &Facts<'_>, life: &Life, outcome: Outcome) -
     found
 }
 
-/// What the stop reason says, against success and answer.
+/// Compares the stop reason with success and answer.
 fn of_the_reason(facts: &Facts<'_>, found: &mut Vec<String>) {
     let Some(word) = facts.reason else { return };
     let reason = StopReason::parse(word);
@@ -79,8 +80,8 @@ fn of_the_reason(facts: &Facts<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// What is said to have ended the run at a limit, against the numbers recorded with it. This is the one place where
-/// measured and limit are compared, whatever wrote the trace.
+/// Compares the limit that supposedly ended the run with the numbers recorded for it. This is the
+/// only place that compares the measured value with the limit, for all formats.
 fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
     let ended = facts
         .index
@@ -106,7 +107,7 @@ fn of_the_numbers(facts: &Facts<'_>) -> Option<String> {
     ))
 }
 
-/// The limit that is said to have ended the run, with who says so.
+/// Returns the limit that supposedly ended the run, and the source of that claim.
 fn fired(facts: &Facts<'_>) -> Option<(String, Reading)> {
     let index = facts.index;
     if let Some(ended) = index
@@ -159,7 +160,7 @@ fn fired(facts: &Facts<'_>) -> Option<(String, Reading)> {
     ))
 }
 
-/// Limits on which records disagree: the one that ended the run, and those of the budget.
+/// Reports limits that records disagree on: the one that ended the run, and those of the budget.
 fn of_the_limits(facts: &Facts<'_>, found: &mut Vec<String>) {
     let index = facts.index;
     let mut units = vec![
@@ -196,16 +197,16 @@ fn of_the_limits(facts: &Facts<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// What the status says, against how the run came out.
+/// Compares the status with the outcome.
 fn of_the_status(facts: &Facts<'_>, outcome: Outcome) -> Option<String> {
     let status = facts.manifest?.status.as_deref()?;
     let word = facts.reason?;
-    // QitOS says `completed` of every end that is no error and no cancellation.
+    // QitOS records `completed` for every end that isn't an error or a cancellation.
     let fits = match (status, outcome) {
         (_, Outcome::Unknown | Outcome::Running) => true,
         ("failed", outcome) => outcome == Outcome::Failed,
         ("stopped", outcome) => outcome == Outcome::Cancelled,
-        // Our own engine writes `failed` and `stopped` for these.
+        // Our own engine records `failed` and `stopped` for these.
         ("completed", Outcome::Failed | Outcome::Cancelled) if facts.stop.is_some() => false,
         ("completed", _) => !matches!(
             StopReason::parse(word),
@@ -224,7 +225,7 @@ fn of_the_status(facts: &Facts<'_>, outcome: Outcome) -> Option<String> {
     (!fits).then(|| format!("The status is {status}, and the stop reason {word} says that {says}"))
 }
 
-/// What manifest, END event, stop check and critics say of the end, against each other.
+/// Compares the end according to the manifest, the END event, the stop check and the critics.
 fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
     found.extend(stated::end_in_words(facts.index));
     found.extend(stated::ignored_stops(facts.index));
@@ -232,7 +233,7 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
         return;
     };
     let Some((_, end, _)) = &segment.end else {
-        // A writer ends its events before it says so in the manifest.
+        // A writer finishes its events before it updates the manifest.
         let said = manifest.filter(|manifest| manifest.is_final() && segment.init.is_some());
         if let Some(status) = said
             .and_then(|manifest| manifest.status.as_deref())
@@ -268,7 +269,7 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
         }
     }
     let status = manifest.and_then(|manifest| manifest.status.as_deref());
-    // QitOS never updates the manifest of a run that it did not start.
+    // QitOS never updates the manifest of a run that it didn't start.
     let unstarted = facts.stop.is_none()
         && facts
             .reason
@@ -294,7 +295,8 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
     }
 }
 
-/// The fields in which two verdicts differ, with the value of each; without the limit where that is named already.
+/// Lists the fields in which two verdicts differ, with both values. Omits the limit if it's already
+/// reported.
 fn unlike(kept: &StopVerdict, told: &StopVerdict, without_limit: bool) -> String {
     let fields = |stop: &StopVerdict| match serde_json::to_value(stop) {
         Ok(serde_json::Value::Object(fields)) => fields,
@@ -319,7 +321,7 @@ fn unlike(kept: &StopVerdict, told: &StopVerdict, without_limit: bool) -> String
     differs.map(say).collect::<Vec<_>>().join(", ")
 }
 
-/// What manifest, stop check and last step say of the answer, against each other.
+/// Compares the answer according to the manifest, the stop check and the last step.
 fn of_the_answer(facts: &Facts<'_>, found: &mut Vec<String>) {
     found.extend(stated::answer_in_words(facts.index));
     let twice = newest_run(facts.index)
@@ -331,7 +333,7 @@ fn of_the_answer(facts: &Facts<'_>, found: &mut Vec<String>) {
     );
 }
 
-/// What the recorded verdict says, against the steps and against its own numbers.
+/// Compares the recorded verdict with the steps and with its own numbers.
 fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
     let (Some(stop), index) = (facts.stop, facts.index) else {
         return;
@@ -376,7 +378,7 @@ fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
     }
 }
 
-/// What a step's facts say of its tokens, against its own request.
+/// Compares the tokens in a step's facts with those of its request.
 fn of_the_usage(facts: &Facts<'_>) -> Option<String> {
     let (n, of_facts, of_request) = facts::disputed_usage(facts.index).next()?;
     let (step, of_facts, of_request) = (facts.index.label(n), count(of_facts), count(of_request));

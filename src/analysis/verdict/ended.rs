@@ -1,11 +1,12 @@
-//! What does the end of another tool's run say? One sentence of what its format read from the trace.
+//! Describes the end of another tool's run in one sentence, from what its format read from the
+//! trace.
 
 use super::recorded::amount;
 use super::{Facts, RunStatus};
 use crate::analysis::stated;
 use crate::model::{Bound, Certainty, Ended, Outcome, Reached};
 
-/// The mark and the sentence.
+/// Returns the status and the sentence.
 pub(super) fn read(facts: &Facts<'_>, ended: &Ended) -> (RunStatus, String) {
     let cut = facts.cut();
     let sentence = if ended.is_sentence {
@@ -99,7 +100,8 @@ fn sentence(facts: &Facts<'_>, ended: &Ended, is_cut: bool) -> String {
     sentence
 }
 
-/// All limits that were reached at once: "Step and cost limit reached: 1 of 1 step, $0.03 of $0.02".
+/// Describes limits that were reached at the same time: "Step and cost limit reached: 1 of 1 step,
+/// $0.03 of $0.02".
 fn at_once(ended: &Ended) -> Option<String> {
     let first = Reached {
         measured: ended.measured?,
@@ -113,7 +115,7 @@ fn at_once(ended: &Ended) -> Option<String> {
     (all.len() > 1).then(|| format!("{}: {}", ended.headline, each_of(&all)))
 }
 
-/// "1 of 50 steps, $0.03 of $3.00".
+/// Formats "1 of 50 steps, $0.03 of $3.00".
 pub(super) fn each_of(limits: &[Reached]) -> String {
     let each = limits.iter().map(
         |Reached {
@@ -129,7 +131,7 @@ pub(super) fn each_of(limits: &[Reached]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// An amount of money with no more decimals than it needs, and at least two.
+/// Formats an amount of money with as few decimals as possible, but at least two.
 fn cents(value: f64) -> String {
     let words = amount(value, "usd");
     let Some((whole, decimals)) = words.split_once('.') else {
@@ -139,7 +141,7 @@ fn cents(value: f64) -> String {
 }
 
 impl Facts<'_> {
-    /// After the end of the last turn stands a line that is cut.
+    /// Describes a run that has a truncated line after the end of its last turn.
     pub(super) fn goes_on_unread(&self) -> String {
         let ended = self.manifest.and_then(|manifest| manifest.ended.as_deref());
         let turn = match ended {

@@ -1,6 +1,6 @@
-//! Why did the run stop, in one sentence? From what the index holds, without reading a line.
+//! Explains in one sentence why a run stopped, using only the index and reading no lines.
 //!
-//! A measured value that no file records is left out of the sentence, never made up.
+//! If no file records a measured value, the sentence omits it rather than inventing one.
 
 use std::cell::OnceCell;
 use std::time::Duration;
@@ -39,33 +39,35 @@ pub(crate) use super::stated::tokens;
 pub use recorded::{amount, reading};
 pub(super) use rounds::other_run;
 
-/// The answer to "why did this run stop?".
+/// The reason why a run stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The answer, without a full stop.
+    /// The reason, without a full stop.
     pub sentence: String,
-    /// What happened besides, one full sentence; empty where nothing did.
+    /// One full sentence about anything else that happened; may be empty.
     pub second: String,
-    /// How it came out.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Its mark.
+    /// The status.
     pub mark: RunStatus,
-    /// What the sentence rests on.
+    /// Whether the sentence is recorded, inferred or unknown.
     pub certainty: Certainty,
-    /// Whether the run ended well and left an answer.
+    /// Whether the run ended well with an answer.
     pub answered: bool,
-    /// Where the files contradict each other about the end, a sentence each without a full stop, the gravest first.
+    /// The contradictions between the files about the end: one sentence each without a full stop,
+    /// most serious first.
     pub contradictions: Vec<String>,
     /// The recorded stop reason, as written.
     pub stop_reason: Option<String>,
-    /// The last step that really ran, as an ordinal; `None` also where it has no line.
+    /// The ordinal of the last step that actually ran; `None` also if that step has no line.
     pub step: Option<usize>,
-    /// The step limit, and whether it is the one that counts.
+    /// The step limit, and whether it's the one in effect.
     pub limit: Option<StepLimit>,
 }
 
 impl Verdict {
-    /// Whether the run ended well and left an answer; `None` where it is unknown how it ended.
+    /// Returns whether the run ended well with an answer, or `None` if it's unknown how the run
+    /// ended.
     pub fn answer_known(&self) -> Option<bool> {
         let is_unknown = self.outcome == Outcome::Unknown && self.certainty == Certainty::Unknown;
         if is_unknown && !self.answered {
@@ -75,42 +77,42 @@ impl Verdict {
         }
     }
 
-    /// Whether records say how the run ended, and others deny something of it.
+    /// Returns whether some records state how the run ended and others contradict them.
     pub fn is_denied(&self) -> bool {
         let is_stated = self.stop_reason.is_some() || self.outcome == Outcome::Unknown;
         !self.contradictions.is_empty() && is_stated && self.certainty != Certainty::Recorded
     }
 
-    /// The step limit, where it is recorded that the run ends at it.
+    /// Returns the step limit, if it's recorded that the run ends at it.
     pub fn budget(&self) -> Option<StepLimit> {
         self.limit.filter(|limit| limit.from.is_budget())
     }
 }
 
-/// A limit on steps, and where it comes from.
+/// A step limit and its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepLimit {
-    /// The most steps.
+    /// The maximum number of steps.
     pub steps: i64,
-    /// Who set it.
+    /// The source of the limit.
     pub from: LimitFrom,
 }
 
 /// How a limit is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LimitFrom {
-    /// It is recorded who set it.
+    /// The records state who set it.
     SetBy(Origin),
-    /// A criterion's own words name it.
+    /// A criterion's own wording names it.
     Criteria,
-    /// It is where the rule ended the run.
+    /// It's inferred from where the rule ended the run.
     Inferred,
-    /// The agent's state has it, which is checked beside the budget and is often larger.
+    /// The agent's state contains it. It's checked in addition to the budget, and often larger.
     State,
 }
 
 impl LimitFrom {
-    /// The word used in JSON.
+    /// Returns the word used in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             LimitFrom::SetBy(origin) => origin.as_str(),
@@ -120,31 +122,31 @@ impl LimitFrom {
         }
     }
 
-    /// Whether it is recorded that the run ends at this limit.
+    /// Returns whether it's recorded that the run ends at this limit.
     pub fn is_budget(self) -> bool {
         matches!(self, LimitFrom::SetBy(_))
     }
 }
 
-/// Judges a run.
+/// Determines why a run stopped.
 pub fn verdict(index: &Index, life: &Life) -> Verdict {
     let facts = Facts::of(index);
     let reason = facts.reason;
     let step = match facts.stop {
-        // Which of two steps with one id was the last is not known.
+        // If two steps share an id, there's no way to know which was the last.
         Some(_) if index.double_steps().0 > 0 => None,
         Some(stop) => index
             .steps()
             .iter()
             .rposition(|head| head.step_id.is_some() && head.step_id == stop.step_id()),
         None if reason.is_some() && facts.group.is_some() && !facts.written => None,
-        // Steps that are missing came after the last one that is there.
+        // The missing steps came after the last recorded one.
         None if facts.cut().is_some() => None,
         None => facts.last.map(|(ordinal, _)| ordinal),
     };
     let verdict = |outcome, mark, certainty, mut sentence: String| {
         let contradictions = contradiction::contradictions(&facts, life, outcome);
-        // What one record says and another denies is not recorded.
+        // A statement that another record contradicts doesn't count as recorded.
         let is_denied = certainty == Certainty::Recorded && !contradictions.is_empty();
         let certainty = if is_denied {
             Certainty::Inferred
@@ -179,7 +181,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
         }
     };
     if let Some(issue) = index.away() {
-        // Whatever was read before, another board that starts now would know nothing of the end.
+        // Whatever was read before, another board starting now couldn't determine the end.
         let sentence = capitalised(&issue.reason);
         return verdict(
             Outcome::Unknown,
@@ -290,7 +292,7 @@ pub fn verdict(index: &Index, life: &Life) -> Verdict {
             sentence,
         ),
         (Liveness::Unknown, _) => {
-            // Nobody waits for a user there, nor does it show that the program was killed.
+            // No process waits for a user here, but that doesn't show that the program was killed.
             let closed = life.basis == Basis::Closed && index.format().untold.is_empty();
             let sentence = if closed {
                 format!("No end is recorded{}", facts.step_after("after"))
@@ -355,28 +357,27 @@ fn classify(reason: StopReason) -> (Outcome, RunStatus) {
     }
 }
 
-/// The parts of an index that a verdict speaks of.
+/// The parts of an index that a verdict uses.
 struct Facts<'a> {
     index: &'a Index,
     segment: Option<&'a Segment>,
     manifest: Option<&'a Manifest>,
-    /// The last step line, and its ordinal.
+    /// The last step line and its ordinal.
     last: Option<(usize, &'a StepHead)>,
-    /// The last round of the loop that events tell of.
+    /// The last round of the loop in the events.
     group: Option<&'a Group>,
     /// Whether the step of that round has its line.
     written: bool,
-    /// The recorded stop reason.
     reason: Option<&'a str>,
-    /// The verdict as our own engine records it.
+    /// The verdict recorded by our own engine.
     stop: Option<&'a StopVerdict>,
-    /// How many steps the newest run in the directory has, up to its end.
+    /// The number of steps of the newest run in the directory, up to its end.
     done: usize,
-    /// The verdict against the recorded rules, once somebody asks.
+    /// The comparison of the verdict with the recorded rules, computed on first use.
     retraced: OnceCell<Option<Retraced>>,
 }
 
-/// Whether records disagree on why the run ended.
+/// Returns whether records disagree on why the run ended.
 pub(super) fn is_disputed(index: &Index) -> bool {
     index.end().disputed().is_some()
 }
@@ -385,7 +386,7 @@ impl<'a> Facts<'a> {
     fn of(index: &'a Index) -> Self {
         let segment = index.segment();
         let manifest = index.manifest_of_end();
-        // The code of a verdict is no stop reason where no record has the word.
+        // The code of a verdict isn't a stop reason if no record has the word.
         let reason = match index.end() {
             Agreement::Agreed(stated) => stated
                 .into_iter()
@@ -393,13 +394,13 @@ impl<'a> Facts<'a> {
             Agreement::Unknown | Agreement::Disputed(_) => None,
         };
         let reason = reason.map(|stated| stated.value);
-        // What stands after the END event is no part of the run that it ends.
+        // Anything after the END event isn't part of the run that it ends.
         let ended = segment
             .and_then(|segment| Some(segment.end.as_ref()?.0))
             .unwrap_or(usize::MAX);
         let newest = index.groups().iter().rposition(|group| group.first < ended);
         let newest = newest.filter(|at| segment.is_some_and(|segment| *at >= segment.first_group));
-        // Events out of order don't tell which round was the last.
+        // Events out of order don't show which round was the last.
         let newest = newest.filter(|_| !index.is_disordered());
         let group = newest.and_then(|at| index.groups().get(at));
         let written = newest.and_then(|at| index.step_of(at)).is_some();
@@ -428,12 +429,12 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// What the recorded rules and steps say about the recorded verdict.
+    /// Compares the recorded verdict with the recorded rules and steps.
     fn retraced(&self) -> Option<&Retraced> {
         self.retraced.get_or_init(|| retrace(self.index)).as_ref()
     }
 
-    /// "step 5", the last one that any file tells of, by the recorded label where there is one.
+    /// Returns "step 5": the last step in any file, by its recorded label if it has one.
     fn step(&self) -> Option<String> {
         let unwritten = self
             .group
@@ -444,13 +445,13 @@ impl<'a> Facts<'a> {
             .or_else(|| self.last.map(label))
     }
 
-    /// " at step 5", with whatever preposition fits; nothing where no step is known.
+    /// Returns " at step 5" with the given preposition, or an empty string if no step is known.
     fn step_after(&self, preposition: &str) -> String {
         self.step()
             .map_or_else(String::new, |step| format!(" {preposition} {step}"))
     }
 
-    /// The step that was under way, by the events.
+    /// Returns the step that was running, according to the events.
     fn step_now(&self) -> String {
         match self.group.and_then(|group| group.step_id) {
             Some(id) => format!("step {id}"),
@@ -468,7 +469,8 @@ impl<'a> Facts<'a> {
             .and_then(|manifest| manifest.budget?.steps)
             .map_or(Origin::Task, |held| held.from);
         let state = self.segment.and_then(|segment| segment.state_limit);
-        // What ended another tool's run at its own count of steps is no limit on the steps here.
+        // If another tool's run ended at its own count of steps, that isn't a limit on the steps
+        // here.
         let is_counted = |manifest: &Manifest| {
             manifest
                 .statements
@@ -492,7 +494,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The headline of a limit, where records disagree on what was used of it.
+    /// Returns the headline for a limit if records disagree on the amount used.
     fn disputed_total(&self, what: &str, unit: &'static str) -> Option<String> {
         let total = stated::total(self.index, unit);
         let about = match unit {
@@ -507,8 +509,8 @@ impl<'a> Facts<'a> {
         ))
     }
 
-    /// The headline of a limit on which records disagree: which values they state, and what was used of the only one that
-    /// was reached. `None` where they agree.
+    /// Returns the headline for a limit that records disagree on: the stated values, and the usage
+    /// if exactly one of them was reached. `None` if the records agree.
     fn disputed_limit(
         &self,
         what: &str,
@@ -541,7 +543,7 @@ impl<'a> Facts<'a> {
         ))
     }
 
-    /// That the one document of the run ends in the middle or is damaged, and where.
+    /// Describes where the run's only file is truncated or damaged.
     fn cut(&self) -> Option<String> {
         let manifest = self
             .manifest
@@ -556,7 +558,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Nothing follows, and no trace of this sort would say why.
+    /// Describes a run without a recorded end in a format that may end without one.
     fn untold(&self) -> String {
         match self.index.format().untold {
             "" => self.broken_off(),
@@ -564,7 +566,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The last step's call was cancelled, and nothing follows.
+    /// Describes a run whose last tool call was cancelled and that has no further records.
     fn cancelled_call(&self) -> Option<String> {
         let (n, step) = self
             .last
@@ -586,7 +588,7 @@ impl<'a> Facts<'a> {
         ))
     }
 
-    /// The last turn is over, and nothing says how.
+    /// Describes a run whose last turn is over with an unknown result.
     fn waits(&self) -> String {
         format!(
             "May wait for its user{}; no end of a turn is recorded",
@@ -594,7 +596,7 @@ impl<'a> Facts<'a> {
         )
     }
 
-    /// The last call is a question to the user.
+    /// Describes a run whose last tool call is a question to the user.
     fn asks(&self, life: &Life) -> Option<String> {
         let tool = self.manifest?.asks_user.as_deref()?;
         let step = self.step_after("in");
@@ -642,7 +644,7 @@ impl<'a> Facts<'a> {
         format!("Died {}: last event is {phase}, {gone}", self.place())
     }
 
-    /// What the records of another tool's run lack at their end, and what that may mean.
+    /// Describes what the records of another tool's run lack at the end, and what that may mean.
     fn broken_off(&self) -> String {
         let lacks = self.lacks();
         let is_child = self
@@ -673,7 +675,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The run's own last step, and its first tool that has given nothing yet.
+    /// Returns the run's own last step and its first tool without a result.
     fn waits_for(&self) -> Option<((usize, &StepHead), &str)> {
         let own = || {
             newest_run(self.index)
@@ -685,7 +687,7 @@ impl<'a> Facts<'a> {
         Some((last, self.index.name(last.1.calls.get(at)?.name)))
     }
 
-    /// Where a run that died was: "in step 4", or "after step 4" where that step has its line.
+    /// Returns where a run died: "in step 4", or "after step 4" if that step has its line.
     fn place(&self) -> String {
         match self.step() {
             Some(step) if self.written => format!("after {step}"),
@@ -693,7 +695,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The reason of a stop that was decided in the last round, although the run never came to its END.
+    /// Returns the reason of a stop that was decided in the last round, if the run never reached
+    /// its END.
     fn decided_stop(&self) -> Option<&'a str> {
         let (at, stop) = self.segment?.stop.as_ref()?;
         stop.reason.as_deref().filter(|_| {
@@ -703,7 +706,7 @@ impl<'a> Facts<'a> {
     }
 
     fn stalled(&self, life: &Life) -> String {
-        // Whole minutes, so that the sentence does not change with every look.
+        // Whole minutes, so that the sentence doesn't change on every refresh.
         let minutes = life.silence.unwrap_or_default() / 60_000_000;
         if self.index.slowest_gap() == 0 {
             let step = self.step_now();
@@ -719,7 +722,8 @@ impl<'a> Facts<'a> {
         )
     }
 
-    /// The number of steps at which the budget ended the run: the step that the END event names, which never began.
+    /// Returns the number of steps at which the budget ended the run. That's the step in the END
+    /// event, which never began.
     fn spent_steps(&self) -> Option<i64> {
         let word = self
             .reason
@@ -734,10 +738,10 @@ impl<'a> Facts<'a> {
             .then_some(done)
     }
 
-    /// What the last step decided on; `None` where that is not known.
+    /// Returns the mode of the last step's decision, or `None` if it's unknown.
     fn last_mode(&self) -> Option<&'a str> {
         let mode = match self.group.filter(|_| !self.written) {
-            // Of a step without a line the events tell.
+            // If the step has no line, its events record the decision.
             Some(group) => match group.decision.as_deref()? {
                 mode @ ("final" | "wait" | "handoff") => mode,
                 _ => "act",
@@ -747,19 +751,21 @@ impl<'a> Facts<'a> {
         Some(mode).filter(|mode| !mode.is_empty())
     }
 
-    /// Whether the last step gave an answer.
+    /// Returns whether the last step gave an answer.
     fn answers(&self) -> bool {
         self.last_mode() == Some("final")
     }
 
-    /// Whether the files hold no answer; without a manifest or a last decision nobody knows.
+    /// Returns whether the files are known to contain no answer. That takes a manifest, and a last
+    /// decision or a recorded null.
     fn has_no_answer(&self) -> bool {
         let is_other =
             self.last_mode().is_some_and(|mode| mode != "final") || is_answer_null(self.index);
         self.manifest.is_some() && !has_answer(self.index) && is_other
     }
 
-    /// Whether no critic asked for a stop in the last step; not known where a step has no line.
+    /// Returns whether it's known that no critic requested a stop in the last step. It isn't if a
+    /// step has no line.
     fn no_critic_stopped(&self) -> bool {
         let by_event = self
             .segment
@@ -768,12 +774,12 @@ impl<'a> Facts<'a> {
         let by_step = self
             .last
             .is_none_or(|(_, step)| !step.fate.is_readable() || step.asked(CriticAction::Stop));
-        // Scores below a mark end a run with the same word.
+        // Scores below a threshold end a run with the same word.
         let by_score = self.stop.is_some_and(|stop| stop.code != Code::CriticStop);
         !by_event && !by_step && !by_score && lost(self.index).is_none()
     }
 
-    /// What is said of a stop reason that the files refute.
+    /// Describes a stop reason that the files refute.
     fn refuted(&self) -> Option<String> {
         let word = self.reason?;
         let reason = StopReason::parse(word);
@@ -797,8 +803,8 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Whether success is recorded as false. QitOS before 0.1.0a1 ended with the word `final_result` and recorded false beside
-    /// it in every run, so that there it says nothing.
+    /// Returns whether success is recorded as false. QitOS before 0.1.0a1 ended every run with the
+    /// word `final_result` and recorded false beside it, so in that case it means nothing.
     fn is_unsuccessful(&self) -> bool {
         let is_habit = self.reason == Some("final_result");
         !is_habit
@@ -808,17 +814,18 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The reason of a stop that was decided in the newest run's last round, although it never came to its END.
+/// Returns the reason of a stop that was decided in the newest run's last round, if the run never
+/// reached its END.
 pub(super) fn decided_stop(index: &Index) -> Option<&str> {
     Facts::of(index).decided_stop()
 }
 
-/// What the last step of the newest run decided on; `None` where that is not known.
+/// Returns the mode of the decision of the newest run's last step, or `None` if it's unknown.
 pub(super) fn last_mode(index: &Index) -> Option<&str> {
     Facts::of(index).last_mode()
 }
 
-/// What was going on in a step that has no line, by its last event.
+/// Describes the last event of a step that has no line, with the event's index.
 pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
     let facts = Facts::of(index);
     let group = facts.group.filter(|_| !facts.written)?;
@@ -830,7 +837,7 @@ pub(super) fn under_way(index: &Index) -> Option<(usize, String)> {
     Some((group.end.checked_sub(1)?, words))
 }
 
-/// Whether each step says that it asked no model. Our own engine alone does.
+/// Returns whether every step records that it called no model. Only our own engine records that.
 pub(super) fn asked_no_model(index: &Index) -> bool {
     let (tally, run) = (index.tally(), &index.tally().run);
     let all_tell = run.readable > 0 && tally.without_facts.count == 0 && lost(index).is_none();
@@ -847,7 +854,7 @@ fn duration(micros: i64) -> String {
     ))
 }
 
-/// "6 of 6 steps", "31 s, limit 30 s".
+/// Formats "6 of 6 steps" or "31 s, limit 30 s".
 pub(super) fn used_of(used: f64, limit: f64, unit: &str) -> String {
     match unit {
         "ms" | "usd" => format!("{}, limit {}", amount(used, unit), amount(limit, unit)),
@@ -855,7 +862,7 @@ pub(super) fn used_of(used: f64, limit: f64, unit: &str) -> String {
     }
 }
 
-/// The text with a small first letter.
+/// Makes the first letter lowercase.
 fn lowered(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| {
@@ -863,7 +870,7 @@ fn lowered(text: &str) -> String {
     })
 }
 
-/// The text with a large first letter.
+/// Makes the first letter uppercase.
 pub(crate) fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| {

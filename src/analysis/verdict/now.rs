@@ -1,4 +1,4 @@
-//! What is a run doing now, in one sentence? By its newest event.
+//! Describes in one sentence what a run is doing now, based on its newest event.
 
 use super::{Facts, capitalised, label, told};
 use crate::model::EventKind;
@@ -52,7 +52,7 @@ impl Facts<'_> {
             },
             _ if matches!(kind, EventKind::Decided | EventKind::Acting) => {
                 match group.decision.as_deref() {
-                    // Without a call in it, a decision reads as its mode.
+                    // A decision without a call is stored as its mode.
                     Some("final") => "giving its answer".to_owned(),
                     Some("wait") => "waiting".to_owned(),
                     Some("handoff") => "handing over to another agent".to_owned(),
@@ -74,8 +74,8 @@ impl Facts<'_> {
         }
     }
 
-    /// A guard let a call pass, so it is being carried out. The index keeps the first call of a step alone; which one a
-    /// later event of the guards is about it does not say.
+    /// Describes a call that a guard allowed, so it's running. The index keeps only the first call
+    /// of a step, and a later guard event doesn't record which call it's about.
     fn allowed(&self, group: &Group) -> String {
         let mut before = self
             .index

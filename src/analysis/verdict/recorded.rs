@@ -1,4 +1,5 @@
-//! What does a recorded verdict say? One sentence for each code of our own engine; QitOS records no more than a reason.
+//! Describes a recorded verdict: one sentence for each code of our own engine. QitOS records only a
+//! reason.
 
 use super::{Facts, RunStatus, duration, newest_run, steps};
 use crate::analysis::format::count;
@@ -6,13 +7,14 @@ use crate::analysis::retrace::{Retraced, limit_of_stop};
 use crate::model::{Code, CriticAction, Index, Op, Origin, Outcome, Source, StopVerdict, Symbol};
 use crate::stop;
 
-/// The end of a sentence about a verdict that its own rules deny.
+/// Ends the sentence about a verdict that its own rules contradict.
 pub(super) const DENIAL: &str = " · but the recorded rules and steps deny it";
 
-/// Fields of the state that the engine changes by itself, in every step or at the end.
+/// State fields that the engine itself changes, in every step or at the end.
 const ENGINE_KEYS: [&str; 4] = ["current_step", "metrics", "stop_reason", "final_result"];
 
-/// What was compared with what, and who set it: `10 steps >= 10, set by the task`. `None` without two numbers.
+/// Formats the comparison and the source of the limit: `10 steps >= 10, set by the task`. `None` if
+/// a number is missing.
 pub fn reading(stop: &StopVerdict) -> Option<String> {
     let reading = &stop.reading;
     let (measured, limit) = (amount(reading.measured()?, &reading.unit), reading.limit()?);
@@ -39,7 +41,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// A measured number with its unit.
+/// Formats a measured number with its unit.
 pub fn amount(value: f64, unit: &str) -> String {
     match unit {
         "ms" => duration((value * 1e3) as i64),
@@ -51,7 +53,7 @@ pub fn amount(value: f64, unit: &str) -> String {
     }
 }
 
-/// How the run came out, what ended it, and the sentence.
+/// Returns the outcome, the status and the sentence.
 pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus, String) {
     let disputed = limit_of_stop(facts.index, facts.retraced());
     let (reading, what) = (&stop.reading, headline(stop).unwrap_or("Limit reached"));
@@ -83,7 +85,8 @@ pub(super) fn read(facts: &Facts<'_>, stop: &StopVerdict) -> (Outcome, RunStatus
     (outcome, mark(&stop.code, by_code), sentence)
 }
 
-/// The outcome that the code of a verdict implies. A user's code implies none, so its recorded outcome is returned.
+/// Returns the outcome that the code of a verdict implies. A custom code implies none, so its
+/// recorded outcome is returned.
 fn outcome_by_code(stop: &StopVerdict) -> Outcome {
     if matches!(stop.code, Code::Custom(_)) {
         stop.outcome
@@ -92,7 +95,7 @@ fn outcome_by_code(stop: &StopVerdict) -> Outcome {
     }
 }
 
-/// Whether all records of the verdict have the outcome that its code implies.
+/// Returns whether all records of the verdict have the outcome that its code implies.
 fn is_outcome_agreed(index: &Index, stop: &StopVerdict) -> bool {
     let by_code = outcome_by_code(stop);
     index
@@ -101,8 +104,8 @@ fn is_outcome_agreed(index: &Index, stop: &StopVerdict) -> bool {
         .all(|(recorded, _)| recorded.outcome == by_code)
 }
 
-/// A sentence about the rules that were true at the same moment; empty for none. A rule that the recorded steps deny is
-/// left out.
+/// Returns a sentence about the rules that were true at the same moment, or an empty string if
+/// there were none. Omits rules that the recorded steps contradict.
 pub(super) fn also(stop: &StopVerdict, retraced: Option<&Retraced>) -> String {
     let name = |id: &str| match id {
         "budget.steps" => "the step budget was reached".to_owned(),
@@ -138,7 +141,7 @@ fn mark(code: &Code, outcome: Outcome) -> RunStatus {
     }
 }
 
-/// The headline of a limit.
+/// Returns the headline of a limit.
 fn headline(stop: &StopVerdict) -> Option<&'static str> {
     stop::row(stop.code.as_str())
         .and_then(|row| row.headline)
@@ -201,7 +204,7 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
         | Code::MaxRuntime
         | Code::Timeout => "Limit reached".to_owned(),
         Code::LoopDetection => {
-            // Where it says nothing beside its calls, they are compared.
+            // If the detail doesn't start with calls, the rule compared texts.
             let what = if detail.starts_with("the same calls") {
                 "equal calls"
             } else {
@@ -256,9 +259,10 @@ fn sentence(facts: &Facts<'_>, stop: &StopVerdict) -> String {
     }
 }
 
-/// Whether steps that count as without a change changed the state: an agent may compare less than all of it.
+/// Returns whether steps counted as unchanged did change the state. An agent may compare only part
+/// of it.
 fn changed_meanwhile(facts: &Facts<'_>, stop: &StopVerdict) -> bool {
-    // The first of the row is the one that the others are compared with.
+    // The first step of the row is the one that the others are compared with.
     let row = stop
         .reading
         .steps()
@@ -271,7 +275,7 @@ fn changed_meanwhile(facts: &Facts<'_>, stop: &StopVerdict) -> bool {
     })
 }
 
-/// "Step budget used up: 10 of 10 steps"; who set the limit stands in the table of rules.
+/// Formats "Step budget used up: 10 of 10 steps". The table of rules shows who set the limit.
 fn limit(what: &str, stop: &StopVerdict) -> String {
     let early = if stop.step.is_none() {
         ", before the first step"

@@ -1,5 +1,5 @@
-//! Where do the steps and events of a run contradict each other? One sentence for each kind of contradiction, which names the
-//! first step that differs.
+//! Finds contradictions between the steps and events of a run. Returns one sentence for each kind,
+//! naming the first step that differs.
 
 use super::label;
 use crate::analysis::format::counted;
@@ -8,14 +8,14 @@ use crate::model::event::{critics_hash, names_hash};
 use crate::model::index::Group;
 use crate::model::{CriticAction, Fate, Index, StepHead};
 
-/// The contradictions between steps.jsonl and events.jsonl.
+/// Returns the contradictions between steps.jsonl and events.jsonl.
 pub(super) fn contradictions(index: &Index) -> Vec<String> {
     let mut found = Vec::new();
     if index.format().is_one_file() {
         return found;
     }
     found.extend(of_the_order(index));
-    // Where it isn't known which events belong to which step, they contradict nothing.
+    // If it's unknown which events belong to which step, they don't contradict each other.
     if index.is_disordered() || index.double_steps().0 > 0 || index.join_is_open() || index.is_cut()
     {
         return found;
@@ -42,7 +42,8 @@ pub(super) fn contradictions(index: &Index) -> Vec<String> {
     found
 }
 
-/// Steps that are out of order, repeated ids, and ids that start over although no event begins a run.
+/// Reports steps out of order, repeated ids, and ids that start over without an event that begins a
+/// run.
 fn of_the_order(index: &Index) -> Vec<String> {
     let mut found = Vec::new();
     let more = |count: usize| {
@@ -95,8 +96,8 @@ fn is_whole(step: &StepHead) -> bool {
     matches!(step.fate, Fate::Good | Fate::Provisional)
 }
 
-/// Says so if the events name another run than the manifest. People rename runs in one file alone, so that this makes no
-/// conclusion doubtful.
+/// Describes events of a different run than the manifest's. Users rename runs in one of the files,
+/// so this doesn't make any conclusion doubtful.
 pub(in crate::analysis) fn other_run(index: &Index) -> Option<String> {
     if index.format().is_one_file() {
         return None;
@@ -127,7 +128,7 @@ fn mode(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
             mode.to_owned()
         }
     };
-    // An event without a mode says nothing of it.
+    // An event without a mode doesn't contradict the line.
     (of_line != of_event && !of_event.is_empty()).then(|| {
         let [of_line, of_event] = [of_line, of_event].map(word);
         format!("steps.jsonl records the mode {of_line}, and the decision_ready event {of_event}")

@@ -1,5 +1,5 @@
-//! What else is worth saying about the end? At most two sentences: rules that were true as well, and what the run did
-//! instead of answering.
+//! Adds up to two sentences about the end: other rules that were true, and what the run did instead
+//! of answering.
 
 use super::cause::Spent;
 use super::{Facts, RunStatus, is_disputed, label, newest_run, recorded};
@@ -9,11 +9,11 @@ use crate::analysis::newest::{has_answer, kept_answer};
 use crate::analysis::stated;
 use crate::model::{CriticAction, StepHead, StopReason};
 
-/// A last score below this, on the scale from 0 to 1, is low.
+/// A last score below this, on a scale from 0 to 1, is low.
 const LOW: f64 = 0.5;
 
 impl Facts<'_> {
-    /// What happened besides; empty where nothing did.
+    /// Returns the additional sentences; may be empty.
     pub(super) fn second(&self, mark: RunStatus) -> String {
         let of_stop = |stop| recorded::also(stop, self.retraced());
         let mut also = self
@@ -41,7 +41,7 @@ impl Facts<'_> {
         all.collect::<Vec<_>>().join(" ")
     }
 
-    /// The other limits of the task's budget that were used up when one of them ended a run of QitOS.
+    /// Returns the other budget limits that were used up when one of them ended a run of QitOS.
     fn budgets_reached(&self) -> Vec<String> {
         let reason = self
             .reason
@@ -66,7 +66,8 @@ impl Facts<'_> {
         reached.map(|(_, words)| words.to_owned()).collect()
     }
 
-    /// The first that applies: a refused answer, a loop, the last error, another stretch, a low last score, no answer.
+    /// Returns the first that applies: a refused answer, a loop, the last error, another sequence
+    /// of similar steps, a low last score, no answer.
     fn besides(&self, mark: RunStatus) -> Option<String> {
         let preflight = self
             .reason
@@ -77,7 +78,7 @@ impl Facts<'_> {
         }
         let ended = self.reason.is_some();
         let kept = kept_answer(self.index).is_some() && self.manifest.is_some();
-        // What became of an answer of the last step is said in the sentence.
+        // The first sentence already covers an answer in the last step.
         let unanswered = ended && !has_answer(self.index) && !self.answers();
         let stretches = chain::before_the_stop(self.index, mark, self.reason);
         let stretch = |is_loop: bool| {
@@ -87,16 +88,16 @@ impl Facts<'_> {
             found.map(|stretch| format!("{}.", stretch.text))
         };
         let low_counts = unanswered && matches!(mark, RunStatus::Limit | RunStatus::Error);
-        // A refused answer may be the last step's, and is none that was accepted.
+        // A refused answer may be the last step's, and doesn't count as accepted.
         let may_be_refused = ended && !kept && mark != RunStatus::Answered;
-        // Each of these may walk the steps: nothing is looked for that would not be said.
+        // Each of these may walk all steps, so they're evaluated only when needed.
         let refused = may_be_refused.then(|| self.refused()).flatten();
         refused
             .or_else(|| stretch(true))
             .or_else(|| self.last_error())
             .or_else(|| stretch(false))
             .or_else(|| low_counts.then(|| self.low_score()).flatten())
-            // A run that says it answered gave an answer, wherever that is.
+            // A run recorded as answered gave an answer, even if it isn't recorded.
             .or_else(|| {
                 (unanswered && self.reason == Some("final"))
                     .then(|| "Its answer is not recorded.".to_owned())
@@ -104,7 +105,7 @@ impl Facts<'_> {
             .or_else(|| unanswered.then(|| "No answer was given.".to_owned()))
     }
 
-    /// The last answer that a critic sent back.
+    /// Describes the last answer that a critic sent back.
     fn refused(&self) -> Option<String> {
         let is_refused = |step: &StepHead| {
             self.index.name(step.mode) == "final" && step.asked(CriticAction::Retry)

@@ -1,4 +1,5 @@
-//! What does a stop word mean, in one sentence? For runs that record a word and no verdict, as QitOS does.
+//! Describes a stop word in one sentence, for runs that record a word but no verdict, such as those
+//! of QitOS.
 
 use super::cause::{Cause, Criterion, Own, Spent, cause};
 use super::{Facts, classify, steps, tokens};
@@ -7,7 +8,7 @@ use crate::analysis::newest::{has_answer, kept_answer, took_ms};
 use crate::model::index::{Segment, is_same_total};
 use crate::model::{CriticAction, Index, IssueKind, Manifest, Outcome, StopReason, TraceFile};
 
-/// The sentence for a run that died and of which no event can be read.
+/// Returns the sentence for a run that died and has no readable events.
 pub(super) fn without_events(index: &Index, step: Option<String>) -> String {
     let after = step.map_or_else(
         || "before step 0".to_owned(),
@@ -19,7 +20,7 @@ pub(super) fn without_events(index: &Index, step: Option<String>) -> String {
     format!("Died {after}: no event was written")
 }
 
-/// The sentence for a run that goes on and has no steps and no events.
+/// Returns the sentence for a running run without steps and events.
 pub(super) fn nothing_yet(index: &Index) -> &'static str {
     let unreadable = TraceFile::ALL
         .iter()
@@ -31,7 +32,7 @@ pub(super) fn nothing_yet(index: &Index) -> &'static str {
     }
 }
 
-/// Whether there is something in a file that is no record that can be read.
+/// Returns whether a file contains something that isn't a readable record.
 fn is_unreadable(index: &Index, file: TraceFile) -> bool {
     use IssueKind::{Away, Foreign, NotJson, TooLong, Torn, Unreadable};
     let issues = index.issues().listed().iter().chain(index.passing_issues());
@@ -45,12 +46,12 @@ fn is_unreadable(index: &Index, file: TraceFile) -> bool {
 }
 
 impl Facts<'_> {
-    /// The sentence for `word`.
+    /// Returns the sentence for `word`.
     pub(super) fn stopped(&self, word: &str) -> String {
         let mut sentence = match cause(self.index, word) {
             Cause::Named | Cause::Budget => self.named(word),
             Cause::Criterion(criterion) => self.criterion(criterion, word),
-            // That it answered is what the word says, whichever rule found out.
+            // The word says that the run answered, whichever rule detected it.
             Cause::NotRecorded if StopReason::parse(word).says_answered() => self.named(word),
             Cause::NotRecorded => {
                 let done = steps(self.done);
@@ -61,7 +62,7 @@ impl Facts<'_> {
         sentence + &self.asides(word)
     }
 
-    /// What became of the last step's answer, where the run did not end with it.
+    /// Describes an answer in the last step that didn't end the run.
     pub(super) fn refusal(&self, outcome: Outcome) -> &'static str {
         let accepted = matches!(outcome, Outcome::Completed | Outcome::Unknown);
         let refused = self.answers() && !accepted && !has_answer(self.index);
@@ -72,7 +73,7 @@ impl Facts<'_> {
         }
     }
 
-    /// What a criterion ended.
+    /// Describes a run that a criterion ended.
     fn criterion(&self, criterion: Criterion<'_>, word: &str) -> String {
         let reason = StopReason::parse(word);
         let answered = reason.says_answered();
@@ -97,7 +98,7 @@ impl Facts<'_> {
             Some(Own::Tokens) => format!("Stopped by a token criterion after {done}: {words}"),
             Some(Own::Stagnation) => {
                 let number = words.trim_start_matches("stagnant_steps=");
-                // The criterion keeps its count when the same engine runs again.
+                // The criterion keeps its count if the same engine runs again.
                 let checked = criterion.reading().and_then(|reading| reading.measured());
                 let is_older =
                     checked.is_some_and(|checked| checked > self.done as f64) && self.is_whole();
@@ -116,12 +117,12 @@ impl Facts<'_> {
         }
     }
 
-    /// Whether each step that ran has its line.
+    /// Returns whether each step that ran has its line.
     fn is_whole(&self) -> bool {
         crate::analysis::facts::is_counted(self.index)
     }
 
-    /// What the word itself says.
+    /// Describes the word itself.
     fn named(&self, word: &str) -> String {
         let bracketed =
             |text: Option<&str>| text.map_or_else(String::new, |text| format!(" ({text})"));
@@ -129,7 +130,7 @@ impl Facts<'_> {
             return sentence;
         }
         match StopReason::parse(word) {
-            // QitOS evaluates no criteria of success; its agents and rules set the word themselves.
+            // QitOS evaluates no success criteria. Its agents and rules set the word themselves.
             StopReason::Success => {
                 format!("Answered{} (recorded as {word})", self.step_after("at"))
             }
@@ -174,7 +175,7 @@ impl Facts<'_> {
                     bracketed(self.preflight_issue())
                 )
             }
-            // QitOS gives the same reason to an environment that fails its health check.
+            // QitOS uses the same reason for an environment that fails its health check.
             StopReason::EnvCapabilityMismatch => {
                 let issue = self.preflight_issue();
                 let unhealthy = issue.is_some_and(|issue| issue.starts_with("ENV_HEALTH"));
@@ -186,7 +187,7 @@ impl Facts<'_> {
                 format!("Not started: {why}{}", bracketed(issue))
             }
             StopReason::UnrecoverableError => self.error(),
-            // It is looked for before a step; when it was asked for is not recorded.
+            // Cancellation is checked before a step. When it was requested isn't recorded.
             StopReason::CancelledImmediate => format!("Cancelled at once, {}", self.place()),
             StopReason::CancelledAfterStep => format!("Cancelled{}", self.step_after("after")),
             StopReason::Interrupt => format!("Interrupted from outside {}", self.place()),
@@ -196,7 +197,7 @@ impl Facts<'_> {
         }
     }
 
-    /// That a budget ended the run, where records disagree on its limit.
+    /// Describes a run that a budget ended, if records disagree on its limit.
     fn of_disputed_limit(&self, word: &str) -> Option<String> {
         let reason = StopReason::parse(word);
         let (unit, what) = match reason {
@@ -214,7 +215,8 @@ impl Facts<'_> {
         disputed.or_else(|| self.disputed_total(what, unit))
     }
 
-    /// Short additions to the sentence: an answer that exists although something else ended the run, and so on.
+    /// Returns short additions to the sentence, such as an answer that exists although something
+    /// else ended the run.
     pub(super) fn asides(&self, word: &str) -> String {
         let mut asides = String::new();
         let answered = StopReason::parse(word).says_answered();
@@ -225,7 +227,7 @@ impl Facts<'_> {
         if answered && self.is_unsuccessful() {
             asides.push_str(" · but success is recorded as false");
         }
-        // A run that goes on after a pause has several segments.
+        // A resumed run has several segments.
         let segments = self.index.newest_segments();
         let sum = |of: fn(&Segment) -> usize| segments.iter().map(of).sum();
         let mut add = |number: usize, one: &str, many: &str| match number {
@@ -299,7 +301,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Whether a file has the words of the error that ended the run.
+    /// Returns whether a file records the error that ended the run.
     pub(super) fn has_error(&self) -> bool {
         self.manifest
             .is_some_and(|manifest| !manifest.failures.is_empty())

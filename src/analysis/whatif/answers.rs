@@ -1,6 +1,7 @@
-//! What would rules have done to this run, beside what its own rules did? Everything one run's answer is made of.
+//! Answers what other rules would have done to a run, along with what its own rules did.
 //!
-//! Pages, commands and JSON show the same [`Answers`]. Knows how a run is read, not how it is shown.
+//! Pages, commands and JSON show the same [`Answers`]. This module knows how a run is read, but not
+//! how it's shown.
 
 use std::fmt;
 
@@ -12,64 +13,66 @@ use crate::analysis::summary::Summary;
 use crate::model::{Index, Lines};
 use crate::stop::{BUDGETS, BudgetRow, EntryRule, StopRules, StopSet, StopSpec};
 
-/// What is worked out where prices are given.
+/// The inference used if prices are given.
 const BY_PRICES: &str =
     "what steps cost is estimated from their tokens and the prices that were given";
 
-/// What rules say about one run.
+/// The effects of rules on one run.
 #[derive(Debug, Clone)]
 pub struct Answers {
-    /// The asked rules in their order, then the run's own.
+    /// The typed rules in order, then the run's own.
     pub rules: Vec<Answer>,
-    /// What all asked rules together would have done, in one or two full sentences.
+    /// What all typed rules together would have done, in one or two full sentences.
     pub headline: String,
-    /// The place in `rules` of the one that would have ended the run, all asked ones together.
+    /// The index in `rules` of the typed rule that would have ended the run if all applied
+    /// together.
     pub first: Option<usize>,
     /// The first and the last step that ran, as ordinals.
     pub steps: Option<(u64, u64)>,
-    /// Whether the run may go on, so that all this is "so far".
+    /// Whether the run may continue, so that all results are "so far".
     pub live: bool,
-    /// What is worked out and not read.
+    /// Facts that are inferred rather than recorded.
     pub inferred: Vec<&'static str>,
-    /// Steps whose facts could not be read.
+    /// The number of steps whose facts couldn't be read.
     pub unread: usize,
-    /// Steps that ran and have no line.
+    /// The number of steps that ran but have no line.
     pub lost: usize,
-    /// Whether those have lines, and there are more than the board keeps.
+    /// Whether these steps do have lines but were skipped, because the run has more than the board
+    /// keeps.
     pub are_skipped: bool,
-    /// Whether the step after them all had begun, and has no line.
+    /// Whether one more step had begun after these and has no line.
     pub begun: bool,
-    /// Whether tokens were counted by estimate in a step.
+    /// Whether the tokens of a step are an estimate.
     pub estimated: bool,
 }
 
-/// What one rule says.
+/// The effect of one rule.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The rule.
     pub rule: EndCause,
-    /// Whether it is the run's own.
+    /// Whether it's the run's own rule.
     pub own: bool,
-    /// Whether it is what ended the run.
+    /// Whether it ended the run.
     pub ended: bool,
     /// What it would have done.
     pub result: RuleResult,
 }
 
-/// A rule, or whatever else ended a run.
+/// A rule, or something else that ended a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EndCause {
-    /// One that can be written down.
+    /// A rule that can be written as text.
     Spec(StopSpec),
-    /// A limit of the budget; of time in milliseconds.
+    /// A limit of the budget; for time in milliseconds.
     Budget(&'static BudgetRow, u64),
-    /// One in code, of which only the answers are recorded; by its id.
+    /// A rule in code, by its id. Only its answers are recorded.
     InCode(String),
-    /// What ended the run where no rule did, under its recorded name.
+    /// The recorded name of what ended the run, if no rule did.
     Ending(String),
 }
 
-/// The short form, or the recorded name.
+/// Writes the short form, or the recorded name.
 impl fmt::Display for EndCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -81,7 +84,7 @@ impl fmt::Display for EndCause {
 }
 
 impl Answers {
-    /// What is not known because of steps that ran and whose records cannot be asked.
+    /// Describes what is unknown because of steps that ran but have no usable record.
     pub fn of_the_lost(&self) -> String {
         let steps = counted(self.lost, "step");
         let (have, are) = if self.lost == 1 {
@@ -100,7 +103,7 @@ impl Answers {
     }
 }
 
-/// Asks rules about a run.
+/// Evaluates rules for a run.
 pub fn answers(
     question: &Question,
     summary: &Summary,
@@ -153,7 +156,7 @@ pub fn answers(
     }
 }
 
-/// How much of a run its own rules need to know.
+/// Returns how deeply a run must be read for its own rules.
 fn depth_of(rules: &StopRules) -> Depth {
     let specs = rules
         .completion
@@ -166,7 +169,7 @@ fn depth_of(rules: &StopRules) -> Depth {
     specs.max().unwrap_or(Depth::Heads)
 }
 
-/// The run's own rules, asked again. None where they are not recorded, or cannot be used any more.
+/// Re-evaluates the run's own rules. Empty if they aren't recorded or can no longer be used.
 fn own(record: &Record, index: &Index, answered: Option<bool>) -> Vec<Answer> {
     let Some(rules) = &record.rules else {
         return Vec::new();
@@ -208,7 +211,7 @@ fn own(record: &Record, index: &Index, answered: Option<bool>) -> Vec<Answer> {
                 ..nothing()
             };
         } else if ended {
-            // What is recorded is what it left.
+            // The recorded run is what this rule left.
             (result.cuts, result.answer_lost) = (false, Some(false));
         }
         Some(Answer {
@@ -233,7 +236,8 @@ fn rule_of(id: &str, rules: &StopRules) -> Option<EndCause> {
     })
 }
 
-/// What ended the run where none of its recorded rules did: an answer, a critic, an error, or a rule nobody recorded.
+/// Returns what ended the run if none of its recorded rules did: an answer, a critic, an error, or
+/// an unrecorded rule.
 fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
     let stop = index.stop();
     let name = stop
@@ -254,7 +258,7 @@ fn ending(record: &Record, summary: &Summary, index: &Index) -> Option<Answer> {
         .or(record.foreign)
         .or(record.untold.then_some(0));
     let result = match untold {
-        // The step at which it ended is among those without a line, or nobody knows which line is its.
+        // The step at which it ended has no line, or there's no way to know which line is its own.
         Some(from) => RuleResult {
             found: StopTiming::Unknown,
             unknown_from: Some(from),

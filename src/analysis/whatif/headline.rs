@@ -1,4 +1,4 @@
-//! What would all rules together have done? One sentence, and one on the answer.
+//! Describes what all rules together would have done: one sentence, and one about the answer.
 
 use super::{RuleResult, STEPS_UNTOLD, StopTiming, together};
 use crate::analysis::facts::Record;
@@ -111,7 +111,7 @@ pub(super) fn headline(
     said
 }
 
-/// Words for what a stop there saves: steps, and tokens where they are known.
+/// Describes what a stop there saves: steps, and tokens if known.
 fn saved(first: &RuleResult, record: &Record) -> String {
     let some = |number: Option<u64>, noun| {
         number

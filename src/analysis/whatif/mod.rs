@@ -1,6 +1,7 @@
-//! Where would other rules have stopped a recorded run? The engine's own rules, asked again over recorded facts.
+//! Determines where other rules would have stopped a recorded run, by re-evaluating the engine's
+//! own rules over recorded facts.
 //!
-//! Nothing is said past the recorded end: what a run would have done there is not known.
+//! Makes no claims beyond the recorded end, since it's unknown what a run would have done there.
 
 use super::facts::{Depth, Record};
 use super::verdict::amount;
@@ -20,52 +21,54 @@ pub use answers::{Answer, Answers, EndCause, answers};
 pub use near::near;
 pub use typed::{Typed, Wrong, question, typed};
 
-/// What a rule would have done to a run.
+/// The effect of a rule on a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuleResult {
-    /// Earlier, at the same step, not at all, or not to be told.
+    /// Whether the rule stops the run earlier, at the same step, not at all, or can't be evaluated.
     pub found: StopTiming,
-    /// The step at which it stops the run, as an ordinal; `None` also where it lets none run.
+    /// The ordinal of the step at which it stops the run; `None` also if it stops the run before
+    /// the first step.
     pub step: Option<u64>,
-    /// Where in that step.
+    /// The gate within that step.
     pub gate: Option<Gate>,
-    /// The code under which it does.
+    /// The code of the stop.
     pub code: Option<Code>,
-    /// One sentence, without a full stop.
+    /// One sentence without a full stop.
     pub detail: String,
-    /// What stopping there spares.
+    /// The usage saved by stopping there.
     pub saved: Saved,
-    /// Whether something that ran would not have: later steps, or the rest of the last one.
+    /// Whether something that ran would not have run: later steps, or the rest of the last one.
     pub cuts: bool,
-    /// Whether the run has an answer that stopping there would have lost; `None` where that is unknown.
+    /// Whether the run has an answer that stopping there would have lost; `None` if that's unknown.
     pub answer_lost: Option<bool>,
-    /// The fact that is missing, where it cannot be told.
+    /// The missing fact, if the rule can't be evaluated.
     pub needs: Option<String>,
-    /// The step from which it cannot be told.
+    /// The first step at which the rule can't be evaluated.
     pub unknown_from: Option<u64>,
-    /// The step at which it stops the run at the latest, where it cannot be told whether earlier.
+    /// The step at which it stops the run at the latest, if it's unknown whether it would stop
+    /// earlier.
     pub at_latest: Option<u64>,
     /// The first step whose answer the rule refuses.
     pub refused: Option<u64>,
-    /// How the rule is switched off, where it is.
+    /// How the rule is switched off, if it is.
     pub off: Option<String>,
 }
 
-/// Where a rule stops a run, against where it did stop.
+/// Where a rule stops a run, relative to the recorded end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StopTiming {
     /// Before the recorded end.
     Earlier,
-    /// At the recorded end's step.
+    /// At the step of the recorded end.
     Same,
-    /// Not by the recorded end.
+    /// Not before the recorded end.
     NotReached,
     /// A fact is missing.
     Unknown,
 }
 
 impl StopTiming {
-    /// The words people read.
+    /// Returns the words shown to users.
     pub fn words(self) -> &'static str {
         match self {
             StopTiming::NotReached => "not reached",
@@ -73,7 +76,7 @@ impl StopTiming {
         }
     }
 
-    /// The word of the JSON contract.
+    /// Returns the word used in JSON.
     pub fn word(self) -> &'static str {
         match self {
             StopTiming::Earlier => "earlier",
@@ -84,37 +87,38 @@ impl StopTiming {
     }
 }
 
-/// What nobody can count steps without.
+/// The fact without which steps can't be counted.
 const STEPS_UNTOLD: &str = "where each of its steps begins";
 
-/// What an earlier stop spares. `None` is unknown, or nothing to speak of where the rule stops nothing.
+/// The usage saved by an earlier stop. `None` is unknown, or not applicable if the rule doesn't
+/// stop the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Saved {
     /// Steps.
     pub steps: Option<u64>,
     /// Tokens.
     pub tokens: Option<u64>,
-    /// Milliseconds on the recorded machine.
+    /// Milliseconds on the machine that recorded the run.
     pub ms: Option<u64>,
 }
 
-/// Rules ready to be asked about many runs.
+/// Rules that are ready to be evaluated for many runs.
 #[derive(Debug)]
 pub struct Question {
     specs: Vec<StopSpec>,
     set: StopSet,
     depth: Depth,
-    /// Per rule how it is switched off, where it is.
+    /// For each rule, how it's switched off, if it is.
     off: Vec<Option<String>>,
-    /// Whether nobody asked for these rules.
+    /// Whether the board suggested these rules.
     suggested: bool,
 }
 
 impl Question {
-    /// Makes rules ready.
+    /// Prepares rules.
     ///
     /// # Errors
-    /// Which rule cannot be used, why, and how one of its kind is written.
+    /// Returns which rule can't be used, why, and how to write one of its kind.
     pub fn new(specs: Vec<StopSpec>) -> Result<Self, SpecError> {
         let mut builder = StopSet::builder();
         for (place, spec) in specs.iter().enumerate() {
@@ -122,7 +126,7 @@ impl Question {
             builder = builder.rule(RuleEntry::from(spec).named(place.to_string()));
         }
         let depth = specs.iter().map(depth).max().unwrap_or(Depth::Heads);
-        // Each rule was checked by itself, patterns too.
+        // Each rule was checked separately, including patterns.
         let set = builder.build_fail_closed()?;
         let off = switched_off(&set);
         let off = (0..specs.len())
@@ -137,28 +141,29 @@ impl Question {
         })
     }
 
-    /// The same rules as the board's own suggestion, which the headline says.
+    /// Marks the rules as the board's own suggestion, which the headline mentions.
     #[must_use]
     pub fn suggested(self, suggested: bool) -> Self {
         Self { suggested, ..self }
     }
 
-    /// The rules, in the order of the answers.
+    /// Returns the rules, in the order of the results.
     pub fn specs(&self) -> &[StopSpec] {
         &self.specs
     }
 
-    /// How much of a run the rules need to know.
+    /// Returns how deeply a run must be read for the rules.
     pub fn depth(&self) -> Depth {
         self.depth
     }
 
-    /// Asks each rule by itself about a run. `answered` says whether it has an answer to lose, where that is known.
+    /// Evaluates each rule separately for a run. `answered` states whether the run has an answer to
+    /// lose, if known.
     pub fn ask(&self, record: &Record, answered: impl Into<Option<bool>>) -> Vec<RuleResult> {
         self.ask_all(record, answered).0
     }
 
-    /// The same, and what the whole record comes to.
+    /// Returns the same, along with the totals of the whole record.
     pub fn ask_all(
         &self,
         record: &Record,
@@ -166,7 +171,7 @@ impl Question {
     ) -> (Vec<RuleResult>, Tally) {
         let answered = answered.into();
         let firsts = self.set.firsts(record.start(), &record.facts);
-        // A set keeps completion rules before policies; the ids say which rule is whose.
+        // A set keeps completion rules before policies. The ids identify the rules.
         let mut by_place: Vec<Option<&FirstStop>> = vec![None; self.specs.len()];
         for first in &firsts.rules {
             if let Some(place) = first
@@ -196,7 +201,7 @@ impl Question {
     }
 }
 
-/// How the rules of a set are switched off, by id: what they say before anything happened.
+/// Returns how the rules of a set are switched off, by id, from their state before the first step.
 fn switched_off(set: &StopSet) -> impl Fn(&str) -> Option<String> + use<> {
     let readings = set
         .survey(&Stats::default(), &StepFacts::unknown(0))
@@ -214,7 +219,7 @@ fn switched_off(set: &StopSet) -> impl Fn(&str) -> Option<String> + use<> {
     }
 }
 
-/// What keeps a rule from being used at all.
+/// Returns why a rule can't be used at all.
 fn fault(spec: &StopSpec) -> Option<String> {
     spec.lint()
         .into_iter()
@@ -222,7 +227,7 @@ fn fault(spec: &StopSpec) -> Option<String> {
         .or_else(|| Some(spec.validate(None).err()?.to_string()))
 }
 
-/// Checks a rule by itself, so that the error is about this one.
+/// Checks a rule separately, so that the error is about this rule.
 fn ready(spec: &StopSpec) -> Result<StopSpec, SpecError> {
     match fault(spec) {
         None => Ok(spec.clone()),
@@ -235,7 +240,7 @@ fn ready(spec: &StopSpec) -> Result<StopSpec, SpecError> {
     }
 }
 
-/// How much of a run a rule needs to know.
+/// Returns how deeply a run must be read for a rule.
 fn depth(spec: &StopSpec) -> Depth {
     match spec.reads() {
         Reads::Numbers => Depth::Heads,
@@ -244,7 +249,7 @@ fn depth(spec: &StopSpec) -> Depth {
     }
 }
 
-/// What a rule says about a run; without `spec` it is one of the run's own.
+/// Returns the effect of a rule on a run. Without `spec`, it's one of the run's own rules.
 fn rule_result(
     spec: Option<&StopSpec>,
     first: &FirstStop,
@@ -279,14 +284,15 @@ fn rule_result(
     } else {
         StopTiming::Same
     };
-    // A stop after the decision of the last step is at its step, and its actions and their outcome would not have been.
+    // A stop after the decision of the last step is at that step, but its actions and their results
+    // would not exist.
     let end = record
         .facts
         .iter()
         .rev()
         .find(|facts| Some(facts.step) == last);
     let spares = found == StopTiming::Earlier || end.is_some_and(|end| stop.gate < end.reached);
-    // A rule that takes the recorded answer at the recorded step ends the run as it ended.
+    // A rule that accepts the recorded answer at the recorded step ends the run as recorded.
     let cuts = spares && (found == StopTiming::Earlier || stop.outcome != Outcome::Completed);
     RuleResult {
         found,
@@ -310,7 +316,7 @@ fn rule_result(
     }
 }
 
-/// What was compared, as a person reads it; a rule that has more to say says it itself.
+/// Formats a comparison for display. A rule with more detail provides its own text.
 fn in_words(reading: &Reading) -> String {
     let number =
         |number: &Option<serde_json::Number>| number.as_ref().and_then(serde_json::Number::as_f64);
@@ -358,7 +364,8 @@ fn nothing() -> RuleResult {
     }
 }
 
-/// What keeps a rule from being told, from which step on, and where it stops the run at the latest.
+/// Returns why a rule can't be evaluated, the first step affected, and the latest step at which it
+/// stops the run.
 fn missing(
     spec: Option<&StopSpec>,
     first: &FirstStop,
@@ -377,7 +384,7 @@ fn missing(
         ));
     }
     let stopped_by = |step: u64| first.stop.is_some() && stopped <= Some(step);
-    // A step that is not there may have ended a row, so that a later stop is no latest.
+    // A missing step may have interrupted a streak, so a later stop isn't an upper bound.
     if let Some(lost) = record
         .lost
         .filter(|lost| lost.from == 0 || !stopped_by(lost.from - 1))
@@ -401,7 +408,7 @@ fn missing(
             stopped,
         ));
     }
-    // The run's own rules refused the same answer, so the run as recorded is what followed.
+    // The run's own rules refused the same answer, so the recorded run is what followed.
     let own = record.rules.iter().flat_map(|rules| &rules.completion);
     let refused_too = spec.is_none_or(|spec| {
         own.into_iter()
@@ -427,11 +434,11 @@ fn not_reached(first: &FirstStop, last: Option<u64>) -> String {
 fn saved(stop: &Stopped, end: Tally, record: &Record) -> Saved {
     let less = |(whole, part): (u64, u64)| whole.saturating_sub(part);
     let lost = record.lost.map_or(0, |lost| lost.count as u64) + u64::from(record.begun);
-    // A run that is only taken to have used none, because it records none, may have used some.
+    // A run without recorded tokens is assumed to have used none, but may have used some.
     let tokens = end
         .tokens
         .filter(|tokens| *tokens > 0 || record.inferred.is_empty());
-    // What steps without a line spent is not known.
+    // The usage of steps without a line is unknown.
     let spent = |whole: Option<u64>, part| whole.filter(|_| lost == 0).zip(part).map(less);
     Saved {
         steps: Some(end.ran.saturating_sub(stop.at.ran) + lost)
@@ -449,10 +456,11 @@ impl Saved {
     };
 }
 
-/// The rule that would have ended the run, all of them together: the first to stop it, in time and then in order.
+/// Returns the rule that would have ended the run if all applied together: the first in time and
+/// then in order.
 ///
-/// `None` where none stops it. A rule that cannot be told might have been earlier still; whether one is left open
-/// before that step is the second value.
+/// The rule is `None` if none stops the run. The second value is true if a rule that can't be
+/// evaluated might have stopped the run at or before that step.
 pub fn together(results: &[RuleResult]) -> (Option<(usize, &RuleResult)>, bool) {
     let stops =
         |result: &RuleResult| matches!(result.found, StopTiming::Earlier | StopTiming::Same);

@@ -1,4 +1,4 @@
-//! Which rules are worth asking first? A few that lie near what a run did, for somebody who has not asked yet.
+//! Suggests a few rules close to what a run did, for users who haven't asked yet.
 
 use crate::analysis::summary::Summary;
 use crate::model::Index;
@@ -7,10 +7,10 @@ use crate::stop::{
     TokenBudget,
 };
 
-/// Rules that read texts are not suggested for runs with more bytes: they would read all of them.
+/// Above this size, rules that read texts aren't suggested, since they would read all of the run.
 const MAX_TEXT_BYTES: u64 = 16 << 20;
 
-/// Rules near the record: three quarters of what it took, and the usual guards.
+/// Returns rules close to the record: three quarters of its usage, and the common guards.
 pub fn near(summary: &Summary, index: &Index) -> Vec<StopSpec> {
     let tokens = summary
         .tokens
@@ -61,7 +61,7 @@ pub fn near(summary: &Summary, index: &Index) -> Vec<StopSpec> {
     rules.into_iter().flatten().collect()
 }
 
-/// Three quarters, with two digits that count: a person would not try 12,873.
+/// Returns three quarters with two significant digits, since no user would try 12,873.
 fn three_quarters(number: u64) -> u64 {
     let part = number / 4 * 3;
     let unit = 10_u64.pow(part.checked_ilog10().unwrap_or_default().saturating_sub(1));

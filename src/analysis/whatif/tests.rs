@@ -1,4 +1,4 @@
-//! What other rules would have done to runs whose files are here.
+//! Tests what other rules would have done to runs in this repository.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn question(rules: &[&str]) -> Question {
     .expect("sound rules")
 }
 
-/// Ten steps of a second and 10 tokens each, the last with an answer.
+/// Ten steps of one second and 10 tokens each, with an answer in the last.
 fn answered_run() -> Record {
     let step = |n: u64| StepFacts {
         t_start_ms: Some(n * 1000),
@@ -112,7 +112,7 @@ fn each_of_the_four_answers_and_what_it_spares() {
 #[test]
 fn what_the_last_steps_actions_brought_is_lost_where_they_would_not_have_run() {
     let mut run = answered_run();
-    // The answer is what the last step's reduce put into the state.
+    // The answer is what the last step's reduce wrote to the state.
     run.facts[9].candidate = false;
     let told = question(&["max_rounds=10", "max_steps=10"]).ask(&run, true);
     assert_eq!(
@@ -253,7 +253,7 @@ fn the_recorded_rules_give_the_recorded_stop() {
                 continue;
             };
             let question = Question::new(vec![spec.clone()]).unwrap();
-            // What the question says it needs is enough to answer it.
+            // The depth that the question asks for is enough to answer it.
             let record = if question.depth() == Depth::Texts {
                 &deep
             } else {
@@ -331,7 +331,7 @@ fn up_to_a_step_without_a_line_all_is_told_and_nothing_after_it() {
             "{run}"
         );
     }
-    // The line of step 3 is cut; its events are there.
+    // The line of step 3 is truncated, but its events exist.
     let cut = ask(
         "emulated/emulated_q060_steps_last_line_cut",
         &["max_steps=3", "max_steps=4"],
@@ -348,7 +348,7 @@ fn up_to_a_step_without_a_line_all_is_told_and_nothing_after_it() {
         cut[1].needs.as_deref(),
         Some("1 step has no line in steps.jsonl")
     );
-    // Step 4 was under way when the process was killed, and would not have begun.
+    // Step 4 was running when the process was killed, and would not have begun.
     let killed = ask("q060/q060_sigkill", &["max_steps=4", "max_steps=5"]);
     assert_eq!(
         (killed[0].found, killed[0].step, killed[0].saved.steps),

@@ -1,7 +1,7 @@
-//! Which rules did somebody type, and what is wrong with those that cannot be asked?
+//! Parses the rules that a user typed, and explains what is wrong with the invalid ones.
 //!
-//! A bad rule never hides the good ones: each is read by itself, and the question holds those that can be asked. Knows
-//! no form, no address and no command line; a schema file is read by whoever may.
+//! An invalid rule never hides the valid ones: each is parsed separately, and the question contains
+//! those that are valid. Knows no forms, addresses or command lines. The caller reads schema files.
 
 use serde_json::Value;
 
@@ -9,28 +9,29 @@ use super::{Question, fault};
 use crate::analysis::closest::closest;
 use crate::stop::{self, RULES, SpecError, StopSpec};
 
-/// More rules than this are not asked at once.
+/// The maximum number of rules evaluated at once.
 const MAX_RULES: usize = 64;
 
-/// A rule as it was typed.
+/// A rule as typed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Typed {
     /// The text.
     pub text: String,
-    /// The rule it is, or why it is none.
+    /// The parsed rule, or why it's invalid.
     pub read: Result<StopSpec, Wrong>,
 }
 
-/// Why a typed rule cannot be asked.
+/// Why a typed rule is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong {
-    /// What is wrong with it, without a full stop.
+    /// The problem, without a full stop.
     pub why: String,
-    /// One that is right.
+    /// A valid example.
     pub right: &'static str,
 }
 
-/// Reads rules as typed, in the short form or as JSON; `load` reads a schema that is named by its file.
+/// Parses rules as typed, in short form or as JSON. `load` reads a schema that is referenced by its
+/// file name.
 pub fn typed(
     texts: impl IntoIterator<Item = String>,
     mut load: impl FnMut(&str) -> Result<Value, String>,
@@ -57,10 +58,10 @@ pub fn typed(
     texts.into_iter().enumerate().map(read).collect()
 }
 
-/// Those of the rules that can be asked, ready to be.
+/// Prepares the valid rules for evaluation.
 ///
 /// # Errors
-/// None of them is wrong by itself, but they cannot be asked together.
+/// Each rule is valid separately, but they can't be evaluated together.
 pub fn question(typed: &[Typed]) -> Result<Question, SpecError> {
     Question::new(
         typed
@@ -70,7 +71,7 @@ pub fn question(typed: &[Typed]) -> Result<Question, SpecError> {
     )
 }
 
-/// A right rule of the kind that was meant, as far as that can be told.
+/// Returns a valid rule of the kind that was probably meant.
 fn right(text: &str) -> &'static str {
     let text = text.trim();
     let json = || {

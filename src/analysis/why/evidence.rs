@@ -1,4 +1,4 @@
-//! What shows why the run stopped? Sentences, each with the place it comes from, the weightiest first.
+//! Collects the evidence for why a run stopped: sentences with their sources, most important first.
 
 use super::{Evidence, Kind};
 use crate::analysis::chain::{self, Sort};
@@ -13,23 +13,24 @@ use crate::model::names::clipped;
 use crate::model::step::Value;
 use crate::model::{Certainty, CriticAction, EventKind, Index, Lines, Source, TraceFile};
 
-/// At most this many pieces of evidence are given.
+/// Limits the pieces of evidence.
 const MAX_EVIDENCE: usize = 6;
-/// So much of what a model wrote is quoted.
+/// Limits the quoted characters of a model's output.
 const MAX_OUTPUT_CHARS: usize = 200;
 
-/// What the last records show where nothing tells of an end.
+/// The evidence at the last record if no end is recorded.
 const UNTOLD: &str = "This is the last record. What came after it, and why nothing is written of it, is not recorded";
-/// The same, where the last step calls nothing.
+/// The same, if the last step makes no tool call.
 const REPLIED: &str = "The last step calls nothing: it may be the answer, or what was said before something that is not recorded";
 
-/// What is missing where the records do not tell where each step begins.
+/// The gap in records that don't show where each step begins.
 const UNCOUNTED: &str = "Where each step begins is not recorded: how many there were is not known";
 
-/// The evidence of a run's end.
+/// Returns the evidence for a run's end.
 pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<Evidence> {
     let mut evidence = Vec::new();
-    // A run that did not come to its end is explained by what is missing, not by what was decided before.
+    // A run that didn't reach its end is explained by what is missing, rather than by earlier
+    // decisions.
     from_silence(summary, index, &mut evidence);
     from_tool(index, &mut evidence);
     if is_untold(index) {
@@ -53,7 +54,7 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
         let is_own = index.format().is_one_file();
         let step =
             stated::answered_at(index).or(summary.verdict.step.filter(|n| is_own || is_final(n)));
-        // A step without a line is found by what the stop check said of it.
+        // If the answering step has no line, the stop check contains the answer.
         let stop = index.segment().and_then(|segment| segment.stop.as_ref());
         let stop =
             stop.filter(|(_, stop)| stop.answer.as_deref().is_some_and(|text| !text.is_empty()));
@@ -67,11 +68,11 @@ pub(super) fn evidence(summary: &Summary, index: &Index, lines: &dyn Lines) -> V
     evidence
 }
 
-/// The stretches of like steps that led up to the end.
+/// Adds the sequences of similar steps that led up to the end.
 fn from_chain(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let verdict = &summary.verdict;
     for stretch in chain::before_the_stop(index, verdict.mark, verdict.stop_reason.as_deref()) {
-        // The sentence of a stagnation says so already, and its steps stand beside the rule.
+        // The sentence for a stagnation already says this, and the rule shows its steps.
         if stretch.sort == Sort::Idle && verdict.sentence.starts_with("State unchanged") {
             continue;
         }
@@ -84,7 +85,7 @@ fn from_chain(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     }
 }
 
-/// The rule that ended the run, as our own engine records it.
+/// Adds the rule that ended the run, as recorded by our own engine.
 fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let Some(stop) = index.stop().filter(|_| !summary.life.liveness.may_grow()) else {
         return;
@@ -93,7 +94,7 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
         .segment()
         .and_then(|segment| segment.end.as_ref())
         .map(|(event, ..)| *event);
-    // `budget.steps` and `budget_steps` are one name.
+    // `budget.steps` and `budget_steps` are the same name.
     let is_one_name = stop.criterion.replace('.', "_") == stop.code.as_str();
     let by = if is_one_name {
         String::new()
@@ -103,7 +104,7 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     let compared = reading(stop)
         .or_else(|| Some(stop.reading.detail.to_string()).filter(|detail| !detail.is_empty()));
     let compared = compared.map_or_else(String::new, |words| format!(": {words}"));
-    // What is no rule has a name that says what it is: `decision`, `critic[0]`, `recovery`.
+    // Anything else has a name that describes it: `decision`, `critic[0]`, `recovery`.
     let rule = matches!(
         stop.source,
         Source::Budget | Source::Policy | Source::Completion
@@ -132,7 +133,7 @@ fn from_record(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     }
 }
 
-/// How the run ended, as another tool's trace tells it.
+/// Adds how the run ended according to another tool's trace.
 fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
     let Some(ended) = index
         .manifest()
@@ -157,7 +158,7 @@ fn from_tool(index: &Index, evidence: &mut Vec<Evidence>) {
         format!(": {words}")
     };
     let text = match &*ended.word {
-        // No record names the end. What is concluded about it is a sentence of its own.
+        // No record names the end, so the sentence is what the board inferred.
         "" => format!("{}{detail}", ended.headline),
         word => format!("{file} {told} {word}{detail}"),
     };
@@ -192,7 +193,8 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
             .map_or_else(String::new, |id| {
                 format!(" and names step {id}, which never ran")
             });
-        // Its verdict stands above; what else it says is worth a line only where it says something else.
+        // The verdict in the event is already listed. Its other fields are listed only if they add
+        // something.
         let told = end
             .stop
             .as_ref()
@@ -248,7 +250,7 @@ fn from_events(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) {
     }
 }
 
-/// What the model wrote where no decision could be read from it: more often than not the reason itself.
+/// Adds the model's output if no decision could be parsed from it. It often contains the reason.
 fn from_output(index: &Index, lines: &dyn Lines, evidence: &mut Vec<Evidence>) {
     let first = index.segment().map_or(0, |segment| segment.first_group);
     let last = index
@@ -318,7 +320,7 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
         let last = index.events().len().checked_sub(1);
         let words = last.and_then(|at| index.events().get(at)).map(|event| {
             let (phase, stage) = (index.name(event.phase), index.name(event.stage));
-            // Who steps a run from outside writes no INIT, and no END either.
+            // A run that is stepped from outside writes neither INIT nor END.
             let whole = index
                 .segment()
                 .is_some_and(|segment| segment.init.is_some());
@@ -362,7 +364,7 @@ fn from_silence(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
     }
 }
 
-/// A text longer than this, in characters, is quoted in one line of evidence, and named in the others.
+/// Longer texts, in characters, are quoted in only one piece of evidence. Others refer to it.
 const QUOTED_ONCE: usize = 30;
 
 fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
@@ -417,7 +419,7 @@ fn from_critics(summary: &Summary, index: &Index, evidence: &mut Vec<Evidence>) 
     };
     let text = format!("Last scores: {}; {asked}", words.join(", "));
     let evidence_of = Evidence::at(Kind::Critic, Some(at), text);
-    // A critic's stop is the reason itself and leads.
+    // A critic's stop is the reason itself, so it comes first.
     if summary.verdict.mark == RunStatus::Critic {
         evidence.insert(0, evidence_of)
     } else {

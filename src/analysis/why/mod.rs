@@ -1,4 +1,4 @@
-//! Why did the run stop, and what shows it? The verdict with its evidence, each piece with the place it comes from.
+//! Explains why a run stopped: the verdict with its evidence, and the source of each piece.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,17 +20,17 @@ pub use trouble::Trouble;
 /// A piece of evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Evidence {
-    /// Which sort it is.
+    /// The kind of evidence.
     pub kind: Kind,
     /// One sentence, without a full stop.
     pub text: String,
-    /// The step it comes from, as an ordinal; the first one where it comes from several.
+    /// The ordinal of the step that it comes from; the first one if there are several.
     pub step: Option<usize>,
-    /// The last step it comes from, where it comes from several.
+    /// The last step that it comes from, if there are several.
     pub last_step: Option<usize>,
-    /// The event it comes from, as an index.
+    /// The index of the event that it comes from.
     pub event: Option<usize>,
-    /// Whether it is that steps repeat themselves.
+    /// Whether it describes a repetition of steps.
     #[serde(skip)]
     pub repeats: bool,
 }
@@ -49,48 +49,48 @@ impl Evidence {
 }
 
 words! {
-    /// Sorts of evidence.
+    /// Kinds of evidence.
     pub enum Kind {
-        /// How the run ended, by its events.
+        /// The end of the run, according to its events.
         End = "end",
-        /// A rule's verdict.
+        /// The verdict of a rule.
         Rule = "rule",
         /// The steps that led up to the end.
         Chain = "chain",
-        /// A critic's verdict.
+        /// The verdict of a critic.
         Critic = "critic",
         /// An error.
         Error = "error",
-        /// What the manifest says.
+        /// A statement in the manifest.
         Manifest = "manifest",
         /// An answer.
         Answer = "answer",
-        /// What is missing.
+        /// Something missing.
         Gap = "gap",
     }
 }
 
-/// The explanation of a run's end, beside its [`Summary`].
+/// The explanation of a run's end, which complements its [`Summary`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Why {
-    /// The weightiest first.
+    /// The evidence, most important first.
     pub evidence: Vec<Evidence>,
-    /// How every rule stood, the one that ended the run first.
+    /// The state of every rule, starting with the one that ended the run.
     pub rules: Vec<RuleStatus>,
-    /// Which limit would end a run that goes on, an estimate in one sentence without a full stop.
+    /// Which limit would end a running run: an estimate in one sentence without a full stop.
     pub pace: Option<String>,
-    /// Where the files contradict each other, a sentence each.
+    /// The contradictions between the files, one sentence each.
     pub contradictions: Vec<String>,
-    /// Where something went wrong first, and what.
+    /// Where something first went wrong, and what.
     pub first_trouble: Option<Trouble>,
 }
 
-/// What ended a run, as it was compared with a limit; without numbers where none are recorded.
+/// Returns the comparison with a limit that ended a run. Has no numbers if none are recorded.
 pub fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
     rules::ended_by(summary, index)
 }
 
-/// Where something went wrong first in the newest run.
+/// Returns the first sign of trouble in the newest run.
 pub fn first_trouble(index: &Index) -> Option<Trouble> {
     trouble::first_trouble(index)
 }

@@ -1,4 +1,4 @@
-//! Which limit ends a run that still goes on, if it goes on as it did? An estimate, and said to be one.
+//! Estimates which limit will end a running run if it continues at its current pace.
 
 use super::rules::{RuleStatus, Standing};
 use crate::analysis::format::{count, counted, percent};
@@ -6,9 +6,11 @@ use crate::analysis::summary::Summary;
 use crate::model::Index;
 use crate::stop::{Counts, counts};
 
-/// "9 of 14 steps, 61 % of the tokens; at this pace the token budget ends it in about 6 steps (estimate)".
+/// Formats "9 of 14 steps, 61 % of the tokens; at this pace the token budget ends it in about 6
+/// steps (estimate)".
 ///
-/// The pace is the average of the recorded steps so far. `None` for a run that ended, did no step, or has no limit.
+/// The pace is the average of the recorded steps so far. Returns `None` if the run ended, has no
+/// steps, or has no limit.
 pub(super) fn pace(summary: &Summary, index: &Index, rules: &[RuleStatus]) -> Option<String> {
     let before = index
         .manifest()
@@ -50,7 +52,7 @@ pub(super) fn pace(summary: &Summary, index: &Index, rules: &[RuleStatus]) -> Op
     let name = rule.name().to_lowercase();
     let ends = match left.ceil().max(0.0) as usize {
         0 => format!("the {name} is reached"),
-        // Steps are counted, not estimated.
+        // The number of steps is exact, not an estimate.
         left if counts(&rule.kind) == Counts::Steps => {
             format!(
                 "the {name} ends it in {} at the latest",
@@ -131,7 +133,7 @@ mod tests {
             ..rule("budget_steps", 9, 0)
         };
         assert_eq!(said(9, Liveness::Running, &[unknown]), None);
-        // Nothing was used yet, so there is no pace to speak of.
+        // Without any usage there's no pace.
         assert_eq!(
             said(9, Liveness::Running, &[rule("budget_tokens", 0, 100)]),
             None

@@ -1,4 +1,4 @@
-//! Where did something go wrong first? The earliest sign in the newest run, which may lie far before the end.
+//! Finds the earliest sign of trouble in the newest run, which may be long before the end.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,34 +8,34 @@ use crate::analysis::format::score;
 use crate::analysis::newest::newest_run;
 use crate::model::{CriticAction, CriticMark, Index, StepHead, Symbol};
 
-/// At most so many wishes of critics are told of one step.
+/// Limits the critic requests listed for a step.
 const MAX_WISHES: usize = 4;
 
 /// The first sign of trouble.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Trouble {
-    /// The step, as an ordinal; `None` for an error in a step that has no line.
+    /// The ordinal of the step; `None` for an error in a step without a line.
     pub step: Option<usize>,
-    /// The first event of that step, where it has no line.
+    /// The first failed event of that step, if the step has no line.
     pub event: Option<usize>,
-    /// What went wrong, in a few words.
+    /// A short description of what went wrong.
     pub text: String,
-    /// Whether it is that steps repeat themselves.
+    /// Whether it describes a repetition of steps.
     #[serde(skip)]
     pub repeats: bool,
 }
 
-/// An error, a failed tool, a return code, a retry or stop that was asked for, a score that drops, or the first step of
-/// a repetition, whichever comes first.
+/// Returns whichever comes first: an error, a failed tool, a return code, a requested retry or
+/// stop, a score that drops, or the first step of a repetition.
 pub(super) fn first_trouble(index: &Index) -> Option<Trouble> {
     let mut before: Vec<(Symbol, f64)> = Vec::new();
     let mut repeats = Repeats::default();
     let mut first: Option<Trouble> = None;
     for (n, step) in newest_run(index) {
-        // To wait is no trouble.
+        // Waiting isn't trouble.
         repeats.push(n, key(index, step).filter(|key| *key != WAIT));
         if let Some(repeat) = repeats.now() {
-            // It began some steps ago, maybe before what else went wrong.
+            // It began some steps ago, maybe before anything else went wrong.
             let earlier = first
                 .as_ref()
                 .and_then(|trouble| trouble.step)
@@ -55,7 +55,7 @@ pub(super) fn first_trouble(index: &Index) -> Option<Trouble> {
                 repeats: false,
             });
         }
-        // A repetition that has not shown itself so many steps later began after it.
+        // A repetition that hasn't shown by now began after this step.
         if first
             .as_ref()
             .and_then(|trouble| trouble.step)
@@ -67,7 +67,7 @@ pub(super) fn first_trouble(index: &Index) -> Option<Trouble> {
     first.or_else(|| without_line(index))
 }
 
-/// The signs of step `n`, the gravest first.
+/// Returns the signs of trouble in step `n`, most serious first.
 fn signs(index: &Index, n: usize, step: &StepHead, before: &mut Vec<(Symbol, f64)>) -> Vec<String> {
     let mut signs = Vec::new();
     if let Some((_, error)) = index.error_of(n) {
@@ -84,7 +84,8 @@ fn signs(index: &Index, n: usize, step: &StepHead, before: &mut Vec<(Symbol, f64
     signs
 }
 
-/// What critics asked for besides going on, each with its name; the reason is that of the critic that decides.
+/// Returns the critics' requests for a retry or stop, each with the critic's name. Only the
+/// deciding critic has a reason.
 fn wishes(index: &Index, step: &StepHead) -> impl Iterator<Item = String> {
     let deciding = step.deciding();
     let wish = move |(at, mark): (usize, &CriticMark)| {
@@ -107,11 +108,12 @@ fn wishes(index: &Index, step: &StepHead) -> impl Iterator<Item = String> {
         .take(MAX_WISHES)
 }
 
-/// The critics whose score is far below their one before; `before` takes in the scores of `step`.
+/// Describes the first critic whose score is far below its previous one. Updates `before` with the
+/// scores of `step`.
 fn drops(index: &Index, step: &StepHead, before: &mut Vec<(Symbol, f64)>) -> Option<String> {
     let mut words = None;
     for mark in &step.critics {
-        // Scores off the scale are not comparable with it.
+        // Scores off the scale can't be compared with those on it.
         let Some(now) = mark.score.filter(|score| (0.0..=1.0).contains(score)) else {
             continue;
         };
@@ -142,7 +144,7 @@ fn repetition(index: &Index, repeat: &Repeat<'_>) -> Trouble {
     }
 }
 
-/// The first error of a round whose step has no line.
+/// Returns the first error of a round whose step has no line.
 fn without_line(index: &Index) -> Option<Trouble> {
     let first = index.segment()?.first_group;
     index.groups().iter().skip(first).find_map(|group| {

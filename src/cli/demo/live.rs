@@ -1,7 +1,8 @@
-//! How does a recording become a run that grows? Its lines are appended one after another, at the recorded pace.
+//! Replays a recording as a growing run, appending its lines at the recorded pace.
 //!
-//! All moments are moved by the same amount, so that the run happens now and its records agree on how long it took. The
-//! manifest names this process: the board shows the run as under way, and as died if this process is killed.
+//! All times are shifted by the same amount, so that the run happens now and its records agree on
+//! how long it took. The manifest names this process, so the board shows the run as running, and as
+//! died if this process is killed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -18,13 +19,14 @@ use crate::model::TraceFile;
 use crate::model::time::{parse_ts, rfc3339};
 use crate::trace::host_name;
 
-/// A replay takes no longer. Of a longer recording the beginning is there at once, as if the run had begun earlier. If
-/// somebody hurries, its moments lie no further ahead than readers believe (`MAX_SKEW` of `analysis::life`).
+/// The maximum length of a replay. The beginning of a longer recording is written at once, as if
+/// the run had started earlier. If the user skips ahead, the times are still no further in the
+/// future than readers accept (`MAX_SKEW` in `analysis::life`).
 const LONGEST_US: i64 = 60_000_000;
-/// As whoever writes a run names it; readers know that it is no file of a run.
+/// The name that writers of runs use. Readers know that it isn't a run's file.
 const MANIFEST_TEMP: &str = ".manifest.json.tmp";
 
-/// A line, and when it was written: microseconds since its run began.
+/// A line and when it was written, in microseconds since the run began.
 #[derive(Debug)]
 struct Timed {
     at: i64,
@@ -49,7 +51,8 @@ struct ManifestHead {
     started_at: String,
 }
 
-/// A directory of its own below `root`: the name with `_live` behind it, and a number where that is taken.
+/// Creates a new directory below `root`: the name with `_live` appended, plus a number if it's
+/// taken.
 pub(super) fn own_dir(recording: &Recording, root: &Path) -> Result<PathBuf> {
     let cannot = |dir: &Path, error| {
         let message = format!("cannot create the run directory {}", dir.display());
@@ -70,7 +73,7 @@ pub(super) fn own_dir(recording: &Recording, root: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Writes the run into `dir`, line by line. Once `hurry` ends, the rest is written at once.
+/// Writes the run into `dir`, line by line. Once `hurry` completes, writes the rest at once.
 pub(super) async fn replay(
     recording: &Recording,
     dir: &Path,
@@ -108,7 +111,8 @@ pub(super) async fn replay(
     live.write_manifest(true).map_err(cannot)
 }
 
-/// The lines of a recording in the order in which they were written; `None` if it is no recording.
+/// Returns the lines of a recording in the order in which they were written, or `None` if it's
+/// invalid.
 fn timed(recording: &Recording) -> Option<Vec<Timed>> {
     let began = began(recording)?;
     let mut steps = recording.steps.lines().peekable();
@@ -116,7 +120,7 @@ fn timed(recording: &Recording) -> Option<Vec<Timed>> {
     let mut at = 0;
     for line in recording.events.lines() {
         let event: EventHead = serde_json::from_str(line).ok()?;
-        // A step is written after its last event, and before the end.
+        // A step is written after its last event, and before the END event.
         while let Some(step) = steps.peek() {
             let step: StepHead = serde_json::from_str(step).ok()?;
             if step.step_id >= event.step_id && event.phase != "END" {
@@ -143,20 +147,20 @@ fn timed(recording: &Recording) -> Option<Vec<Timed>> {
     Some(lines)
 }
 
-/// When the run of a recording began, in microseconds since the epoch.
+/// Returns when the recorded run began, in microseconds since the epoch.
 fn began(recording: &Recording) -> Option<i64> {
     let manifest: ManifestHead = serde_json::from_str(recording.manifest).ok()?;
     Some(parse_ts(&manifest.started_at)?.micros)
 }
 
-/// A run that is being written.
+/// A run being written.
 struct Live<'a> {
     dir: &'a Path,
     /// When the run began, in microseconds since the epoch.
     began: i64,
-    /// When the last line was written, from there.
+    /// When the last line was written, in microseconds since the run began.
     at: i64,
-    /// As it was recorded.
+    /// The manifest as recorded.
     manifest: Map<String, Value>,
     steps: LineFile,
     events: LineFile,
@@ -176,7 +180,7 @@ impl LineFile {
         Ok(Self { file, lines: 0 })
     }
 
-    /// In one write, so that whoever ends the process leaves whole lines.
+    /// Appends in a single write, so that killing the process leaves whole lines.
     fn append(&mut self, lines: &[String]) -> io::Result<()> {
         self.file.write_all(lines.concat().as_bytes())?;
         self.lines += lines.len();
@@ -185,7 +189,8 @@ impl LineFile {
 }
 
 impl<'a> Live<'a> {
-    /// Begins a run that has been going for `ahead` microseconds and has written these lines.
+    /// Begins a run that has been running for `ahead` microseconds and has already written these
+    /// lines.
     fn begin(
         recording: &Recording,
         dir: &'a Path,
@@ -207,7 +212,7 @@ impl<'a> Live<'a> {
 
     fn append(&mut self, lines: &[Timed]) -> io::Result<()> {
         let of = |file| lines.iter().filter(move |timed| timed.file == file);
-        // The time of an event is the last thing in its line.
+        // The time is the last field of an event's line.
         let event = |timed: &Timed| match timed.line.rsplit_once("\"ts\":\"") {
             Some((before, _)) => format!("{before}\"ts\":\"{}\"}}\n", self.moment(timed.at)),
             None => format!("{}\n", timed.line),
@@ -225,7 +230,8 @@ impl<'a> Live<'a> {
         rfc3339(self.began + at).unwrap_or_default()
     }
 
-    /// Puts the manifest in the place of the one before, at one blow: of a run that goes on, or as it was recorded.
+    /// Replaces the manifest atomically: as that of a running run, or as recorded once the run is
+    /// over.
     fn write_manifest(&self, is_over: bool) -> io::Result<()> {
         let mut manifest = self.manifest.clone();
         let name = self.dir.file_name().unwrap_or_default();
@@ -299,7 +305,7 @@ mod tests {
                 recording.name
             );
             assert_eq!(lines[0].at, 0, "{}", recording.name);
-            // The end comes last, and only a killed run has none.
+            // The END event comes last. Only a killed run has none.
             let ends = lines.last().unwrap().line.contains("\"phase\":\"END\"");
             assert_eq!(ends, recording.name != "crash", "{}", recording.name);
         }
@@ -341,7 +347,7 @@ mod tests {
             for name in ["run_id", "started_at", "updated_at", "pid"] {
                 assert_ne!(manifest.remove(name), recorded.remove(name), "{name}");
             }
-            // Not every system tells it.
+            // Not every system provides it.
             manifest.remove("host");
             recorded.remove("host");
             assert_eq!(manifest, recorded);

@@ -1,4 +1,4 @@
-//! `board demo`: runs of every kind, copied from recordings that are part of the program.
+//! `board demo`: writes demo runs of every kind, copied from recordings built into the program.
 
 mod live;
 mod recordings;
@@ -19,7 +19,7 @@ use crate::error::{Error, Kind, Result};
 use crate::model::TraceFile;
 use crate::page::runs::json;
 
-/// The recording of `--live`, unless another is named: long enough to watch.
+/// The default recording for `--live`, long enough to watch.
 const LIVE: &str = "long";
 
 /// Write demo runs: recordings of agents, one for every way a run can end
@@ -43,18 +43,18 @@ pub(super) struct Args {
     seed: Option<String>,
 }
 
-/// The list of scenarios for the help.
+/// Returns the list of scenarios for the help.
 fn scenarios() -> String {
     let width = name_width();
     let mut text = "Scenarios:".to_owned();
     for recording in RECORDINGS {
-        // Writing to a string does not fail.
+        // Writing to a string can't fail.
         let _ = write!(text, "\n  {:width$}  {}", recording.name, recording.about);
     }
     text
 }
 
-/// The width of the longest name.
+/// Returns the width of the longest name.
 fn name_width() -> usize {
     let widths = RECORDINGS.iter().map(|recording| recording.name.len());
     widths.max().unwrap_or_default()
@@ -105,7 +105,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     Ok(0)
 }
 
-/// The recording of that name.
+/// Returns the recording with this name.
 fn named(name: &str) -> Result<&'static Recording> {
     let found = RECORDINGS.iter().find(|recording| recording.name == name);
     found.ok_or_else(|| {
@@ -115,7 +115,7 @@ fn named(name: &str) -> Result<&'static Recording> {
     })
 }
 
-/// The directory of each scenario's run. All are looked at before the first is made.
+/// Returns the directory for each scenario's run. Checks all of them before any is created.
 fn free(root: &Path, chosen: &[&Recording]) -> Result<Vec<PathBuf>> {
     let mut dirs: Vec<PathBuf> = Vec::with_capacity(chosen.len());
     for recording in chosen {
@@ -149,14 +149,15 @@ fn free(root: &Path, chosen: &[&Recording]) -> Result<Vec<PathBuf>> {
         .hint("name another ROOT, or remove what is there; --scenario NAME writes only that one"))
 }
 
-/// Copies recordings into these directories below `root`. Each is written whole, and then gets its name.
+/// Copies recordings into these directories below `root`. Each directory gets its name only once
+/// it's complete.
 fn copy(root: &Path, chosen: &[&Recording], dirs: &[PathBuf]) -> Result<()> {
     let cannot = |path: &Path, error| {
         let message = format!("cannot write {}", path.display());
         Error::new(Kind::Unreadable, message).because(error)
     };
     let desk = fs::create_dir_all(root).and_then(|()| {
-        // A board that watches `root` passes over what is hidden.
+        // A board that watches `root` ignores hidden directories.
         tempfile::Builder::new().prefix(".demo-").tempdir_in(root)
     });
     let desk = desk.map_err(|error| cannot(root, error))?;
@@ -177,7 +178,7 @@ fn copy(root: &Path, chosen: &[&Recording], dirs: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Replays a recording below `root`; gives the run's directory.
+/// Replays a recording below `root` and returns the run's directory.
 fn replay(recording: &Recording, root: &Path, quiet: bool, out: &mut dyn Write) -> Result<PathBuf> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

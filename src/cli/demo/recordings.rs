@@ -1,15 +1,16 @@
-//! Which recordings are in the program? One run for every way to end, of the engine that the library has.
+//! The recordings built into the program: one run for every way to end, made with the engine of
+//! this library.
 //!
-//! The programs in `tests/support/demo` made them; a test makes them again and compares.
+//! The programs in `tests/support/demo` made them. A test makes them again and compares.
 
 use crate::model::TraceFile;
 
-/// A run, as it lies in `sample_runs`.
+/// A run, as stored in `sample_runs`.
 #[derive(Debug)]
 pub(super) struct Recording {
-    /// Its name, which is the run's.
+    /// The name of the recording and of its run.
     pub(super) name: &'static str,
-    /// What it shows, in one line.
+    /// A one-line description.
     pub(super) about: &'static str,
     pub(super) manifest: &'static str,
     pub(super) steps: &'static str,
@@ -17,7 +18,7 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// The text of one of its files.
+    /// Returns the text of one of its files.
     pub(super) fn file(&self, file: TraceFile) -> &'static str {
         match file {
             TraceFile::Manifest => self.manifest,
@@ -48,7 +49,7 @@ macro_rules! recordings {
     };
 }
 
-/// Every recording, in the order of their times.
+/// All recordings, in chronological order.
 pub(super) static RECORDINGS: &[Recording] = recordings! {
     "fix_bug": "a coding agent runs tests, finds two faults and repairs them; two critics score",
     "research": "evidence with citations in nested state; the answer has to be JSON",

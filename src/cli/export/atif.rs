@@ -1,5 +1,6 @@
-//! How does a run read as a trajectory in the Agent Trajectory Interchange Format? As version 1.7 says, with what the format
-//! has no place for under `extra`: the verdict, how a step failed, when it began and ended, and how it was scored.
+//! Writes a run as a trajectory in the Agent Trajectory Interchange Format, version 1.7. Anything
+//! the format has no field for is in `extra`: the verdict, how a step failed, when it began and
+//! ended, and its scores.
 
 use std::io::{self, Write};
 
@@ -15,13 +16,13 @@ use crate::model::{EventKind, Index, RunScore, Step, TraceFile};
 use crate::page::lens::Lens;
 use crate::page::step::said::{Prompted, prompts_before};
 
-/// The version that is written: the first that names a trajectory apart from its session.
+/// The version written: the first one that identifies a trajectory separately from its session.
 const VERSION: &str = "ATIF-v1.7";
 
 /// Writes the newest run of `lens`, one step at a time.
 ///
 /// # Errors
-/// What writing says.
+/// Returns errors from writing.
 pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
     let (summary, index) = (lens.summary, lens.index);
     let manifest = index.manifest().get();
@@ -34,7 +35,7 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
         "version": summary.tool.as_deref().unwrap_or("unknown"),
         "model_name": summary.model,
     }));
-    // Readers know the format by what stands first.
+    // Readers detect the format by the first field.
     write!(out, "{{\"schema_version\":\"{VERSION}\",")?;
     if let Some(id) = &summary.run_id {
         write!(out, "\"session_id\":{},", json!(id))?;
@@ -50,7 +51,7 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut prompts = prompts_before(lens, index.newest_start());
     if let Some(task) = summary.task.as_ref().filter(|_| prompts.is_empty()) {
         number += 1;
-        // Limits on time count from the first record of the run.
+        // Time limits count from the first record of the run.
         let span = index
             .newest_segments()
             .first()
@@ -85,14 +86,14 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
                 head.usage_alone(index.tokens_before(n)),
                 times.map(|at| lens.iso(at)),
             ),
-            // What cannot be read has its place.
+            // An unreadable step keeps its position.
             None => {
                 json!({"step_id": number, "source": "agent", "message": "", "extra": {"unreadable": true}})
             }
         };
         write!(out, "{comma}{written}")?;
     }
-    // Those that no step answers.
+    // Prompts without a step that responds to them.
     if newest_run(index).next().is_some() {
         prompts = prompts_before(lens, index.steps().len());
     }
@@ -128,7 +129,7 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "],{}", tail.to_string().trim_start_matches('{'))
 }
 
-/// How the run was scored as a whole; what its steps were given stands with them.
+/// Returns the scores of the whole run. Scores of steps are in the steps.
 fn scores(lens: &Lens<'_>) -> Option<Value> {
     let whole = lens
         .index
@@ -144,18 +145,19 @@ fn scores(lens: &Lens<'_>) -> Option<Value> {
     })
 }
 
-/// The number, or the grade as recorded.
+/// Returns the number, or the grade as recorded.
 fn written(given: &RunScore) -> Value {
     given
         .score
         .map_or_else(|| json!(given.grade), |score| json!(score))
 }
 
-/// When a step was, as far as that is recorded.
+/// The times of a step, as far as they're recorded.
 #[derive(Default)]
 struct Times<T> {
     began: Option<T>,
-    /// Its reply was there. The format has this time alone: its writers stamp a step with the message of the model.
+    /// When its reply arrived. The format has only this time: its writers timestamp a step with the
+    /// model's message.
     replied: Option<T>,
     ended: Option<T>,
 }
@@ -165,7 +167,7 @@ impl Times<i64> {
         let events = index.events().range(round.first..round.end);
         let decided =
             events.filter(|event| matches!(event.kind, EventKind::Output | EventKind::Decided));
-        // A step of another tool begins with the record of its reply.
+        // In another tool's trace, a step begins with the record of its reply.
         let reply = index
             .events()
             .get(round.first)
@@ -220,7 +222,7 @@ fn agent_step(number: usize, step: &Step<'_>, usage: Usage, at: Times<String>) -
                 .map(|(id, _)| Some(id.as_str()))
                 .chain(std::iter::repeat(None)),
         )
-        // The place of one that has not come.
+        // A placeholder for a result that hasn't arrived.
         .filter(|(result, _)| result.status.as_deref() != Some("no answer"))
         .map(|(result, call)| outcome(result, call))
         .collect();
@@ -242,7 +244,7 @@ fn agent_step(number: usize, step: &Step<'_>, usage: Usage, at: Times<String>) -
         "step_id": number,
         "timestamp": at.replied.or(at.began),
         "source": "agent",
-        // The format wants one, if an empty one.
+        // The format requires this field, even if it's empty.
         "message": said.as_deref().filter(|said| thought.as_deref() != Some(said)).unwrap_or_default(),
         "reasoning_content": thought,
         "tool_calls": (!calls.is_empty()).then(|| calls.iter().map(|(id, call)| json!({
@@ -256,7 +258,7 @@ fn agent_step(number: usize, step: &Step<'_>, usage: Usage, at: Times<String>) -
     }))
 }
 
-/// The recorded id of a call, or one by its place.
+/// Returns the recorded id of a call, or one derived from its position.
 fn id(call: &Call<'_>, number: usize, at: usize) -> String {
     let recorded = call.value.json();
     let recorded = recorded
@@ -266,7 +268,7 @@ fn id(call: &Call<'_>, number: usize, at: usize) -> String {
     recorded.map_or_else(|| format!("call_{number}_{at}"), str::to_owned)
 }
 
-/// The format takes nothing but an object.
+/// Returns the arguments as an object, since the format allows nothing else.
 fn arguments(call: &Call<'_>) -> Value {
     let read = call
         .args
@@ -297,7 +299,7 @@ fn outcome(result: &Outcome<'_>, call: Option<&str>) -> Value {
     }))
 }
 
-/// An object without the members that are null.
+/// Removes null members from an object.
 fn filled(mut object: Value) -> Value {
     if let Some(members) = object.as_object_mut() {
         members.retain(|_, value| !value.is_null());

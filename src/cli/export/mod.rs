@@ -1,4 +1,5 @@
-//! `board export`: a run as one file that needs no network and no board, or that other programs read.
+//! `board export`: writes a run as one file that needs neither network nor board, or in a format
+//! for other programs.
 
 mod atif;
 mod otlp;
@@ -83,7 +84,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         return send(args, &run, look, url, out);
     }
     if path == Path::new("-") {
-        // A reader that closed the pipe has seen enough; the caller knows that error.
+        // If the reader closed the pipe, it has seen enough. The caller handles that error.
         write(args, &run, look, out)?;
         return Ok(0);
     }
@@ -97,7 +98,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    // A file that is there is a whole one: it gets its name only when it is complete.
+    // The file gets its name only once it's complete, so an existing file is never partial.
     #[cfg_attr(
         not(unix),
         expect(unused_mut, reason = "rights are those of the directory")
@@ -105,7 +106,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666)); // less what the umask takes
-    // Its error names the file that is for a while only, which nobody asked for.
+    // The original error would name the temporary file, which means nothing to the user.
     let mut file = builder.tempfile_in(parent).map_err(|error| {
         let dir = parent.display();
         failed(match error.kind() {

@@ -1,4 +1,5 @@
-//! How does a trace go to a receiver? In requests of OTLP over HTTP with JSON, each as large as receivers take.
+//! Sends a trace to a receiver with OTLP over HTTP and JSON, in batches no larger than receivers
+//! accept.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,15 +17,15 @@ use super::otlp::Trace;
 use crate::error::{Error, Kind, Result};
 use crate::wire::Wire;
 
-/// Collectors take 20 MiB, some gateways before them 4.
+/// The batch size. Collectors accept 20 MiB, but some gateways in front of them only 4.
 const BATCH_BYTES: usize = 2 << 20;
-/// What a receiver says is read so far.
+/// The maximum number of bytes read of a response.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 const CONNECT: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(30);
-/// Where receivers of traces listen.
+/// The default path of trace receivers.
 const PATH: &str = "/v1/traces";
-/// The variable that holds what a receiver asks for, such as a key.
+/// The variable with headers that a receiver requires, such as a key.
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 
 /// A receiver of traces.
@@ -35,7 +36,7 @@ pub(super) struct Receiver {
     runtime: Runtime,
 }
 
-/// What was sent.
+/// Statistics of what was sent.
 #[derive(Default)]
 pub(super) struct Sent {
     pub(super) spans: usize,
@@ -44,10 +45,11 @@ pub(super) struct Sent {
 }
 
 impl Receiver {
-    /// The one at `url`.
+    /// Creates a receiver for `url`.
     ///
     /// # Errors
-    /// The address is none, the variable with headers cannot be read, or the system has no certificates.
+    /// The address is invalid, the variable with headers can't be parsed, or the system has no
+    /// certificates.
     pub(super) fn new(url: &str) -> Result<Self> {
         let wrong = || {
             Error::new(
@@ -70,7 +72,7 @@ impl Receiver {
             _ => uri,
         };
         let headers = headers(&std::env::var(HEADERS).unwrap_or_default())?;
-        // Only connections need the network's clock; a thread of its own for one request after the other would be idle.
+        // Requests are sent one after another, so a separate thread would be idle.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -88,7 +90,7 @@ impl Receiver {
         })
     }
 
-    /// Where it listens, without anything that may be secret.
+    /// Returns the receiver's host and port, without anything that may be secret.
     pub(super) fn name(&self) -> &str {
         self.uri
             .authority()
@@ -98,7 +100,7 @@ impl Receiver {
     /// Sends all spans.
     ///
     /// # Errors
-    /// It does not take them.
+    /// The receiver doesn't accept them.
     pub(super) fn send(&self, trace: &Trace<'_>) -> Result<Sent> {
         let (before, after) = trace.around();
         let mut sent = Sent {
@@ -180,7 +182,7 @@ impl Receiver {
             };
             return Err(failed(format!("{}: {said}", head.status)).hint(hint));
         }
-        // It may take a part, and says so with success.
+        // A receiver may accept only some spans and still report success.
         let answer: Value = serde_json::from_slice(&said).unwrap_or_default();
         let partly = answer.get("partialSuccess").unwrap_or(&Value::Null);
         let rejected = match partly.get("rejectedSpans") {
@@ -199,7 +201,7 @@ impl Receiver {
     }
 }
 
-/// `name=value,name=value`, values with the escapes of addresses.
+/// Parses `name=value,name=value`, with percent-encoded values.
 fn headers(text: &str) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     for pair in text
@@ -207,7 +209,7 @@ fn headers(text: &str) -> Result<HeaderMap> {
         .map(str::trim)
         .filter(|pair| !pair.is_empty())
     {
-        // Neither is repeated: it may be a key.
+        // Error messages repeat neither name nor value, since they may be a key.
         let wrong = || {
             Error::new(Kind::Usage, format!("{HEADERS} cannot be read"))
                 .hint("it is written name=value,name=value")

@@ -1,4 +1,5 @@
-//! May it? A person at the terminal says so, for each call that the agent file wants to be asked for.
+//! Asks the user at the terminal to approve each tool call that the agent file requires approval
+//! for.
 
 use std::io::{IsTerminal as _, stdin};
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use super::progress::Progress;
 use crate::engine::{Consent, Person, Question};
 
-/// Whoever sits at the terminal.
+/// The user at the terminal.
 #[derive(Debug)]
 pub(super) struct Terminal {
     pub(super) progress: Arc<Progress>,

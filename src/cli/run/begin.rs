@@ -1,4 +1,4 @@
-//! What does a run begin with? A task, or the steps of a run that is recorded.
+//! Starts a run with a task, or with the steps of a recorded run.
 
 use std::path::{Path, PathBuf};
 
@@ -12,22 +12,22 @@ use crate::error::{Error, Kind, Result};
 use crate::llm::AgentFile;
 use crate::trace::RunWriter;
 
-/// What a run begins with.
+/// The start of a run.
 #[derive(Debug)]
 pub(super) enum Begin {
-    /// A task.
+    /// A new run with a task.
     Anew {
-        /// In words.
+        /// The text of the task.
         task: String,
-        /// Where it is recorded.
+        /// The writer that records the run.
         writer: Box<RunWriter>,
     },
-    /// What was before.
+    /// A recorded run to continue.
     Again(Box<Earlier>),
 }
 
 impl Begin {
-    /// What is to be said of it.
+    /// Returns the messages to show about it.
     pub(super) fn told(&self) -> Vec<String> {
         let Begin::Again(earlier) = self else {
             return Vec::new();
@@ -58,7 +58,7 @@ impl Begin {
     }
 }
 
-/// What the run begins with, and its directory.
+/// Returns the start of the run, and its directory.
 pub(super) fn begin(
     args: &Args,
     task: String,
@@ -99,7 +99,7 @@ pub(super) fn begin(
             let writer = new()?;
             let dir = writer.dir().to_owned();
             Earlier::branch(run, step, writer).inspect_err(|_| {
-                // Nothing was recorded, and an empty directory would look like a run.
+                // An empty directory without records would look like a run.
                 let _ = std::fs::remove_dir(&dir);
             })?
         }
@@ -108,7 +108,8 @@ pub(super) fn begin(
     Ok((Begin::Again(Box::new(earlier)), dir))
 }
 
-/// Runs lie beside what an agent works on, not in the middle of it: its tools could write runs that never were.
+/// Rejects the agent's own workspace as the directory for runs, since the agent's tools could write
+/// fake runs there.
 fn apart(runs: &Path, file: &AgentFile) -> Result<()> {
     match (runs.canonicalize(), file.workspace().canonicalize()) {
         (Ok(runs), Ok(workspace)) if runs == workspace => {
@@ -122,7 +123,7 @@ fn apart(runs: &Path, file: &AgentFile) -> Result<()> {
     }
 }
 
-/// A directory for the run, named after the agent and the time.
+/// Creates a directory for the run, named after the agent and the time.
 fn create(root: &Path, agent: &str, look: &Look) -> Result<RunWriter> {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() || "-_.".contains(letter) {
@@ -178,7 +179,7 @@ mod tests {
                 together.wait();
                 create(root.path(), "agent", &look).unwrap()
             };
-            // Held until all have begun: one that is dropped gives its directory up.
+            // Kept until all have begun, since dropping a writer releases its directory.
             let writers: Vec<RunWriter> = std::thread::scope(|scope| {
                 let starts: Vec<_> = (0..STARTS).map(|_| scope.spawn(start)).collect();
                 starts

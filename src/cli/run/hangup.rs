@@ -1,8 +1,10 @@
-//! Was the terminal closed that a run was started on? Known by SIGHUP, which the system sends then.
+//! Detects that the terminal in which a run was started was closed, by SIGHUP.
 //!
-//! A program started with `nohup` is to live on: it finds the signal ignored, and listening for it would undo that.
+//! A program started with `nohup` must survive that. It inherits the signal as ignored, and
+//! listening for it would undo that.
 
-/// Ends when the terminal is closed; never where that is to be ignored, or there is no such signal.
+/// Completes when the terminal is closed. Never completes if that is to be ignored, or if the
+/// system has no such signal.
 pub(super) async fn hung_up() {
     #[cfg(unix)]
     if !is_ignored()
@@ -15,19 +17,19 @@ pub(super) async fn hung_up() {
     std::future::pending().await
 }
 
-/// Whether whoever started this wants it to outlive the terminal.
+/// Returns whether this process is meant to outlive the terminal.
 #[cfg(unix)]
 fn is_ignored() -> bool {
     use std::io::IsTerminal as _;
 
     match std::fs::read_to_string("/proc/self/status") {
         Ok(status) => ignores_hangup(&status),
-        // Other systems than Linux do not tell. What `nohup` starts has no terminal on stderr.
+        // Only Linux provides this. A process started by `nohup` has no terminal on stderr.
         Err(_) => !std::io::stderr().is_terminal(),
     }
 }
 
-/// What Linux tells of a process: one bit for each signal, the first of which is SIGHUP.
+/// Parses the process status of Linux, which has one bit per signal. SIGHUP is the first.
 #[cfg(unix)]
 fn ignores_hangup(status: &str) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! `board run`: an agent that a file describes, on a real model, recorded.
+//! `board run`: runs an agent described by a file on a real model, and records it.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -28,9 +28,10 @@ mod begin;
 mod hangup;
 mod progress;
 
-/// The variable that names the pipe with the key, in a program that began anew.
+/// The variable with the file descriptor of the pipe that contains the key, set when the program
+/// re-executes itself.
 const KEY_FD: &str = "BOARD_KEY_FD";
-/// More is no key.
+/// The maximum size of a key.
 const MAX_KEY_BYTES: u64 = 64 << 10;
 
 /// Run an agent that a file describes, and record it; exit code 1 where it did not complete
@@ -65,7 +66,7 @@ fn help() -> String {
     format!("A whole agent file; only base_url and model are needed:\n\n{EXAMPLE}")
 }
 
-/// How a run went.
+/// The result of a run.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     run: &'a str,
@@ -76,21 +77,21 @@ struct Report<'a> {
     verdict: &'a str,
     answer: Option<&'a str>,
     last_text: Option<&'a str>,
-    /// Steps that were completed: what limits count.
+    /// Completed steps, as counted by limits.
     steps: u64,
-    /// Steps that were begun: what the board lists. `None` where the trace cannot be read.
+    /// Started steps, as listed by the board. `None` if the trace can't be read.
     steps_begun: Option<usize>,
     tokens: u64,
-    /// Whether some of these tokens are estimated.
+    /// Whether some of these tokens are estimates.
     tokens_estimated: bool,
     trace_error: Option<&'a str>,
 }
 
 pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
-    // Before anything is opened: what is open now was given to this process.
+    // Before any file is opened, since the files open now were inherited by this process.
     let given = Inherited::find();
     let file = AgentFile::load(&args.file)?;
-    // Before stdin is read, and before anything else is started, so that all of it inherits this.
+    // Before stdin is read and anything else is started, so that everything inherits this.
     let is_known = args.task.is_some() || args.resume.is_some() || file.objective().is_some();
     let key = if is_known {
         key(args, &file)?
@@ -107,7 +108,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     let around = Surroundings {
         key,
         environment: std::env::vars_os().collect(),
-        // Clients that failed together come back apart.
+        // Clients that failed together retry at different times.
         seed: u64::from(std::process::id()) ^ u64::try_from(look.now).unwrap_or_default(),
     };
     let engine = file.engine(&around)?;
@@ -148,11 +149,12 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     }
     progress.say(&format!("recording {}", dir.display()));
     let result = drive(&runtime, engine, begin, &progress).inspect_err(|_| {
-        // Nothing was recorded, and an empty directory would look like a run. One with files in it stays.
+        // Without records, an empty directory would look like a run. A directory that contains
+        // files isn't removed.
         let _ = std::fs::remove_dir(&dir);
     })?;
     runtime.block_on(servers.end());
-    // A tool that blocks, such as a search, is not waited for.
+    // Doesn't wait for a tool that blocks, such as a search.
     runtime.shutdown_background();
     let trace = Opened::open(&dir, Timestamp::now().as_microsecond()).ok();
     let steps_begun = trace.as_ref().and_then(|run| run.summary.steps_known());
@@ -187,7 +189,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     Ok(u8::from(!completed))
 }
 
-/// What the agent is to do.
+/// Returns the agent's task.
 fn task(args: &Args, file: &AgentFile) -> std::result::Result<String, Failure> {
     let task = match args.task.as_deref() {
         Some("-") => {
@@ -210,7 +212,7 @@ fn task(args: &Args, file: &AgentFile) -> std::result::Result<String, Failure> {
     Ok(task.ok_or_else(missing)?)
 }
 
-/// Returns the key that the file asks for, from another file or the environment.
+/// Returns the key that the file requires, from another file or the environment.
 fn key(args: &Args, file: &AgentFile) -> Result<Secret> {
     let handed = std::env::var(KEY_FD)
         .ok()
@@ -242,15 +244,16 @@ fn key(args: &Args, file: &AgentFile) -> Result<Secret> {
         return Err(error
             .hint("write `api_key_env = \"\"` under [model] for an endpoint that wants no key"));
     }
-    // A pipe holds the agent file for one reader only.
+    // A pipe as agent file can be read only once.
     if key.is_some() && std::fs::metadata(&args.file).is_ok_and(|agent| agent.is_file()) {
         begin_anew(name, &key);
     }
     Ok(key)
 }
 
-/// Becomes the same program without the key in its environment, which commands could read and nothing can wipe. The key
-/// comes through a pipe. Where that is not possible, this returns and the run goes on.
+/// Re-executes the program without the key in its environment, which commands could read and which
+/// can't be wiped. The key is passed through a pipe. If that isn't possible, returns and the run
+/// continues.
 #[cfg(unix)]
 fn begin_anew(name: &str, key: &Secret) {
     use std::os::fd::AsRawFd as _;
@@ -275,7 +278,7 @@ fn begin_anew(name: &str, key: &Secret) {
 #[cfg(not(unix))]
 fn begin_anew(_: &str, _: &Secret) {}
 
-/// Runs the engine until it ends or somebody ends it.
+/// Runs the engine until it finishes or the user stops it.
 fn drive(
     runtime: &tokio::runtime::Runtime,
     engine: Builder<FileAgent>,
@@ -304,13 +307,14 @@ fn drive(
         tokio::spawn(async move {
             tokio::select! {
                 () = asked_to_stop() => {}
-                // A shell may send it a second time, which must not end the program before the run is closed.
+                // A shell may send the signal twice. The second must not kill the program before
+                // the run is closed.
                 () = hung_up() => {}
             }
             told.say("ending the run; once more ends the program");
             cancel.now();
             asked_to_stop().await;
-            // What the shells of Unix report for a program that Ctrl-C ended.
+            // The exit code that Unix shells report for a program ended by Ctrl-C.
             std::process::exit(130);
         });
         match begin {
@@ -320,8 +324,8 @@ fn drive(
     })
 }
 
-/// Why the run stopped: what `board list` will say of it, or what the engine said where the trace that lies there does not
-/// tell its end.
+/// Returns why the run stopped, as `board list` will show it. If the trace doesn't contain the end,
+/// returns the engine's own words.
 fn sentence(trace: Option<Opened>, result: &RunResult<Work>) -> String {
     let verdict = &result.verdict;
     let tells = |stop: &StopVerdict| (&stop.code, stop.step) == (&verdict.code, verdict.step);

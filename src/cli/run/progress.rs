@@ -1,4 +1,5 @@
-//! How does a run look while it goes on? A line for each step on stderr, and on a terminal the model's text before it.
+//! Shows the progress of a run: a line for each step on stderr, and on a terminal the model's text
+//! before it.
 
 use std::io::{IsTerminal, Stderr, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,15 +13,16 @@ use crate::llm::Work;
 use crate::model::names::first_chars;
 use crate::stop::CriticWish;
 
-/// What is shown of a call's arguments or of an answer.
+/// The maximum characters shown of a call's arguments or an answer.
 const MAX_SHOWN_CHARS: usize = 60;
 
-/// Tells a person how far the run is. What cannot be written is lost; the trace has it all.
+/// Reports progress to the user. Output that can't be written is lost, but the trace contains
+/// everything.
 #[derive(Debug)]
 pub(super) struct Progress {
     stream: Stderr,
     colour: bool,
-    /// Whether the last thing shown was text without an end of line.
+    /// Whether the last output was text without a line break.
     inside_line: Mutex<bool>,
 }
 
@@ -78,7 +80,7 @@ impl Hook<Work> for Arc<Progress> {
     }
 }
 
-/// A step on one line: what was decided, how it went, what the critics said, what it cost.
+/// Formats a step on one line: the decision, how it went, the critics' output, and its tokens.
 fn line(record: &StepRecord) -> String {
     let mut parts = vec![format!("step {}: {}", count(record.step), decided(record))];
     parts.extend(record.critics.iter().filter_map(opinion));
@@ -89,7 +91,7 @@ fn line(record: &StepRecord) -> String {
     parts.join(" | ")
 }
 
-/// What a critic said; nothing of one that had nothing to judge.
+/// Formats a critic's output. `None` if it neither scored nor requested anything.
 fn opinion(critic: &CriticOutput) -> Option<String> {
     let points = critic.score.as_ref().and_then(Value::as_f64).map(score);
     let wish = match critic.action {
@@ -136,7 +138,7 @@ fn decided(record: &StepRecord) -> String {
     }
 }
 
-/// A call by the argument that says most, and how it went.
+/// Formats a call with its most informative argument and its result.
 fn call(action: &Action, result: &ToolResult) -> String {
     let telling = ["command", "pattern", "path"]
         .iter()
@@ -161,7 +163,7 @@ fn call(action: &Action, result: &ToolResult) -> String {
     .join(" ")
 }
 
-/// The beginning of a text, on one line.
+/// Returns the beginning of a text, on one line.
 fn short(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match first_chars(&line, MAX_SHOWN_CHARS) {

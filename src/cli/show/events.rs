@@ -1,4 +1,4 @@
-//! The events of a run, one a line.
+//! Prints the events of a run, one per line.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::model::step::Value;
 use crate::model::{EventHead, EventKind, Record};
 use crate::page::step::json;
 
-/// Writes a table: number, time since the first event, step, phase and stage, and what went wrong.
+/// Writes a table: number, time since the first event, step, phase and stage, and any error.
 pub(super) fn write(out: &mut dyn Write, run: &Opened, look: &Look) -> Result<(), Failure> {
     let index = &run.index;
     let total = index.events().len();
@@ -60,7 +60,8 @@ pub(super) fn write(out: &mut dyn Write, run: &Opened, look: &Look) -> Result<()
     Ok(())
 }
 
-/// What an event says went wrong, or why it stops the run; asked of its line only where the head hints at either.
+/// Returns an event's error or stop reason. Reads its line only if the index suggests that there's
+/// one.
 fn end_of(run: &Opened, n: usize, event: &EventHead) -> crate::Result<Option<(Ink, String)>> {
     let stops = matches!(
         event.kind,
@@ -81,7 +82,7 @@ fn end_of(run: &Opened, n: usize, event: &EventHead) -> crate::Result<Option<(In
     })
 }
 
-/// Writes all events as one document, one line of the file at a time.
+/// Writes all events as one document, reading one line of the file at a time.
 pub(super) fn write_json_of(out: &mut dyn Write, run: &Opened) -> Result<(), Failure> {
     let total = run.index.events().len();
     write!(out, "{{\"total\":{total},\"events\":[")?;

@@ -1,4 +1,5 @@
-//! A run as Markdown, to paste where people talk: what it was to do, why it stopped, and each step in short.
+//! Writes a run as Markdown for pasting into messages: the task, why it stopped, and a summary of
+//! each step.
 
 use std::io::{self, Write};
 
@@ -13,7 +14,7 @@ use crate::page::step::StepView;
 use crate::page::step::fill::{StepPlace, step_view};
 use crate::page::step::said::{Prompted, prompts_before};
 
-/// Writes the run, or only the step `only`.
+/// Writes the run, or only step `only`.
 pub(super) fn write(
     out: &mut dyn Write,
     run: &Opened,
@@ -43,7 +44,7 @@ pub(super) fn write(
     write_asked(out, &after)
 }
 
-/// What the user said.
+/// Writes prompts of the user.
 fn write_asked(out: &mut dyn Write, prompts: &[Prompted]) -> io::Result<()> {
     prompts.iter().try_for_each(|prompt| {
         writeln!(out, "**User:**\n")?;
@@ -160,7 +161,7 @@ fn write_step(out: &mut dyn Write, run: &Opened, view: &StepView) -> io::Result<
     if !view.critics.is_empty() {
         writeln!(out)?;
     }
-    // A step with nothing in it would read as a mistake of the transcript.
+    // An empty step would look like an error in the transcript.
     let nothing = view.thought.is_none()
         && view.actions.is_empty()
         && view.diff.is_none()
@@ -246,7 +247,7 @@ fn write_critic(out: &mut dyn Write, critic: &Critic) -> io::Result<()> {
         .map_or(Ok(()), |reason| folded(out, reason))
 }
 
-/// A text between fences, cut where the pages fold it.
+/// Writes text in a code fence, truncated where the pages fold it.
 fn folded(out: &mut dyn Write, text: &Folded) -> io::Result<()> {
     fence(out, &text.shown)?;
     rest(out, &text.more)
@@ -260,7 +261,7 @@ fn rest(out: &mut dyn Write, more: &More) -> io::Result<()> {
     }
 }
 
-/// Text as it is, between fences longer than any in it.
+/// Writes literal text in a code fence that is longer than any fence inside.
 fn fence(out: &mut dyn Write, text: &str) -> io::Result<()> {
     let longest = text
         .split(|letter| letter != '`')
@@ -275,7 +276,7 @@ fn fence(out: &mut dyn Write, text: &str) -> io::Result<()> {
     )
 }
 
-/// Words on one line as code.
+/// Formats text on one line as code.
 fn code(text: &str) -> String {
     let longest = text
         .split(|letter| letter != '`')
@@ -287,7 +288,7 @@ fn code(text: &str) -> String {
     format!("{ticks}{pad}{text}{pad}{ticks}")
 }
 
-/// Words that a trace wrote, so that none of them is markup or a link.
+/// Escapes text from a trace so that none of it is markup or a link.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let text = visible(text);
@@ -298,7 +299,7 @@ fn escape(text: &str) -> String {
             before.is_alphanumeric() && letters.peek().is_some_and(|next| next.is_alphanumeric());
         before = letter;
         match letter {
-            // Inside a word it means nothing, and names are full of it.
+            // Has no meaning inside a word, and is common in names.
             '_' if inside => out.push('_'),
             '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '|' | '~' | '&' => {
                 out.extend(['\\', letter])

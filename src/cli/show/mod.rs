@@ -1,4 +1,4 @@
-//! `board show`: one run, one of its steps, or its events, as text or as JSON.
+//! `board show`: prints a run, one of its steps, or its events, as text or JSON.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ mod md;
 mod step;
 
 const WEEK_MICROS: u64 = 7 * 86_400 * 1_000_000;
-/// At most this many steps without a line are listed; the issues name all.
+/// Limits the steps without a line that are listed. The issues list all of them.
 const MAX_UNWRITTEN: usize = 8;
 
 /// Show a run, one of its steps, or its events
@@ -114,7 +114,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     Ok(0)
 }
 
-/// Errs where the run has no step `n`.
+/// Returns an error if the run has no step `n`.
 pub(super) fn check_step(run: &Opened, n: usize) -> Result<()> {
     let there = match (run.index.steps().len(), kept_of_all(&run.index)) {
         (total, _) if n < total => return Ok(()),
@@ -134,7 +134,7 @@ pub(super) fn check_step(run: &Opened, n: usize) -> Result<()> {
     Err(Error::new(Kind::NotFound, what))
 }
 
-/// The verdict and the facts of the run, one a line.
+/// Writes the verdict and the facts of the run, one per line.
 fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> {
     let summary = &run.summary;
     let verdict = &summary.verdict;
@@ -150,7 +150,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     }
     writeln!(out)?;
     let at = |micros: i64| {
-        // An older age is a date, and the date is there already.
+        // For an older time, the date is enough.
         let recent = look.now.abs_diff(micros) < WEEK_MICROS;
         let age = if recent {
             format!(", {}", age(micros, look.now, &look.zone))
@@ -222,7 +222,7 @@ fn write_head(out: &mut dyn Write, run: &Opened, look: &Look) -> io::Result<()> 
     writeln!(out)
 }
 
-/// A moment on the reader's clock, with its date and zone.
+/// Formats a time on the reader's clock, with date and zone.
 fn moment(micros: i64, look: &Look) -> Option<String> {
     clock(
         Stamp {
@@ -254,7 +254,7 @@ fn status(run: &Opened) -> String {
     format!("{word}; recorded: {status}, {reason}")
 }
 
-/// The rule that ended the run, where it is recorded.
+/// Returns the rule that ended the run, if recorded.
 fn rule(index: &Index) -> Option<String> {
     let stop = index.stop()?;
     let detail = reading(stop)
@@ -304,7 +304,7 @@ fn issues(run: &Opened) -> Option<String> {
     })
 }
 
-/// One line for each step, and below it what went wrong or was asked for.
+/// Writes a line for each step, followed by errors and critic requests.
 fn write_steps(out: &mut dyn Write, run: &Opened, look: &Look) -> std::result::Result<(), Failure> {
     let index = &run.index;
     let total = index.steps().len();
@@ -391,7 +391,7 @@ fn write_steps(out: &mut dyn Write, run: &Opened, look: &Look) -> std::result::R
     Ok(write_unwritten(out, index, look)?)
 }
 
-/// The steps that only events tell of: the one under way, or the one in which the run died.
+/// Writes the steps that only events record: the running one, or the one in which the run died.
 fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Result<()> {
     let unwritten = index.groups_without_line();
     for at in unwritten.iter().copied().take(MAX_UNWRITTEN) {
@@ -408,7 +408,7 @@ fn write_unwritten(out: &mut dyn Write, index: &Index, look: &Look) -> io::Resul
             .map_or_else(String::new, |call| format!(": {call}"));
         let line = match health::anew(index, at) {
             "" => format!("{id} has {events} and no line in steps.jsonl{decided}"),
-            // Its step may have a line by now, of when it was done again.
+            // The step may have a line by now, from when it was repeated.
             anew => format!("{events} of {id} belong to no line of steps.jsonl{anew}"),
         };
         writeln!(out, "{}", visible_line(&line))?;

@@ -1,4 +1,4 @@
-//! One step in full: what a reader looks for first comes first, and nothing of the line is left out.
+//! Prints one complete step, with the most important fields first.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use crate::model::json::Json;
 use crate::model::repair::repair;
 use crate::page::step::json;
 
-/// The fields that are shown first, in this order.
+/// The fields shown first, in this order.
 const FIRST: [&str; 5] = [
     "decision",
     "actions",
@@ -22,11 +22,11 @@ const FIRST: [&str; 5] = [
     "tool_invocations",
     "critic_outputs",
 ];
-/// Fields that the head of the step says.
+/// Fields already shown in the step's heading.
 const IN_HEAD: [&str; 2] = ["step_id", "agent_id"];
-/// At most this many pieces of one changed value are shown; its row counts all.
+/// Limits the pieces shown of a changed value. Its row counts all of them.
 const MAX_PIECES: usize = 40;
-/// A piece is cut after this many bytes, and says so.
+/// The length in bytes at which a piece is truncated, with a note.
 const MAX_PIECE_BYTES: usize = 2_000;
 
 /// Writes the step with its lines as one document.
@@ -184,7 +184,7 @@ fn write_record(out: &mut dyn Write, record: &Json<'_>, look: &Look) -> io::Resu
             name => rest.push((name, value)),
         }
     }
-    // Short fields stand together, so that the long ones do not scatter them.
+    // Short fields are grouped, so that they don't scatter between the long ones.
     let (long, short): (Vec<_>, Vec<_>) = rest
         .into_iter()
         .partition(|(_, value)| value.as_object().is_some() || value.as_array().is_some());
@@ -227,7 +227,7 @@ fn section(out: &mut dyn Write, name: &str, value: &Json<'_>, look: &Look) -> io
     }
 }
 
-/// What changed in the state: a row for each key, and the pieces that came and went.
+/// Writes the changes of the state: a row for each key, and the pieces added and removed.
 fn write_changes(out: &mut dyn Write, diff: &Json<'_>, look: &Look) -> io::Result<()> {
     heading(out, "state_diff", look)?;
     for change in changes_of_step(diff) {

@@ -1,5 +1,5 @@
-//! Finds the runs of a table whose records stand in several files. Reads the beginning of each run, and only those whole that
-//! begin alike.
+//! Finds the runs of a table whose records are in several files. Reads the beginning of each run,
+//! and fully reads only those that begin alike.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::live::Listed;
 use crate::model::Index;
 use crate::trace::RunReader;
 
-/// So many bytes of each file tell how a run begins. A document is read as a whole.
+/// The number of bytes read of each file to see how a run begins. A document is read in full.
 const BEGINNING_BYTES: u64 = 1 << 20;
 
-/// What is compared of a run.
+/// The data of a run that is compared.
 pub(in crate::cli) type Whole = (Arc<Summary>, Arc<[Mark]>);
 
-/// Relates runs to those that hold the same records. `known` gives what an earlier call found of one, if that still holds;
-/// `whole` reads one.
+/// Relates runs to those with the same records. `known` returns the keys that an earlier call found
+/// for a run, if they're still valid. `whole` reads a run.
 pub(in crate::cli) fn relations(
     runs: &[Listed],
     known: &(dyn Fn(&Listed) -> Option<Keys> + Sync),
@@ -41,7 +41,7 @@ pub(in crate::cli) fn relations(
             .chunks(size)
             .map(|part| (part.len(), scope.spawn(move || begins(part))))
             .collect();
-        // Of runs that could not be looked at, nothing is the same.
+        // Runs that couldn't be read match nothing.
         let joined = parts
             .into_iter()
             .map(|(len, part)| part.join().unwrap_or_else(|_| vec![Keys::default(); len]));

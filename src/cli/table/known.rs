@@ -1,8 +1,8 @@
-//! What is already in a table that is kept? A note beside its files: which run has its rows in which file, and what the files
-//! of both looked like.
+//! Reads and writes the note stored with a table in a directory: which file contains the rows of
+//! each run, and the state of the files of both.
 //!
-//! Where the note says less than there is, or something else, runs are read again and nothing else happens. A line of it that
-//! cannot be read counts as none.
+//! If the note is incomplete or wrong, runs are read again and nothing worse happens. Unreadable
+//! lines are ignored.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,32 +15,32 @@ use serde::{Deserialize, Serialize};
 use crate::analysis::copies::Keys;
 use crate::trace::Stamps;
 
-/// Whose table it is.
+/// Identifies the table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
-    /// The roots, without links.
+    /// The roots, with links resolved.
     pub(super) roots: Vec<String>,
-    /// All else that rows depend on.
+    /// Everything else that rows depend on.
     pub(super) made_by: String,
 }
 
-/// What is known of a run.
+/// The facts known about a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Entry {
-    /// The file with its rows, below the table; `None` for a run that is not in the table.
+    /// The file with its rows, relative to the table; `None` if the run isn't in the table.
     pub(super) part: Option<String>,
-    /// What its files looked like, where its rows hold until one of them changes.
+    /// The state of its files, if its rows are valid until one of them changes.
     pub(super) stamps: Option<Stamps>,
-    /// What it shares with runs that may hold the same records.
+    /// The keys that it shares with runs that may have the same records.
     #[serde(default)]
     pub(super) keys: Keys,
-    /// How many rows it has.
+    /// The number of rows.
     pub(super) rows: u64,
-    /// A hash of them.
+    /// A hash of the rows.
     pub(super) hash: u64,
 }
 
-/// What a file of the table looked like when it was written.
+/// The state of a file of the table when it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Look {
     size: u64,
@@ -48,17 +48,17 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// What it looks like now; `None` where it is not there.
+    /// Returns the file's current state, or `None` if it doesn't exist.
     pub(super) fn of(path: &Path) -> Option<Self> {
         fs::symlink_metadata(path)
             .ok()
             .map(|metadata| Self::from(&metadata))
     }
 
-    /// What an open file looks like, wherever it is put.
+    /// Returns the state of an open file, which stays the same if the file is moved.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns errors from the system.
     pub(super) fn of_file(file: &File) -> io::Result<Self> {
         file.metadata().map(|metadata| Self::from(&metadata))
     }
@@ -76,11 +76,12 @@ impl From<&fs::Metadata> for Look {
 /// The note.
 #[derive(Debug, Default)]
 pub(super) struct TableNote {
-    /// By key.
+    /// The entries of runs, by key.
     pub(super) runs: BTreeMap<String, Entry>,
-    /// By name below the table.
+    /// The state of the table's files, by name relative to the table.
     pub(super) parts: BTreeMap<String, Look>,
-    /// What files were about to become when a call was ended, which may have been before or after.
+    /// The state that files were about to have when a call was interrupted. It may not have been
+    /// reached.
     pub(super) coming: BTreeMap<String, Look>,
 }
 
@@ -97,10 +98,10 @@ enum Line {
 }
 
 impl TableNote {
-    /// Whose table the note is of, and what it says; `None` where there is no note.
+    /// Returns the table that the note belongs to, and its content. `None` if there's no note.
     ///
     /// # Errors
-    /// It cannot be read, or does not begin as one.
+    /// The note can't be read, or doesn't begin like one.
     pub(super) fn read(path: &Path) -> io::Result<Option<(Head, Self)>> {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -122,7 +123,7 @@ impl TableNote {
         Ok(Some((head.ok_or_else(none)?, known)))
     }
 
-    /// What the file `name` of the table may look like.
+    /// Returns the valid states of the table's file `name`.
     pub(super) fn looks(&self, name: &str) -> impl Iterator<Item = Look> {
         [self.parts.get(name), self.coming.get(name)]
             .into_iter()
@@ -130,20 +131,20 @@ impl TableNote {
             .copied()
     }
 
-    /// Adds to the note what a file of the table is about to become.
+    /// Adds to the note the state that a file of the table is about to have.
     ///
     /// # Errors
-    /// What the system says.
+    /// Returns errors from the system.
     pub(super) fn announce(path: &Path, name: &str, look: Look) -> io::Result<()> {
         let mut line = serde_json::to_vec(&Line::Coming(name.to_owned(), look))?;
         line.push(b'\n');
         File::options().append(true).open(path)?.write_all(&line)
     }
 
-    /// Writes the note anew.
+    /// Rewrites the note.
     ///
     /// # Errors
-    /// What the system says; the note stays as it was.
+    /// Returns errors from the system. The old note then remains unchanged.
     pub(super) fn write(&self, head: &Head, path: &Path) -> io::Result<()> {
         let mut out = BufWriter::new(super::place::beside(path)?);
         let mut line = |line: &Line| -> io::Result<()> {

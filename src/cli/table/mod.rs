@@ -1,4 +1,4 @@
-//! `board table`: all runs or all steps as rows for other engines.
+//! `board table`: prints all runs or all steps as rows for other engines.
 
 pub(super) mod copies;
 mod known;
@@ -63,7 +63,7 @@ pub(super) struct Args {
     settings: Settings,
 }
 
-/// Which table.
+/// The kind of table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Table {
     Runs,
@@ -79,7 +79,7 @@ impl Table {
     }
 }
 
-/// What was done, for programs.
+/// The JSON report of what was done.
 #[derive(Debug, serde::Serialize)]
 struct TableReportJson<'a> {
     table: &'static str,
@@ -88,7 +88,7 @@ struct TableReportJson<'a> {
     done: out::TableReport,
 }
 
-/// How runs become rows.
+/// Turns runs into rows.
 #[derive(Debug)]
 struct Maker {
     table: Table,
@@ -97,23 +97,24 @@ struct Maker {
     board: String,
     prices: Arc<Prices>,
     now: i64,
-    /// How runs relate to others that hold the same records, by their keys.
+    /// The relations of runs to others with the same records, by key.
     relations: OnceLock<HashMap<String, Relation>>,
 }
 
 impl Maker {
-    /// Looks for runs that hold the same records. `known` gives what is known of the beginning of one from an earlier call.
+    /// Finds runs with the same records. `known` returns a run's keys from an earlier call, if
+    /// they're still valid.
     fn relate(&self, runs: &[Listed], known: &(dyn Fn(&Listed) -> Option<Keys> + Sync)) {
         self.relations
             .get_or_init(|| copies::relations(runs, known, &|run| copies::whole(run, self.now)));
     }
 
-    /// How a run relates to others; `None` where it stands alone.
+    /// Returns the relation of a run to others, or `None` if it has none.
     fn relation(&self, run: &Listed) -> Option<&Relation> {
         self.relations.get()?.get(run.key.as_str())
     }
 
-    /// Reads a run and hands over its rows.
+    /// Reads a run and sends its rows.
     fn make(&self, run: &Listed, send: &mut dyn FnMut(Vec<u8>)) -> Made {
         let mut opened = Opened::read(run.dir.clone(), &run.key, run.path.clone(), self.now)
             .priced(&self.prices);
@@ -127,7 +128,7 @@ impl Maker {
         if let Some(relation) = self.relation(run) {
             let index = &opened.index;
             opened.summary = opened.summary.related(relation.clone(), || index);
-            // Its rows hold as long as the others stay as they are, too.
+            // Its rows also depend on the other runs.
             made.stamps = None;
         }
         if opened.summary.counts() && self.query.matches(&opened.summary) {
@@ -224,7 +225,7 @@ pub(super) fn run(args: &Args, look: &Look, out: &mut dyn Write) -> Done {
     Ok(0)
 }
 
-/// Why this board writes no Parquet, and what does.
+/// Returns the error for a board without Parquet support, with alternatives.
 fn no_parquet(table: Table) -> Error {
     let name = table.name();
     let hint = format!(
@@ -238,7 +239,7 @@ fn no_parquet(table: Table) -> Error {
     .hint(hint)
 }
 
-/// The query, if all of it is understood.
+/// Parses the query. Ignored terms are an error.
 fn parsed(text: &str) -> Result<Query> {
     let query = Query::parse(text);
     match query.ignored.first() {

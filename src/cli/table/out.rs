@@ -1,9 +1,10 @@
-//! How is a table kept in a directory? In a file for each hour in which runs began, each written beside and put in its place at
-//! once, and only where its rows changed.
+//! Keeps a table in a directory, in one file for each hour in which runs began. Files are written
+//! under a temporary name and replaced atomically, and only if their rows changed.
 //!
-//! The same runs give the same files, whether they are written in one call or in many. Whoever ends the program at any moment
-//! leaves whole files and an old note; the next call finishes the work. Of what is in the directory only those files are
-//! replaced or removed that the note lists, and that look as they did when they were written.
+//! The same runs produce the same files, whether written in one call or in many. If the program is
+//! killed at any moment, files are complete and the note is old, and the next call finishes the
+//! work. Only files that the note lists, and that are unchanged since they were written, are
+//! replaced or removed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File, TryLockError};
@@ -21,34 +22,35 @@ use crate::live::Listed;
 use crate::model::time::{day, rfc3339};
 use crate::trace::Stamps;
 
-/// Where notes, locks and rows that are being collected lie; engines leave out what begins so.
+/// The directory for notes, locks and temporary rows. Engines ignore names with this prefix.
 const NOTES: &str = "_board";
-/// The value of a partition that nobody knows, as Hive writes it.
+/// The value of an unknown partition, as written by Hive.
 const NO_DAY: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// What was done.
+/// A report of what was done.
 #[derive(Debug, Default, serde::Serialize)]
 pub(super) struct TableReport {
-    /// Runs in the table.
+    /// The number of runs in the table.
     pub(super) runs: usize,
-    /// Rows in the table.
+    /// The number of rows in the table.
     pub(super) rows: u64,
-    /// Runs that were read.
+    /// The number of runs that were read.
     pub(super) runs_read: usize,
-    /// Bytes of their files.
+    /// The size of their files in bytes.
     pub(super) bytes_read: u64,
-    /// Files of the table.
+    /// The number of files in the table.
     pub(super) files: usize,
-    /// Those that were written.
+    /// The number of files written.
     pub(super) files_written: usize,
-    /// Those that went.
+    /// The number of files removed.
     pub(super) files_removed: usize,
 }
 
-/// Brings the table in `dir` up to date.
+/// Updates the table in `dir`.
 ///
 /// # Errors
-/// The directory is no place for this table, is being written by another program, or cannot be written.
+/// The directory isn't suitable for this table, is being written by another program, or can't be
+/// written.
 pub(super) fn keep(
     dir: &Path,
     roots: &[PathBuf],
@@ -87,7 +89,7 @@ pub(super) fn keep(
                 .into());
         }
         Some((before, known)) if before == head => known,
-        // All rows are made anew; the files are still the table's.
+        // All rows are written again, but the files still belong to the table.
         Some((_, known)) => TableNote {
             runs: BTreeMap::new(),
             ..known
@@ -107,7 +109,7 @@ pub(super) fn keep(
         .iter()
         .try_for_each(|name| place::part(&table, name, &known))?;
     place::sweep(&note).map_err(failed)?;
-    // From here on the files are this table's, whatever happens.
+    // After this, the files belong to this table, whatever happens.
     known.write(&head, &note).map_err(failed)?;
     let keys = |run: &Listed| {
         let entry: &Entry = known.runs.get(run.key.as_str())?;
@@ -137,7 +139,7 @@ pub(super) fn keep(
     })
 }
 
-/// Sees to it that nothing is written into a directory that is only watched.
+/// Checks that the table isn't inside a directory that is only read, and doesn't contain one.
 fn apart(
     table: &Path,
     roots: &[PathBuf],
@@ -159,7 +161,7 @@ fn apart(
     Ok(())
 }
 
-/// A path without links, also of what is not there yet.
+/// Resolves links in a path, even if parts of it don't exist yet.
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     let whole = std::path::absolute(path)?;
     let there = whole
@@ -170,7 +172,7 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
     Ok(there.and_then(below).unwrap_or_else(|| whole.clone()))
 }
 
-/// Holds the table for this program, for as long as the value lives.
+/// Locks the table for this program, for the lifetime of the returned value.
 fn lock(path: &Path, dir: &Path) -> Result<File, Failure> {
     let what = || format!("the table in {} cannot be written", dir.display());
     let open = File::options()
@@ -194,7 +196,7 @@ fn lock(path: &Path, dir: &Path) -> Result<File, Failure> {
     }
 }
 
-/// What rows depend on beside the files of their run.
+/// Returns what rows depend on, apart from the files of their run.
 fn head_of(roots: &[PathBuf], query: &str, maker: &Maker) -> io::Result<Head> {
     let roots = roots.iter().map(|root| {
         Ok(format!(
@@ -220,26 +222,26 @@ fn head_of(roots: &[PathBuf], query: &str, maker: &Maker) -> io::Result<Head> {
     })
 }
 
-/// The file for a run that began then.
+/// Returns the file for a run that began at this time.
 fn part(started: Option<i64>, extension: &str) -> String {
     let hour = started.and_then(|at| Some((day(at)?, rfc3339(at)?.get(11..13)?.to_owned())));
     let (day, hour) = hour.unwrap_or_else(|| (NO_DAY.to_owned(), "00".to_owned()));
     format!("day={day}/{hour}.{extension}")
 }
 
-/// Rows that were read and have no file yet, on disk.
+/// Rows on disk that were read but aren't in a file yet.
 struct Spool {
     file: BufWriter<File>,
     end: u64,
-    /// Where the rows begin that no run was named for yet.
+    /// The start of the rows that haven't been assigned to a run yet.
     named: u64,
-    /// By key: where, and how many bytes.
+    /// The offset and length of each run's rows, by key.
     rows: HashMap<String, (u64, u64)>,
 }
 
 impl Spool {
     fn new(dir: &Path) -> io::Result<Self> {
-        // It has no name, so that it goes with the program.
+        // The file has no name, so that it disappears with the program.
         Ok(Self {
             file: BufWriter::new(tempfile::tempfile_in(dir)?),
             end: 0,
@@ -248,21 +250,21 @@ impl Spool {
         })
     }
 
-    /// Adds rows of the run that is written at the moment.
+    /// Adds rows of the current run.
     fn push(&mut self, rows: &[u8]) -> io::Result<()> {
         self.file.write_all(rows)?;
         self.end += rows.len() as u64;
         Ok(())
     }
 
-    /// Says which run the rows belong to that were added since the last call.
+    /// Assigns the rows added since the last call to a run.
     fn name(&mut self, key: &str) {
         self.rows
             .insert(key.to_owned(), (self.named, self.end - self.named));
         self.named = self.end;
     }
 
-    /// The rows of a run.
+    /// Returns the rows of a run.
     fn rows(&mut self, key: &str) -> io::Result<impl Read> {
         let (offset, len) = self.rows.get(key).copied().unwrap_or_default();
         self.file.flush()?;
@@ -272,7 +274,7 @@ impl Spool {
     }
 }
 
-/// One call.
+/// The state of one call.
 struct Work<'a, F> {
     maker: &'a Maker,
     table: &'a Path,
@@ -280,14 +282,15 @@ struct Work<'a, F> {
     spool: Spool,
     before: TableNote,
     now: TableNote,
-    /// The files of the table that are to be written, or to go.
+    /// The table's files that have to be written or removed.
     dirty: BTreeSet<String>,
     done: TableReport,
     failed: &'a F,
 }
 
 impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
-    /// Reads the runs whose files changed, and all others of those files of the table whose rows did.
+    /// Reads the runs whose files changed, then the other runs of every table file whose rows
+    /// changed as a result.
     fn collect(&mut self, runs: &[Listed]) -> Result<(), Failure> {
         let mut gone: BTreeSet<&str> = self.before.runs.keys().map(String::as_str).collect();
         let (mut unread, mut next) = (BTreeMap::new(), Vec::new());
@@ -341,7 +344,7 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
         Ok(())
     }
 
-    /// Reads runs, and notes the files of the table that change by it.
+    /// Reads runs, and marks the table's files that change as a result.
     fn read(&mut self, runs: &[&Listed]) -> Result<(), Failure> {
         let (maker, failed) = (self.maker, self.failed);
         let mut hash = DefaultHasher::new();
@@ -388,7 +391,7 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
         )
     }
 
-    /// Whether a file is as it was left.
+    /// Returns whether a file is unchanged.
     fn is_whole(&self, part: &str) -> bool {
         self.before
             .parts
@@ -396,7 +399,7 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
             .is_some_and(|look| Look::of(&self.table.join(part)).as_ref() == Some(look))
     }
 
-    /// Writes the files whose rows changed; `there` are all that were there.
+    /// Writes the files whose rows changed. `there` lists all existing files.
     fn put(&mut self, there: &BTreeSet<String>) -> Result<(), Failure> {
         let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (key, entry) in &self.now.runs {
@@ -406,7 +409,7 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
         }
         for (name, keys) in &parts {
             if self.dirty.contains(name) {
-                // Somebody may have put something there while runs were read.
+                // Another program may have created a file while runs were read.
                 place::part(self.table, name, &self.before)?;
                 self.done.files_written +=
                     usize::from(self.put_part(name, keys).map_err(self.failed)?);
@@ -420,13 +423,13 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
             place::part(self.table, name, &self.before)?;
             fs::remove_file(&path).map_err(self.failed)?;
             self.done.files_removed += 1;
-            // A day without runs goes too, unless somebody else put something there.
+            // Removes a day without runs too, unless it contains other files.
             let _ = path.parent().map(fs::remove_dir);
         }
         Ok(())
     }
 
-    /// Writes one file, if that changes it.
+    /// Writes one file, if its content changes.
     fn put_part(&mut self, name: &str, keys: &[String]) -> io::Result<bool> {
         let path = self.table.join(name);
         fs::create_dir_all(path.parent().unwrap_or(&path))?;
@@ -440,14 +443,15 @@ impl<F: Fn(io::Error) -> Failure> Work<'_, F> {
         if is_same(file.as_file_mut(), &path)? {
             return Ok(false);
         }
-        // Noted before it is put there, so that it is known as the table's own whenever the program is ended.
+        // Announced before the file is renamed, so that it's recognised as the table's own even if
+        // the program is killed.
         TableNote::announce(self.note, name, Look::of_file(file.as_file())?)?;
         file.persist(&path).map_err(|error| error.error)?;
         Ok(true)
     }
 }
 
-/// Whether the file in `path` has the same bytes.
+/// Returns whether the file at `path` has the same bytes.
 fn is_same(file: &mut File, path: &Path) -> io::Result<bool> {
     let other = match File::open(path) {
         Ok(other) => other,

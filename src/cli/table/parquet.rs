@@ -1,7 +1,8 @@
-//! How does a file of Parquet come of rows? Rows are collected by column, and written as a row group when they are many.
+//! Writes rows as a Parquet file. Rows are collected by column and written as a row group once
+//! there are enough.
 //!
-//! Rows come as [`super::rows`] writes them for this format: an array of JSON on a line, its values in the order of the
-//! columns. Memory holds one row group, however long the table is.
+//! Rows arrive as [`super::rows`] writes them for this format: a JSON array on one line, with
+//! values in column order. Only one row group is in memory, however long the table is.
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -18,23 +19,24 @@ use serde_json::Value;
 use super::Table;
 use crate::analysis::table::{Holds, RUNS, STEPS};
 
-/// A row group holds rows of about so many bytes before they are encoded.
+/// The approximate size of a row group in bytes, before encoding.
 const GROUP_BYTES: usize = 16 << 20;
 
-/// Rows on their way into a file.
+/// Collects rows for a file.
 pub(super) struct Writer {
-    /// What it has written waits in memory until it is taken to the file.
+    /// Buffers its output in memory until it's copied to the file.
     file: SerializedFileWriter<Vec<u8>>,
     columns: Vec<Column>,
-    /// Bytes of the rows that are collected.
+    /// The size of the collected rows in bytes.
     waiting: usize,
 }
 
-/// The values of a column that are collected. Those that are not null lie side by side; `defined` tells where the others are.
+/// The collected values of a column. Non-null values are contiguous, and `defined` shows the
+/// positions of the nulls.
 struct Column {
     values: Values,
     defined: Vec<i16>,
-    /// Of a list: 0 where a row begins.
+    /// For a list: 0 at the start of a row.
     repeated: Vec<i16>,
 }
 
@@ -79,10 +81,10 @@ impl Writer {
         })
     }
 
-    /// Adds rows, and writes to `out` what is ready.
+    /// Adds rows, and writes finished row groups to `out`.
     ///
     /// # Errors
-    /// They cannot be written, or are not rows of this table.
+    /// The rows can't be written, or don't belong to this table.
     pub(super) fn push(&mut self, mut rows: impl BufRead, out: &mut dyn Write) -> io::Result<()> {
         let mut line = Vec::new();
         loop {
@@ -111,7 +113,7 @@ impl Writer {
     /// Ends the file.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file can't be written.
     pub(super) fn end(mut self, out: &mut dyn Write) -> io::Result<()> {
         if self.waiting > 0 {
             self.write_group(out)?;
@@ -140,7 +142,7 @@ impl Writer {
     }
 }
 
-/// A column in the words of a schema.
+/// Returns a column's declaration in the schema.
 fn declared(name: &str, holds: Holds) -> String {
     match holds {
         Holds::Text => format!("optional binary {name} (STRING);"),
@@ -180,7 +182,7 @@ impl Column {
         }
     }
 
-    /// Adds the value of a row; one of another type than the column's is null.
+    /// Adds the value of a row. A value of a different type than the column's becomes null.
     fn push(&mut self, value: Value) {
         fn keep<T>(values: &mut Vec<T>, value: Option<T>) -> bool {
             let is_there = value.is_some();
@@ -214,13 +216,13 @@ impl Column {
         self.defined.push(i16::from(is_there));
     }
 
-    /// Marks a list without items.
+    /// Marks a null or empty list.
     fn mark(&mut self, defined: i16, repeated: i16) {
         self.defined.push(defined);
         self.repeated.push(repeated);
     }
 
-    /// Writes what was collected, and keeps the memory for more.
+    /// Writes the collected values, and keeps the memory for reuse.
     fn write(&mut self, out: &mut ColumnWriter<'_>) -> Result<(), ParquetError> {
         let (defined, repeated) = (Some(&*self.defined), Some(&*self.repeated));
         match (&mut self.values, out) {
@@ -263,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    /// A row of the table of steps in which nothing but these columns is known.
+    /// A row of the steps table in which only these columns are known.
     fn line(known: &[(&str, Value)]) -> Vec<u8> {
         let value = |name: &str| {
             known

@@ -1,7 +1,8 @@
-//! What lies in the directory of a table, and what of it is the table's own? Nothing else is overwritten or removed, and no
-//! link is followed: the directory may be one that other programs write to as well.
+//! Checks the files in a table's directory, and determines which belong to the table. Other files
+//! are never overwritten or removed, and links are never followed, since other programs may use the
+//! directory too.
 //!
-//! Knows nothing of rows, nor of which files are to be written.
+//! Knows neither rows nor which files will be written.
 
 use std::collections::BTreeSet;
 use std::fs::{self, FileType};
@@ -13,13 +14,13 @@ use tempfile::NamedTempFile;
 use super::known::{Look, TableNote};
 use crate::error::{Error, Kind, Result};
 
-/// How files begin that are being written; the name of their table follows.
+/// The prefix of temporary files, followed by the name of their table.
 const BESIDE: &str = ".board-";
 
-/// Makes a file beside the note of a table that is put in its place once it is whole.
+/// Creates a temporary file next to the note of a table. The caller renames it once it's complete.
 ///
 /// # Errors
-/// What the system says.
+/// Returns errors from the system.
 pub(super) fn beside(note: &Path) -> io::Result<NamedTempFile> {
     let prefix = prefix(note);
     let mut builder = tempfile::Builder::new();
@@ -29,7 +30,8 @@ pub(super) fn beside(note: &Path) -> io::Result<NamedTempFile> {
     builder.tempfile_in(note.parent().unwrap_or(note))
 }
 
-/// Two programs may write the two tables of one directory at a time.
+/// Returns the prefix of temporary files. It includes the table, since two programs may write the
+/// two tables of one directory at once.
 fn prefix(note: &Path) -> String {
     format!(
         "{BESIDE}{}-",
@@ -37,7 +39,7 @@ fn prefix(note: &Path) -> String {
     )
 }
 
-/// Removes what was being written when the program was ended.
+/// Removes temporary files left when a program was killed.
 pub(super) fn sweep(note: &Path) -> io::Result<()> {
     let prefix = prefix(note);
     for file in fs::read_dir(note.parent().unwrap_or(note))? {
@@ -49,10 +51,10 @@ pub(super) fn sweep(note: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Sees to it that `path` is a directory or not there.
+/// Checks that `path` is a directory or doesn't exist.
 ///
 /// # Errors
-/// It is something else.
+/// It's something else.
 pub(super) fn directory(path: &Path) -> Result<()> {
     match kind(path)? {
         Some(kind) if kind.is_symlink() => Err(foreign(path, "it is a symbolic link")),
@@ -61,10 +63,10 @@ pub(super) fn directory(path: &Path) -> Result<()> {
     }
 }
 
-/// Sees to it that `path` is a file or not there.
+/// Checks that `path` is a file or doesn't exist.
 ///
 /// # Errors
-/// It is something else.
+/// It's something else.
 pub(super) fn file(path: &Path) -> Result<()> {
     match kind(path)? {
         Some(kind) if kind.is_symlink() => Err(foreign(path, "it is a symbolic link")),
@@ -73,10 +75,10 @@ pub(super) fn file(path: &Path) -> Result<()> {
     }
 }
 
-/// Sees to it that the file `name` of the table is as it was left, or not there.
+/// Checks that the table's file `name` is unchanged or doesn't exist.
 ///
 /// # Errors
-/// Somebody else put it there, or changed it.
+/// Another program created or changed it.
 pub(super) fn part(table: &Path, name: &str, known: &TableNote) -> Result<()> {
     let path = table.join(name);
     directory(path.parent().unwrap_or(table))?;
@@ -92,10 +94,10 @@ pub(super) fn part(table: &Path, name: &str, known: &TableNote) -> Result<()> {
     Err(foreign(&path, why))
 }
 
-/// The names below the table that are given to its files, and are taken.
+/// Returns the existing names below the table that have the form of its files.
 ///
 /// # Errors
-/// A day is a link, or the directory cannot be read.
+/// A day is a link, or the directory can't be read.
 pub(super) fn parts(table: &Path) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     let unread = |error| {
@@ -126,7 +128,7 @@ pub(super) fn parts(table: &Path) -> Result<BTreeSet<String>> {
     Ok(found)
 }
 
-/// Whether a file has a name that this program gives: the hour and the format.
+/// Returns whether a file name has this program's form: the hour and the format.
 fn is_part(name: &str) -> bool {
     let hour = name
         .split_once('.')
@@ -134,7 +136,7 @@ fn is_part(name: &str) -> bool {
     hour.is_some_and(|(hour, _)| hour.len() == 2 && hour.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// What stands there, without following a link.
+/// Returns the type of a file without following links.
 fn kind(path: &Path) -> Result<Option<FileType>> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(Some(metadata.file_type())),

@@ -1,4 +1,4 @@
-//! How are many runs read, one after the other, on all processors? What comes out is in their order.
+//! Reads many runs on all processors and returns the results in the order of the runs.
 
 use std::sync::mpsc::sync_channel;
 use std::thread;
@@ -9,37 +9,37 @@ use crate::error::{Error, Kind};
 use crate::live::Listed;
 use crate::trace::{RunDir, Stamps};
 
-/// Each thread holds at most this many pieces that nobody has taken yet.
+/// The maximum number of pieces that each thread buffers.
 const AHEAD: usize = 4;
-/// More threads than this would read faster than one can write.
+/// The maximum number of threads. More would read faster than one can write.
 pub(super) const MAX_THREADS: usize = 8;
 
-/// What comes out of a run, in this order: its rows in pieces of whole rows, then what is known about it.
+/// A piece of a run's output. A run yields its rows in pieces of whole rows, and then its facts.
 #[derive(Debug)]
 pub(super) enum Piece {
     Rows(Vec<u8>),
     Done(Box<Made>),
 }
 
-/// What became of a run.
+/// The result of reading a run.
 #[derive(Debug, Default)]
 pub(super) struct Made {
-    /// How many rows it has.
+    /// The number of rows.
     pub(super) count: u64,
-    /// When it began; microseconds since the epoch.
+    /// When the run began, in microseconds since the epoch.
     pub(super) started: Option<i64>,
-    /// What its files looked like, where its rows hold until one of them changes.
+    /// The state of its files, if its rows are valid until one of them changes.
     pub(super) stamps: Option<Stamps>,
-    /// Bytes of its files.
+    /// The size of its files in bytes.
     pub(super) size: u64,
-    /// What it shares with runs that may hold the same records.
+    /// The keys that it shares with runs that may have the same records.
     pub(super) keys: Keys,
 }
 
-/// Bytes of the files of a run.
+/// Returns the size of a run's files in bytes.
 pub(super) fn size(dir: &RunDir) -> u64 {
     let [manifest, steps, events] = Stamps::of(dir).map_or([None; 3], |stamps| stamps.sizes());
-    // The steps of another tool's run are its records once more.
+    // In another tool's run, the steps are the same file as the records.
     let files = if dir.tool().is_some() {
         [None, None, events]
     } else {
@@ -48,11 +48,11 @@ pub(super) fn size(dir: &RunDir) -> u64 {
     files.into_iter().flatten().sum()
 }
 
-/// Calls `make` for the runs on several threads, and `take` with what comes of them, in order. `make` hands over rows as it
-/// writes them, so that a run of many steps is never held as a whole.
+/// Calls `make` for the runs on several threads, and `take` with the results in order. `make` sends
+/// rows as it writes them, so that a run with many steps is never held in memory as a whole.
 ///
 /// # Errors
-/// Of `take`; nothing is read any more after it.
+/// Returns the error of `take`, after which no more runs are read.
 pub(super) fn each<'a>(
     runs: &[&'a Listed],
     make: impl Fn(&Listed, &mut dyn FnMut(Vec<u8>)) -> Made + Sync,
@@ -69,7 +69,8 @@ pub(super) fn each<'a>(
             let (sender, receiver) = sync_channel(AHEAD);
             scope.spawn(move || {
                 let _ = runs.iter().skip(at).step_by(threads).all(|run| {
-                    // After an error nobody takes any more: the channel is closed, and the next send ends the thread.
+                    // After an error, the results are no longer received. The channel is closed,
+                    // and the next send ends the thread.
                     let made = make(run, &mut |rows| drop(sender.send(Piece::Rows(rows))));
                     sender.send(Piece::Done(Box::new(made))).is_ok()
                 });

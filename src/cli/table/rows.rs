@@ -1,4 +1,4 @@
-//! How is a row written? As a line of JSON or of CSV, or among others of a file of Parquet.
+//! Writes rows as lines of JSON or CSV, or as part of a Parquet file.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
@@ -21,7 +21,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The end of a file's name.
+    /// Returns the file name extension.
     pub(super) fn extension(self) -> &'static str {
         match self {
             Format::Jsonl => "jsonl",
@@ -31,11 +31,11 @@ impl Format {
     }
 }
 
-/// How a file comes of the rows of runs.
+/// Combines the rows of runs into a file.
 pub(super) enum Sheet {
-    /// They follow one another.
+    /// Rows are concatenated.
     Lines,
-    /// They are encoded by column.
+    /// Rows are encoded by column.
     #[cfg(feature = "parquet")]
     Columns(Box<super::parquet::Writer>),
 }
@@ -44,7 +44,7 @@ impl Sheet {
     /// Begins a file.
     ///
     /// # Errors
-    /// It cannot be written, or this board does not write the format.
+    /// The file can't be written, or this board doesn't support the format.
     pub(super) fn begin(table: Table, format: Format, out: &mut dyn Write) -> io::Result<Self> {
         match format {
             Format::Jsonl | Format::Csv => {
@@ -59,10 +59,10 @@ impl Sheet {
         }
     }
 
-    /// Adds the rows of a run, as [`write`] made them.
+    /// Adds the rows of a run, as written by [`write`].
     ///
     /// # Errors
-    /// They cannot be read or written.
+    /// The rows can't be read or written.
     pub(super) fn push(&mut self, rows: &mut dyn Read, out: &mut dyn Write) -> io::Result<()> {
         match self {
             Sheet::Lines => io::copy(rows, out).map(drop),
@@ -74,7 +74,7 @@ impl Sheet {
     /// Ends the file.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file can't be written.
     pub(super) fn end(self, out: &mut dyn Write) -> io::Result<()> {
         match self {
             Sheet::Lines => out.flush(),
@@ -84,11 +84,11 @@ impl Sheet {
     }
 }
 
-/// What stands before all rows of a file.
+/// Returns the header of a file.
 fn head(table: Table, format: Format) -> Vec<u8> {
     let mut out = Vec::new();
     let mut write = |names: &mut dyn Iterator<Item = &str>| {
-        // Writing to memory does not fail.
+        // Writing to memory can't fail.
         let _ = csv::write_row_verbatim(&mut out, names);
     };
     match (format, table) {
@@ -99,10 +99,10 @@ fn head(table: Table, format: Format) -> Vec<u8> {
     out
 }
 
-/// Rows are handed over once they take this many bytes.
+/// The size in bytes at which rows are sent.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Writes the rows of a run and hands them over in pieces of whole rows. Returns how many rows they are.
+/// Writes the rows of a run and sends them in pieces of whole rows. Returns the number of rows.
 pub(super) fn write(
     table: Table,
     format: Format,
@@ -132,7 +132,7 @@ pub(super) fn write(
 fn row<T>(fields: &[Field<T>], row: &T, format: Format, out: &mut Vec<u8>) {
     match format {
         Format::Jsonl => json(fields, row, out),
-        // Writing to memory does not fail.
+        // Writing to memory can't fail.
         Format::Csv => drop(csv::write_row_verbatim(
             out,
             fields.iter().map(|field| text(field.cell(row))),
@@ -141,7 +141,7 @@ fn row<T>(fields: &[Field<T>], row: &T, format: Format, out: &mut Vec<u8>) {
     }
 }
 
-/// Its values as an array of JSON on a line, times as numbers: what the writer of columns reads.
+/// Writes the values as a JSON array on one line, with times as numbers, for the column writer.
 fn array<T>(fields: &[Field<T>], row: &T, out: &mut Vec<u8>) {
     let mut before = b'[';
     for field in fields {
@@ -155,7 +155,7 @@ fn array<T>(fields: &[Field<T>], row: &T, out: &mut Vec<u8>) {
     out.extend_from_slice(b"]\n");
 }
 
-/// A JSON object on a line.
+/// Writes a JSON object on one line.
 fn json<T>(fields: &[Field<T>], row: &T, out: &mut Vec<u8>) {
     let mut before = b'{';
     for field in fields {
@@ -169,9 +169,9 @@ fn json<T>(fields: &[Field<T>], row: &T, out: &mut Vec<u8>) {
     out.extend_from_slice(b"}\n");
 }
 
-/// A value as JSON.
+/// Writes a value as JSON.
 fn value(cell: Option<Cell<'_>>, out: &mut Vec<u8>) {
-    // None of these values can fail to be written, nor memory to be written to.
+    // Neither serializing these values nor writing to memory can fail.
     let _ = match cell {
         Some(Cell::Text(text)) => serde_json::to_writer(out, &*text),
         Some(Cell::Texts(texts)) => serde_json::to_writer(out, &texts),
@@ -183,7 +183,7 @@ fn value(cell: Option<Cell<'_>>, out: &mut Vec<u8>) {
     };
 }
 
-/// A field of CSV; of an unknown value an empty one.
+/// Formats a CSV field; empty if the value is unknown.
 fn text(cell: Option<Cell<'_>>) -> Cow<'_, str> {
     match cell {
         Some(Cell::Text(text)) => text,

@@ -1,4 +1,4 @@
-//! Which run started which? Runs with all that they started, directly or not.
+//! Finds which run started which, and groups each run with all its descendants.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,20 +7,21 @@ use crate::analysis::kin::nearest;
 use crate::analysis::query::Sort;
 use crate::analysis::summary::Summary;
 
-/// A run may stand so deep below the one that all descends from; a longer chain is a circle, or as good as one.
+/// The maximum depth of a run below the head of its group. A longer chain is a cycle, or as good as
+/// one.
 const MAX_DEPTH: usize = 32;
 
-/// Which run started which.
+/// The parent and child relations of all runs.
 pub(super) struct Family<'a> {
-    /// Runs that started others, by their ids and keys.
+    /// Runs that are named as parents, by run id and by key.
     known: HashMap<&'a str, Vec<usize>>,
-    /// By run the one that started it, if that is on the board.
+    /// For each run, its parent if that is on the board.
     parents: Vec<Option<usize>>,
-    /// Where the run of a key stands, for those that all of a group descend from.
+    /// The indices of the parents, by key.
     tops: HashMap<&'a str, usize>,
 }
 
-/// The run that stands above this one: its parent, or the one whose thread it continues.
+/// Returns the name of a run's parent, or of the run whose thread it continues.
 fn above(run: &Summary) -> Option<&str> {
     run.parent.as_deref().or(run.continues.as_deref())
 }
@@ -62,7 +63,8 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// What all of the group of run `at` descend from: the key of a run, or an id that no run on the board has.
+    /// Returns the group of run `at`: the key of its topmost ancestor, or an id that no run on the
+    /// board has.
     pub(super) fn top<T: AsRef<Summary>>(&self, at: usize, all: &'a [T]) -> &'a str {
         let mut top = at;
         for _ in 0..MAX_DEPTH {
@@ -78,12 +80,12 @@ impl<'a> Family<'a> {
         elsewhere.unwrap_or(run.key.as_str())
     }
 
-    /// The run of this key, if it started others.
+    /// Returns the run with this key, if it's a parent.
     pub(super) fn run(&self, key: &str) -> Option<usize> {
         self.tops.get(key).copied()
     }
 
-    /// The first runs of a group, each with those that it started below it.
+    /// Returns the first runs of a group, with each run's children below it.
     pub(super) fn rows<T: AsRef<Summary>>(
         &self,
         all: &'a [T],
@@ -96,7 +98,7 @@ impl<'a> Family<'a> {
             .filter_map(|at| Some((*at, ranked(all, *at, sort)?)))
             .collect();
         let by_order = in_order(sort);
-        // Taken from the end.
+        // In reverse, since runs are popped from the end.
         rows.sort_unstable_by(|(_, a), (_, b)| by_order(b, a));
         let here: HashSet<usize> = members.iter().copied().collect();
         let mut below: HashMap<Option<usize>, Vec<usize>> = HashMap::new();

@@ -1,8 +1,8 @@
-//! Which runs belong together, and what do they add up to? Groups in the order of the list, a window of them at a time, each
-//! with its first runs.
+//! Groups runs and sums up each group. Returns one window of groups in list order, each with its
+//! first runs.
 //!
-//! Two passes over all runs: one finds the groups and their order, one adds up those that are shown. Where runs are put
-//! together by their parents, a group is a run with all that it started, directly or not.
+//! Makes two passes over all runs: one finds the groups and their order, and one sums up the groups
+//! shown. When grouping by parent, a group is a run with all its descendants.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -23,84 +23,88 @@ use family::Family;
 /// One window of groups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Groups<'a, T> {
-    /// How many runs there are.
+    /// The number of runs.
     pub total: usize,
-    /// How many match.
+    /// The number of matching runs.
     pub matched: usize,
-    /// How many groups these are in.
+    /// The number of groups.
     pub count: usize,
-    /// How many groups come before the window.
+    /// The number of groups before the window.
     pub before: usize,
     /// The window.
     pub groups: Vec<Group<'a, T>>,
-    /// Where the next window begins; `None` where this is the last one.
+    /// The cursor of the next window, or `None` if this is the last one.
     pub next: Option<String>,
-    /// Whether `after` was no cursor of this order, so that the window is the first one.
+    /// Whether `after` wasn't a cursor for this order, so that the window is the first one.
     pub after_ignored: bool,
 }
 
-/// Runs that belong together.
+/// Runs that are grouped together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group<'a, T> {
-    /// What they have in common; empty where they do not record it.
+    /// The common value; empty if they don't record one.
     pub name: &'a str,
-    /// The run that all of them descend from, where they are put together so and it is on the board.
+    /// The common ancestor, if runs are grouped by parent and it's on the board.
     pub head: Option<&'a T>,
-    /// Whether it is one run that no other run started or is started by, so that nothing is to be said of it as a group.
+    /// Whether the group is a single run without parent or children, so that it isn't presented as
+    /// a group.
     pub is_alone: bool,
-    /// How many match.
+    /// The number of matching runs.
     pub runs: usize,
-    /// How many of them failed.
+    /// The number of failed runs.
     pub failed: usize,
-    /// How many of them may still write.
+    /// The number of runs that may still write.
     pub alive: usize,
-    /// How many files hold copies of these runs: they are in no sum, and no runs of the group.
+    /// The number of other files that contain copies of these runs. Copies aren't counted as runs
+    /// and add to no sum.
     pub copies: usize,
-    /// How many begin with steps that are copied from another run: these count in that one.
+    /// The number of runs that begin with steps copied from another run. Those steps count in that
+    /// run.
     pub branches: usize,
-    /// The newest change.
+    /// The newest change, in microseconds since the epoch.
     pub newest: Option<i64>,
-    /// What they add up to, by column.
+    /// The sums by column.
     pub sums: Vec<(&'static Column, Sum)>,
-    /// The first of them.
+    /// The first runs of the group.
     pub rows: Vec<Member<'a, T>>,
 }
 
-/// A run in its group.
+/// A run in a group.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Member<'a, T> {
     /// The run.
     pub run: &'a T,
-    /// How far it stands below a run of the group that started it.
+    /// How many generations the run is below the topmost of its ancestors in the group; 0 if the
+    /// group contains none of them.
     pub depth: usize,
 }
 
-/// What runs add up to.
+/// A sum over runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sum {
-    /// The sum of what is known.
+    /// The sum of the known values.
     pub amount: f64,
-    /// Of how many runs.
+    /// The number of runs with a known value.
     pub known: usize,
-    /// Of how many it is known that they took more than they say.
+    /// The number of those values that are lower bounds.
     pub least: usize,
-    /// Whether an estimate is among them.
+    /// Whether the sum includes an estimate.
     pub is_estimate: bool,
 }
 
-/// Which groups are wanted, and how many runs of each.
+/// Selects a window of groups, and how many runs of each to return.
 #[derive(Debug, Clone, Copy)]
 pub struct Window<'a> {
-    /// At most so many groups.
+    /// The maximum number of groups.
     pub limit: usize,
-    /// The cursor behind which they stand.
+    /// The cursor after which the window starts.
     pub after: Option<&'a str>,
-    /// At most so many runs of each.
+    /// The maximum number of runs per group.
     pub rows: usize,
 }
 
 impl<'a, T> Groups<'a, T> {
-    /// The runs that are shown, as a list of their own.
+    /// Returns the runs shown as a flat list.
     pub fn selection(&self) -> Selection<'a, T> {
         Selection {
             total: self.total,
@@ -139,12 +143,12 @@ impl Sum {
         }
     }
 
-    /// Of how many of its group's runs it holds all that they took.
+    /// Returns how many values are exact rather than lower bounds.
     pub fn counted(&self) -> usize {
         self.known - self.least
     }
 
-    /// The sum as a value of its column; `None` where no run has one.
+    /// Returns the sum as a value of its column, or `None` if no run has a value.
     pub fn value(&self, column: &Column) -> Option<Value<'static>> {
         match column.kind {
             _ if self.known == 0 => None,
@@ -157,8 +161,8 @@ impl Sum {
     }
 }
 
-/// Puts the runs that match `query` together by the column `by`. Groups are in the order of `sort`: where its column adds
-/// up by what the runs of each come to, else by the run that comes first.
+/// Groups the runs that match `query` by the column `by`. Groups are sorted by `sort`: by their
+/// sums if its column adds up, otherwise by their first run.
 pub fn groups<'a, T: AsRef<Summary>>(
     all: &'a [T],
     query: &Query,
@@ -259,7 +263,7 @@ pub fn groups<'a, T: AsRef<Summary>>(
     }
 }
 
-/// What a run has in a column of texts.
+/// Returns the run's text in a column, or an empty string.
 fn text<'a>(by: &Column, run: &'a Summary) -> &'a str {
     match by.value(run) {
         Some(Value::Text(text)) => text,
@@ -267,7 +271,7 @@ fn text<'a>(by: &Column, run: &'a Summary) -> &'a str {
     }
 }
 
-/// A group as far as its place in the list needs it.
+/// A group with just the data that sorting needs.
 #[derive(Debug, Clone, Copy, Default)]
 struct GroupKey<'a> {
     name: &'a str,
@@ -331,7 +335,7 @@ impl<'a, T> Group<'a, T> {
             .for_each(|(column, sum)| sum.add(column, run));
     }
 
-    /// What is said of runs that are stored several times: `2 more files hold the same records`.
+    /// Describes runs that are stored several times: `2 more files hold the same records`.
     pub fn copies_in_words(&self) -> String {
         match self.copies {
             1 => "1 more file holds the same records".to_owned(),
@@ -339,7 +343,8 @@ impl<'a, T> Group<'a, T> {
         }
     }
 
-    /// What is said of runs that begin with steps of another: `1 run begins with steps of another run, which count there`.
+    /// Describes runs that begin with steps of another run: `1 run begins with steps of another
+    /// run, which count there`.
     pub fn branches_in_words(&self) -> String {
         match self.branches {
             1 => "1 run begins with steps of another run, which count there".to_owned(),
@@ -347,7 +352,7 @@ impl<'a, T> Group<'a, T> {
         }
     }
 
-    /// What its runs add up to in a column.
+    /// Returns the sum of its runs in a column.
     pub fn sum(&self, column: &Column) -> Option<&Sum> {
         self.sums
             .iter()
@@ -370,7 +375,7 @@ fn in_order<T: AsRef<Summary>>(sort: Sort) -> impl Fn(&Ranked<'_, T>, &Ranked<'_
     move |a, b| order(sort, (a.place, a.key), (b.place, b.key))
 }
 
-/// The first `limit` of some runs.
+/// Returns the first `limit` of `members`.
 fn first<'a, T: AsRef<Summary>>(
     all: &'a [T],
     members: &[usize],

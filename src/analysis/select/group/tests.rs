@@ -34,7 +34,7 @@ const WHOLE: Window<'static> = Window {
     rows: usize::MAX,
 };
 
-/// `key depth` of each row.
+/// Formats `key depth` for each row.
 fn rows(group: &Group<'_, Arc<Summary>>) -> String {
     let row = |member: &Member<'_, Arc<Summary>>| format!("{} {}", member.run.key, member.depth);
     group.rows.iter().map(row).collect::<Vec<_>>().join(", ")
@@ -44,7 +44,7 @@ fn shared(runs: Vec<Summary>) -> Vec<Arc<Summary>> {
     runs.into_iter().map(Arc::new).collect()
 }
 
-/// Runs of nine projects, and some of none.
+/// Runs of nine projects, and some without a project.
 fn projects(number: usize) -> Vec<Arc<Summary>> {
     let mut runs = many(number);
     for (n, run) in runs.iter_mut().enumerate() {
@@ -141,7 +141,7 @@ fn windows_of_groups_follow_each_other_in_every_order() {
                 by.name
             );
             if !sort.by.sums && *by != *PARENT {
-                // The first rows of the groups are in the order of the list.
+                // The first rows of the groups are in list order.
                 let list = select(&all, &Query::default(), sort, usize::MAX, None).rows;
                 let at: HashMap<_, _> = list
                     .iter()
@@ -245,7 +245,7 @@ fn children_stand_below_their_parents() {
     assert_eq!(of("s/2"), Some((false, "s/2 0")));
     assert_eq!(of("gone"), Some((false, "s/3/lost 0, s/3/other 0")));
     assert_eq!(of("self"), Some((true, "self 0")));
-    // A child that matches alone stands in the group of its parent.
+    // If only a child matches, it's shown in its parent's group.
     let part = put(&all, "run:s/1/a/x", "parent", "run", WHOLE);
     assert_eq!(
         (

@@ -1,8 +1,8 @@
-//! Which rules did a QitOS run have? It records the task's budget and the reason of the stop; the rest is concluded from
-//! what its loop always does, and is unknown where that leaves it open.
+//! Infers the rules of a QitOS run. It records the task's budget and the stop reason. The rest is
+//! inferred from what its loop always does, or else is unknown.
 //!
-//! The loop asks the budget before each step; after the critics it asks for a final decision, the agent, the environment
-//! and the list of criteria, in this order, and reports the first that is true.
+//! The loop checks the budget before each step. After the critics, it checks for a final decision,
+//! then the agent, the environment and the list of criteria, and reports the first that is true.
 
 use serde_json::Number;
 
@@ -17,7 +17,7 @@ use crate::analysis::verdict::{LimitFrom, decided_stop, is_disputed, last_mode};
 use crate::model::manifest::{Failure, Manifest};
 use crate::model::{CriticAction, EventHead, EventKind, Index, Op, Origin, Reading, StopReason};
 
-/// The rules of a run that does not record them.
+/// Returns the rules of a run that doesn't record them.
 pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     let asked = Asked::of(summary, index);
     if asked.reason.is_some_and(StopReason::is_preflight) {
@@ -33,7 +33,8 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     rules
 }
 
-/// Takes back that a rule did not end the run, where the files disagree on what did; a limit with room left did not.
+/// Marks a rule that didn't end the run as unknown if the files disagree on what did. A limit with
+/// room left certainly didn't.
 fn leave_open(rule: &mut RuleStatus) {
     if rule.result == Standing::Held && rule.reading.headroom().is_none_or(|left| left <= 0.0) {
         (rule.result, rule.note) = (
@@ -43,44 +44,44 @@ fn leave_open(rule: &mut RuleStatus) {
     }
 }
 
-/// What the stop check said last.
+/// How far the last stop check came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 enum LastCheck {
-    /// It was never asked.
+    /// It never ran.
     Never,
-    /// It was asked, and not in the last step.
+    /// It ran, but not in the last step.
     Before,
-    /// It stopped at the final decision, and looked no further.
+    /// It stopped at the final decision and checked nothing further.
     Decision,
     /// It stopped at the agent's own condition.
     Agent,
-    /// It stopped because the environment ended.
+    /// It stopped because the environment ended the run.
     Env,
-    /// It came to the list of criteria, or through it.
+    /// It reached the list of criteria, or went through it.
     Criteria,
 }
 
-/// Why a rule that is said to have fired is not shown as one that did.
+/// The note for a rule that is recorded as fired but isn't shown as such.
 const REFUTED: &str = "it is recorded as what ended the run, and the numbers are below the limit";
 
 struct Asked<'a> {
     summary: &'a Summary,
     index: &'a Index,
-    /// The reason, where the run ended.
+    /// The reason, if the run ended.
     reason: Option<StopReason>,
     word: &'a str,
-    /// What is behind the reason.
+    /// The cause of the reason.
     cause: Cause<'a>,
     check: LastCheck,
-    /// Steps that were over and have no line.
+    /// Finished steps without a line.
     lost: Option<Lost>,
 }
 
 impl<'a> Asked<'a> {
     fn of(summary: &'a Summary, index: &'a Index) -> Self {
         let ended = summary.life.liveness != Liveness::Died && !summary.life.liveness.may_grow();
-        // Of two reasons that contradict each other neither is taken for true. A run that died may have been stopped
-        // before.
+        // If two reasons contradict each other, neither is trusted. A run that died may have been
+        // stopped before.
         let died = summary.life.liveness == Liveness::Died;
         let word = match summary.verdict.stop_reason.as_deref() {
             Some(word) => Some(word).filter(|_| ended && !is_disputed(index)),
@@ -93,17 +94,17 @@ impl<'a> Asked<'a> {
             word: word.unwrap_or_default(),
             cause: word.map_or(Cause::Named, |word| cause(index, word)),
             check: last_check(index, summary.life.liveness.may_grow()),
-            // The round in which an exception ended the run was never over.
+            // The round in which an exception ended the run never finished.
             lost: lost(index).filter(|_| ended),
         }
     }
 
-    /// Whether the run ended with `reason`, and with what this word itself names.
+    /// Returns whether the run ended with `reason`, and for what the word itself names.
     fn ended_by(&self, reason: StopReason) -> bool {
         self.reason == Some(reason) && self.cause == Cause::Named
     }
 
-    /// A limit of the budget: fired, held or unknown.
+    /// Returns a limit of the budget: fired, held or unknown.
     fn budget(&self, reason: StopReason, kind: &str, unit: &'static str) -> RuleStatus {
         let spent = Spent::of(self.index, reason);
         let (measured, op) = (spent.measured, spent.op);
@@ -130,7 +131,7 @@ impl<'a> Asked<'a> {
                 Standing::Unknown,
                 "the stop reason names it, and the numbers do not show that it was used up",
             ),
-            // What reaches none of the limits did not fire.
+            // If none of the disputed limits was reached, the rule didn't fire.
             _ if disagree.is_some() && spent.is_used_up() == Some(false) => (Standing::Held, ""),
             (_, None) => (Standing::Unknown, "the limit is not recorded"),
             (None, Some(_)) => (Standing::Unknown, "what was used is not recorded"),
@@ -146,7 +147,7 @@ impl<'a> Asked<'a> {
                 disagree.as_deref().unwrap_or(note),
             )
         };
-        // Asked at the top of the next step, which another stop forestalled.
+        // Checked at the start of the next step, which another stop preempted.
         if Spent::overrun(self.index, reason).is_some() && rule.result != Standing::Off {
             (rule.result, rule.note) = (
                 Standing::Unknown,
@@ -161,7 +162,7 @@ impl<'a> Asked<'a> {
 
     fn steps(&self) -> RuleStatus {
         let rule = self.budget(StopReason::BudgetSteps, "budget_steps", "steps");
-        // It fires at the first step that is one too many, so that the number of steps is the limit.
+        // It fires at the first step that is one too many, so the number of steps is the limit.
         let inferred = self
             .summary
             .verdict
@@ -229,7 +230,7 @@ impl<'a> Asked<'a> {
                 Standing::Unknown,
                 "no step has a critic's output",
             ),
-            // Critics are asked before the stop check.
+            // Critics run before the stop check.
             (_, false) => plain(
                 "critics",
                 "critic_stop",
@@ -240,7 +241,7 @@ impl<'a> Asked<'a> {
     }
 
     fn recoveries(&self) -> RuleStatus {
-        // Each is an event, so that without rounds nobody knows.
+        // Each recovery is an event, so without rounds their number is unknown.
         let rounds = self.index.groups().len();
         let failures = self
             .index
@@ -256,7 +257,7 @@ impl<'a> Asked<'a> {
             ..plain("recovery", "recovery_exhausted", result, note)
         };
         if !self.ended_by(StopReason::UnrecoverableError) {
-            // A policy may allow any number, and none is recorded.
+            // A policy may allow any number, and it isn't recorded.
             return row(Standing::Unknown, failures, "the limit is not recorded");
         }
         let last = self.index.manifest().get().and_then(Manifest::fatal);
@@ -286,7 +287,7 @@ impl<'a> Asked<'a> {
         self.after("env", "env_terminal", fired, LastCheck::Env)
     }
 
-    /// A rule of the stop check that only says something when it is true.
+    /// Returns a rule of the stop check that leaves a record only if it's true.
     fn after(&self, id: &str, kind: &str, fired: bool, place: LastCheck) -> RuleStatus {
         let (result, note) = match self.check {
             _ if fired => (Standing::Fired, ""),
@@ -297,7 +298,7 @@ impl<'a> Asked<'a> {
         plain(id, kind, result, note)
     }
 
-    /// The criterion that stopped the run, or one row for the list that nobody recorded.
+    /// Returns the criterion that stopped the run, or a row for a list that isn't recorded.
     fn criteria(&self) -> RuleStatus {
         let list = self
             .index
@@ -310,7 +311,7 @@ impl<'a> Asked<'a> {
         let Cause::Criterion(criterion @ Criterion { own, words }) = self.cause else {
             let (result, note) = match (list, self.check) {
                 (None, _) => (Standing::Unknown, "the list is not recorded".to_owned()),
-                // Going through the list is the last thing that the stop check does.
+                // The list is the last thing that the stop check evaluates.
                 (Some(list), LastCheck::Criteria) => (Standing::Held, list),
                 (Some(list), _) => (
                     Standing::Unknown,
@@ -332,7 +333,7 @@ impl<'a> Asked<'a> {
         let note = match own {
             Some(Own::Stagnation) => "what it compares is not recorded".to_owned(),
             Some(_) => if said.is_none() { words } else { "" }.to_owned(),
-            // Which of several it was is not recorded.
+            // Which of several criteria it was isn't recorded.
             None => {
                 list.map_or(String::new(), |list| format!("of {list}: "))
                     + &format!("{words}; {recorded}")
@@ -361,7 +362,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What ended the run and is none of the rules above.
+    /// Returns the cause of the end if it's none of the rules above.
     fn other(&self) -> Option<RuleStatus> {
         let issue = self
             .index
@@ -413,7 +414,8 @@ fn reading(measured: Option<f64>, op: Op, limit: Option<f64>, unit: &'static str
     }
 }
 
-/// How far the last stop check of the newest run came. As long as the run goes on, the one before counts.
+/// Returns how far the last stop check of the newest run came. While the run continues, the
+/// previous check counts.
 fn last_check(index: &Index, goes_on: bool) -> LastCheck {
     let first = index.segment().map_or(0, |segment| segment.first_event);
     let is_check =

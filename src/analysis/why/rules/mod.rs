@@ -1,6 +1,8 @@
-//! Which rules could have ended the run, and how near was each? A row for every rule that the files tell of.
+//! Lists the rules that could have ended a run and how close each came: one row for every rule in
+//! the records.
 //!
-//! What no file tells of is a row that says so, never a row left out that a reader would miss, and never a guess.
+//! A rule that isn't recorded gets a row that says so, if a reader would miss it. Nothing is
+//! guessed.
 
 use crate::analysis::format::{self, count};
 use crate::analysis::summary::Summary;
@@ -13,50 +15,50 @@ mod inferred;
 mod recorded;
 mod tool;
 
-/// How a rule stood when the run ended, or stands now.
+/// The state of a rule when the run ended, or now.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RuleStatus {
     /// The rule's id: `budget.steps`, `stop[2]`, `critics`.
     pub id: String,
-    /// Which sort of rule it is: `budget_steps`, `stagnation`, `critic_stop`.
+    /// The kind of rule: `budget_steps`, `stagnation`, `critic_stop`.
     pub kind: String,
-    /// How it stood.
+    /// The result.
     pub result: Standing,
-    /// Whether it is taken to have ended the run, as the last records suggest; no file says so.
+    /// Whether the last records suggest that it ended the run, although no file records that.
     pub is_inferred: bool,
-    /// Whether it was true at the same moment without being what ended the run.
+    /// Whether it was true at the same moment but didn't end the run.
     pub also: bool,
-    /// What it measured, against which limit.
+    /// The measured value and the limit.
     pub reading: Reading,
     /// How the limit is known.
     pub limit_from: Option<LimitFrom>,
-    /// A few words: why it is off, what is not recorded, what it saw; empty for none.
+    /// A short note: why it's off, what isn't recorded, what it saw. May be empty.
     pub note: String,
-    /// What is recorded of its verdict, where it is the one that ended the run.
+    /// The recorded verdict, if this rule ended the run.
     pub stop: Option<Box<StopVerdict>>,
 }
 
 words! {
-    /// How a rule stood.
+    /// The result of a rule.
     #[derive(Default)]
     pub enum Standing {
         /// It ended the run.
         Fired = "fired",
-        /// It was asked, or could be, and did not end the run.
+        /// It was evaluated, or could have been, and didn't end the run.
         Held = "held",
         /// It is switched off.
         Off = "off",
-        /// The files do not tell.
+        /// The records don't show it.
         #[default]
         Unknown = "unknown",
     }
 }
 
 impl RuleStatus {
-    /// Which share of the limit is used, from 0 to 1.
+    /// Returns the share of the limit that is used, from 0 to 1.
     pub fn share(&self) -> Option<f64> {
         let (measured, limit) = (self.reading.measured()?, self.reading.limit()?);
-        // What must not fall below a mark starts at the top of the scale.
+        // A value that must not fall below a threshold starts at the top of the scale.
         let (used, of) = if self.reading.op == Some(Op::Below) {
             (1.0 - measured, 1.0 - limit)
         } else {
@@ -70,7 +72,7 @@ impl RuleStatus {
         Some(share.clamp(0.0, 1.0))
     }
 
-    /// What a person calls the rule.
+    /// Returns the rule's display name.
     pub fn name(&self) -> String {
         if self.id == "criteria" {
             return match &*self.kind {
@@ -102,7 +104,8 @@ impl RuleStatus {
         name.to_owned()
     }
 
-    /// Whether it comes from a list of rules, so that its id says more than its name.
+    /// Returns whether the rule comes from a list of rules, so that its id is more specific than
+    /// its name.
     pub fn is_listed(&self) -> bool {
         const OWN: [&str; 10] = [
             "decision",
@@ -119,7 +122,7 @@ impl RuleStatus {
         !self.id.starts_with("budget.") && !OWN.contains(&&*self.id) && self.id != self.kind
     }
 
-    /// A number of this rule as a person reads it, without the unit that its name implies.
+    /// Formats a number of this rule, without the unit that its name implies.
     pub fn amount(&self, value: f64) -> String {
         match &*self.reading.unit {
             "ms" => format::millis(value),
@@ -130,7 +133,7 @@ impl RuleStatus {
         }
     }
 
-    /// Its standing in a word or two; `ended` is false while the run goes on.
+    /// Returns the rule's state in a word or two. `ended` is false while the run continues.
     pub fn state(&self, ended: bool) -> String {
         match self.result {
             _ if self.is_inferred => "inferred".to_owned(),
@@ -148,7 +151,7 @@ impl RuleStatus {
     }
 }
 
-/// The rules of a run, the one that ended it first.
+/// Returns the rules of a run, starting with the one that ended it.
 pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<RuleStatus> {
     let recorded = index.format().can.limits == Can::Yes || index.stop().is_some();
     if index.format().is_one_file() {
@@ -163,7 +166,7 @@ pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<
     rules
 }
 
-/// What the rule measured that ended a run, or is taken to have; without reading a line.
+/// Returns the reading of the rule that ended a run, or presumably did. Reads no lines.
 pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
     if let Some(stop) = index.stop() {
         return Some(stop.reading.clone());
@@ -180,7 +183,7 @@ pub(super) fn ended_by(summary: &Summary, index: &Index) -> Option<Reading> {
         .map(|rule| rule.reading)
 }
 
-/// "1 fired, 6 not fired, 1 off, 2 unknown", for a heading over the rows.
+/// Formats "1 fired, 6 not fired, 1 off, 2 unknown" for the heading of the table.
 pub fn tally(rules: &[RuleStatus], ended: bool) -> String {
     let number = |result: Standing| rules.iter().filter(|rule| rule.result == result).count();
     let fired = number(Standing::Fired);
@@ -212,7 +215,8 @@ pub fn tally(rules: &[RuleStatus], ended: bool) -> String {
     parts.join(", ")
 }
 
-/// Fired first, then those that were true besides, then by share used, then off, then unknown.
+/// Sorts fired rules first, then those that were also true, then by share used, then off, then
+/// unknown.
 fn sort(rules: &mut [RuleStatus]) {
     let rank = |rule: &RuleStatus| match rule.result {
         Standing::Fired => 0,

@@ -1,5 +1,5 @@
-//! How did the rules of our own engine's run stand at its end? The recorded rules over the recorded facts, asked with
-//! the engine's own code; which of them ended the run is the recorded verdict's to say.
+//! Evaluates the recorded rules of our own engine's run over the recorded facts, using the engine's
+//! code. The recorded verdict determines which of them ended the run.
 
 use serde_json::Number;
 
@@ -16,21 +16,21 @@ use crate::stop::{
     StopSet, WhatIf,
 };
 
-/// Why it is unknown how a rule in code stood.
+/// The note for a rule in code whose state is unknown.
 const NO_ANSWER: &str = "no step records what it answered";
 
-/// The rules of a run that records them.
+/// Returns the rules of a run that records them.
 pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<RuleStatus> {
     let stop = index.stop();
     let mut told = record(index, lines, Depth::Heads);
     if summary.life.liveness.is_over() && has_reply_without_line(index) {
-        // A limit that the other steps did not come to may have been reached with it.
+        // This reply may have reached a limit that the other steps didn't.
         told.resumed.usage_missing += 1;
         told.resumed.cost_missing += 1;
     }
     with_texts(&mut told, index, lines);
     let mut rules = match told.rules.clone() {
-        // Refused before the first step: nothing was asked.
+        // Refused before the first step, so no rule was evaluated.
         Some(_) if told.facts.is_empty() && stop.is_some() => Vec::new(),
         Some(rules) => surveyed(rules, &told),
         None => vec![plain(
@@ -51,8 +51,8 @@ pub(super) fn rules(summary: &Summary, index: &Index, lines: &dyn Lines) -> Vec<
     rules
 }
 
-/// Takes a limit out of a rule's row where records disagree on it, and says so. A rule that measured less than its limit
-/// is not shown as one that fired.
+/// Removes a limit that records disagree on from a rule's row, and notes the disagreement. A rule
+/// that measured less than its limit isn't shown as fired.
 fn dispute(rule: &mut RuleStatus, index: &Index, retraced: Option<&Retraced>) {
     let unit = match &*rule.id {
         "budget.steps" => "steps",
@@ -79,7 +79,8 @@ fn dispute(rule: &mut RuleStatus, index: &Index, retraced: Option<&Retraced>) {
     }
 }
 
-/// Puts the last step's texts in: rules on texts look at no other, and heads know only whether texts are equal.
+/// Adds the texts of the last step. Rules on texts use no other step, and heads record only whether
+/// texts are equal.
 fn with_texts(record: &mut Record, index: &Index, lines: &dyn Lines) {
     let last = record
         .facts
@@ -98,7 +99,7 @@ fn with_texts(record: &mut Record, index: &Index, lines: &dyn Lines) {
     }
 }
 
-/// The budget and the lists.
+/// Returns the rows for the budget and the lists.
 fn surveyed(rules: StopRules, record: &Record) -> Vec<RuleStatus> {
     let Ok(set) = StopSet::<()>::builder().rules(rules).build_fail_closed() else {
         return vec![plain(
@@ -117,7 +118,7 @@ fn surveyed(rules: StopRules, record: &Record) -> Vec<RuleStatus> {
         if let Check::Unknown(needs) = &mut reading.check
             && is_in_code(&rules, &reading.id)
         {
-            // The last step may not have come to the gate at which the rule is asked.
+            // The last step may not have reached the gate where the rule is checked.
             match last_answer(&record.facts, &reading.id) {
                 Some(check) => reading.check = check,
                 None => *needs = NO_ANSWER.into(),
@@ -165,7 +166,7 @@ fn surveyed(rules: StopRules, record: &Record) -> Vec<RuleStatus> {
     rows
 }
 
-/// Whether the rule of this id is one in code.
+/// Returns whether the rule with this id is in code.
 fn is_in_code(rules: &StopRules, id: &str) -> bool {
     let mut entries = rules.completion.iter().chain(&rules.policies);
     entries.any(|entry| {
@@ -173,7 +174,7 @@ fn is_in_code(rules: &StopRules, id: &str) -> bool {
     })
 }
 
-/// What a rule in code said when it was asked last.
+/// Returns the last recorded answer of a rule in code.
 fn last_answer(facts: &[StepFacts], id: &str) -> Option<Check> {
     let mut answers = facts
         .iter()
@@ -184,7 +185,7 @@ fn last_answer(facts: &[StepFacts], id: &str) -> Option<Check> {
         .map(|answer| answer.check.clone())
 }
 
-/// Tokens used; `None` where no step asked a model or one did not say.
+/// Returns the tokens used. `None` if no step called a model or one didn't record its tokens.
 fn tokens(end: &WhatIf) -> Option<u64> {
     let total = end.stats.tokens.total();
     (total > 0 && end.stats.usage_missing == 0).then_some(total)
@@ -216,7 +217,7 @@ fn row(reading: &RuleReading, kind: String) -> RuleStatus {
     }
 }
 
-/// What can end a run beside its lists: critics, failures, the agent, the environment.
+/// Returns the rules outside the lists: critics, failures, the agent, the environment.
 fn besides(record: &Record, index: &Index) -> Vec<RuleStatus> {
     let facts = &record.facts;
     if record.last_step().is_none() {
@@ -243,8 +244,8 @@ fn besides(record: &Record, index: &Index) -> Vec<RuleStatus> {
         ),
         (true, false) => plain("critics", "critic_stop", Standing::Held, ""),
     };
-    // A tool that failed is an error of its step and was never put before the recovery policy, which has an event for
-    // each that was; the one that it gave up has one too.
+    // A failed tool is an error of its step and never reaches the recovery policy. Each error that
+    // does has an event, including the one the policy gave up on.
     let raised = index
         .segment()
         .filter(|segment| segment.init.is_some())
@@ -269,10 +270,10 @@ fn besides(record: &Record, index: &Index) -> Vec<RuleStatus> {
     ]
 }
 
-/// Marks what the recorded verdict says: the rule that ended the run, and those that were true besides.
+/// Applies the recorded verdict: marks the rule that ended the run, and those that were also true.
 fn judge(rules: &mut Vec<RuleStatus>, stop: &StopVerdict, retraced: Option<&Retraced>) {
-    // What was under way was dropped at the time limit, under a name that is no rule's: it is that limit's row that ended
-    // the run, unless the engine had a limit of its own that came before it.
+    // At the time limit, running work is dropped under a name that isn't a rule. Then the time
+    // limit's row ended the run, unless a limit of the engine itself came first.
     let is_time_over = rules
         .iter()
         .filter(|rule| rule.id == "budget.time")
@@ -297,7 +298,7 @@ fn judge(rules: &mut Vec<RuleStatus>, stop: &StopVerdict, retraced: Option<&Retr
     }
     let also: Vec<String> = stop.also.iter().map(|id| own(id)).collect();
     for rule in rules.iter_mut() {
-        // What is true by now and was not asked at that moment did not end the run there either.
+        // A rule that is true now but wasn't evaluated at that moment didn't end the run either.
         let was_true = retraced.and_then(|retraced| retraced.was_true(&rule.id));
         rule.also = was_true.unwrap_or_else(|| also.contains(&rule.id));
         if rule.id != fired {

@@ -1,5 +1,5 @@
-//! Which limits was another tool's run under? What ended it, the limits that its trace names, and what it used of the
-//! usual ones, of which nobody says whether there was a limit.
+//! Lists the limits of another tool's run: what ended it, the limits in its trace, and the usage of
+//! the common limits, for which the trace doesn't record a limit.
 
 use serde_json::Number;
 
@@ -8,12 +8,12 @@ use crate::analysis::stated;
 use crate::analysis::summary::{Cost, Summary};
 use crate::model::{Bound, Certainty, Ended, Index, Manifest, Op, Outcome, Reading};
 
-/// The rules of the run, the one that ended it first.
+/// Returns the rules of the run, starting with the one that ended it.
 pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     let Some(manifest) = index.manifest().get() else {
         return Vec::new();
     };
-    // Without a word and a limit, the end is what the board concludes, and no rule.
+    // Without a word and a limit, the end was inferred by the board and isn't a rule.
     let named = manifest
         .ended
         .iter()
@@ -36,7 +36,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             rules.push(RuleStatus { also: true, ..row });
             continue;
         }
-        // The one that ended the run stands first, with what it measured.
+        // The one that ended the run is already first, with its measured value.
         if limit.unit == told
             && rules
                 .first()
@@ -53,7 +53,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         let is_reached = used.and_then(|used| limit.is_reached_by(used, bound));
         let below =
             used.is_some_and(|used| bound != Bound::AtLeast && !limit.op.holds(used, limit.limit));
-        // Of two limits that were reached at once a trace names one.
+        // If two limits were reached at once, a trace names only one.
         let also = is_limit && limit.unit != told && is_reached == Some(true);
         let result = if below || also {
             Standing::Held
@@ -62,7 +62,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
         };
         let note = match used {
             Some(_) if limit.used.is_none() && is_estimate(summary, limit.unit) => BY_PRICES,
-            // The records of the end may disagree on their limit.
+            // The records of the end may disagree on its limit.
             Some(_) if bound == Bound::AtMost => "it may be less",
             Some(_) if bound == Bound::AtLeast => "it may be more",
             Some(_) if below || also || limit.unit == told => "",
@@ -103,18 +103,18 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
     rules
 }
 
-/// What is said of a measure that no trace records.
+/// The note for usage that no trace records.
 const BY_PRICES: &str = "how much was used is estimated from tokens and prices";
 
-/// Whether what the run used of this is an estimate.
+/// Returns whether the run's usage of this unit is an estimate.
 fn is_estimate(summary: &Summary, unit: &str) -> bool {
     unit == "usd" && matches!(summary.cost(), Some(Cost::Estimated(_)))
 }
 
-/// What the run used of something, where that is known.
+/// Returns the run's usage of this unit, if known.
 fn spent(summary: &Summary, manifest: &Manifest, unit: &str) -> Option<f64> {
     match unit {
-        // Where no record is there, nothing was measured.
+        // Without any records, nothing was measured.
         "steps" => Some(summary.steps_now.saturating_sub(summary.steps_nested) as f64)
             .filter(|_| summary.events > 0 && !summary.steps_untold),
         "turns" => manifest.turns.map(|turns| turns as f64),
@@ -135,7 +135,7 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
         .get()
         .map(|manifest| manifest.limits.as_slice())
         .unwrap_or_default();
-    // A bound below the limit shows nothing, and is worth knowing.
+    // A lower bound below the limit proves nothing, but is worth showing.
     let own = limits
         .iter()
         .find(|limit| limit.unit == ended.unit && Some(limit.limit) == ended.limit);

@@ -1,8 +1,9 @@
-//! How does a run read as a trace of OpenTelemetry? As its semantic conventions for generative AI say: the run is a span of
-//! an agent, each step a span of a chat below it, each call that came back a span of its tool; what critics said are events.
+//! Writes a run as an OpenTelemetry trace, following the semantic conventions for generative AI.
+//! The run is an agent span, each step a chat span below it, and each tool call with a result a
+//! tool span. Critic outputs are events.
 //!
-//! A span has to say when it began. What no record tells takes its time from what was before it, and says so in the
-//! attribute `board.time`; a run that records no time at all is none that could be exported.
+//! A span requires a start time. Where none is recorded, it's inferred from the preceding record
+//! and marked with the attribute `board.time`. A run without any recorded times can't be exported.
 
 mod span;
 
@@ -22,23 +23,23 @@ use crate::page::lens::Lens;
 use crate::page::step::said::{Prompted, prompts_before};
 use span::{Ids, Span, Time, flag, number, text, whole};
 
-/// What a span of an error is of, where no record says it.
+/// The type of an error if no record states one.
 const SOME_ERROR: &str = "_OTHER";
 
-/// What stands around the spans of a run.
+/// The trace of a run.
 pub(super) struct Trace<'a> {
     lens: Lens<'a>,
     ids: Ids,
-    /// When the run began and ended, as far as is known.
+    /// When the run began and ended, as far as known.
     began: i64,
     ended: i64,
 }
 
 impl<'a> Trace<'a> {
-    /// The newest run of `lens`.
+    /// Prepares the newest run of `lens`.
     ///
     /// # Errors
-    /// It records no times.
+    /// The run records no times.
     pub(super) fn new(lens: Lens<'a>) -> Result<Self, Error> {
         let (summary, index) = (lens.summary, lens.index);
         let recorded = index
@@ -65,7 +66,8 @@ impl<'a> Trace<'a> {
             .chain([began])
             .max()
             .unwrap_or(began);
-        // Those who copy a run send the same trace; a run without an id goes by its name and its beginning.
+        // Copies of a run produce the same trace. A run without an id is identified by its name and
+        // start time.
         let name = summary.run_id.as_deref().unwrap_or(lens.key());
         Ok(Self {
             ids: Ids::of(name, began),
@@ -75,12 +77,12 @@ impl<'a> Trace<'a> {
         })
     }
 
-    /// Its id.
+    /// Returns the trace's id.
     pub(super) fn id(&self) -> &str {
         self.ids.trace()
     }
 
-    /// The document before its spans, and after them.
+    /// Returns the parts of the document before and after the spans.
     pub(super) fn around(&self) -> (String, &'static str) {
         let summary = self.lens.summary;
         let service = summary
@@ -92,7 +94,7 @@ impl<'a> Trace<'a> {
             text("board.format", &summary.format),
         ];
         let scope = json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")});
-        // Readers know the format by what stands first.
+        // Readers detect the format by the first field.
         let before = format!(
             "{{\"resourceSpans\":[{{\"resource\":{},\"scopeSpans\":[{{\"scope\":{scope},\"spans\":[",
             json!({ "attributes": resource })
@@ -100,10 +102,10 @@ impl<'a> Trace<'a> {
         (before, "]}]}]}")
     }
 
-    /// Hands out all spans as JSON, in the order in which they began.
+    /// Passes all spans as JSON to `each`, in the order in which they began.
     ///
     /// # Errors
-    /// What `each` says.
+    /// Returns errors from `each`.
     pub(super) fn spans(&self, each: &mut dyn FnMut(String) -> io::Result<()>) -> io::Result<()> {
         each(self.root().json())?;
         let index = self.lens.index;
@@ -125,7 +127,7 @@ impl<'a> Trace<'a> {
         Ok(())
     }
 
-    /// The run as a whole.
+    /// Returns the span of the whole run.
     fn root(&self) -> Span {
         let summary = self.lens.summary;
         let verdict = &summary.verdict;
@@ -240,7 +242,7 @@ impl<'a> Trace<'a> {
         span
     }
 
-    /// What the run was asked: its task in full, and what no step answers.
+    /// Returns the input of the run: its full task, and prompts that no step responds to.
     fn asked_of_run(&self) -> Option<String> {
         let (index, task) = (self.lens.index, self.lens.summary.task.as_deref());
         let mut prompts = prompts_before(&self.lens, index.newest_start());
@@ -257,7 +259,8 @@ impl<'a> Trace<'a> {
         asked(&prompts)
     }
 
-    /// When a step was that came after one that was then: none begins before the one before it.
+    /// Returns the times of a step, given those of the previous one. No step begins before the
+    /// previous one.
     fn times(&self, round: Option<&Group>, before: (i64, i64)) -> Time {
         let index = self.lens.index;
         let told = round.and_then(|round| began(index, round));
@@ -286,7 +289,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// A step: what the model was asked for, and what it said.
+    /// Returns the span of a step: the model's input and output.
     fn chat(
         &self,
         n: usize,
@@ -309,7 +312,7 @@ impl<'a> Trace<'a> {
         );
         span.ids(&self.ids);
         let usage = head.usage_alone(tokens_before);
-        // A step that asked no model has no count of its own.
+        // A step without a model call has no token count.
         let tokens = index.tokens_of(n).filter(|tokens| *tokens > 0);
         span.says(text("gen_ai.operation.name", "chat"));
         span.says_all([
@@ -344,7 +347,7 @@ impl<'a> Trace<'a> {
                 .then(|| flag("board.tokens_estimated", true)),
         ]);
         let Some(step) = step else {
-            // What cannot be read has its place.
+            // An unreadable step keeps its position.
             span.says(flag("board.unreadable", true));
             return span;
         };
@@ -382,7 +385,7 @@ impl<'a> Trace<'a> {
             span.fails(SOME_ERROR, &told.unwrap_or_else(|| error.plain()));
             span.says_all([phase.map(|phase| text("board.phase", &phase))]);
         } else if let Some((phase, words)) = index.error_of(n) {
-            // The run went on after it, and the line of its step does not tell of it.
+            // The run continued after the error, and the step's line doesn't record it.
             span.fails(SOME_ERROR, words);
             span.says_all([name(*phase).map(|phase| text("board.phase", phase))]);
         }
@@ -392,7 +395,7 @@ impl<'a> Trace<'a> {
         span
     }
 
-    /// What was thought, said and asked for.
+    /// Returns the parts of the output: reasoning, text and tool calls.
     fn parts(&self, n: usize, step: &Step<'_>) -> Vec<Value> {
         let decision = step.decision.as_ref();
         let text = |value: Option<Recorded<'_>>| {
@@ -420,7 +423,7 @@ impl<'a> Trace<'a> {
         parts
     }
 
-    /// A call that came back.
+    /// Returns the span of a tool call with a result.
     fn tool(
         &self,
         n: usize,
@@ -430,7 +433,7 @@ impl<'a> Trace<'a> {
         at: &Time,
     ) -> Option<Span> {
         use crate::model::step::{NO_ANSWER, NOT_RECORDED};
-        // The place of one that has not come.
+        // A placeholder for a result that hasn't arrived.
         if result.status.as_deref() == Some(NO_ANSWER) {
             return None;
         }
@@ -461,7 +464,7 @@ impl<'a> Trace<'a> {
             name.map(|name| text("gen_ai.tool.name", name)),
             Some(match call {
                 Some(_) => text("gen_ai.tool.call.id", &self.ids.call(n, place)),
-                // What was observed answers no call that is recorded.
+                // This result belongs to no recorded call.
                 None => text("board.without_call", "true"),
             }),
             recorded_id(call).map(|id| text("board.call_id", &id)),
@@ -489,7 +492,7 @@ impl<'a> Trace<'a> {
 /// Writes the newest run of `lens` as one document.
 ///
 /// # Errors
-/// It records no times, or what writing says.
+/// Fails if the run records no times, or with errors from writing.
 pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> Result<(), super::Failure> {
     let trace = Trace::new(*lens)?;
     let (before, after) = trace.around();
@@ -504,7 +507,7 @@ pub(super) fn write(lens: &Lens<'_>, out: &mut dyn Write) -> Result<(), super::F
     Ok(())
 }
 
-/// What a critic said, as attributes of its event.
+/// Returns a critic's output as attributes of its event.
 fn judgement(critic: &CriticOutput<'_>) -> [Option<Value>; 4] {
     [
         Some(text("gen_ai.evaluation.name", &critic.name)),
@@ -529,12 +532,12 @@ fn recorded_id(call: Option<&Call<'_>>) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The name of a span: what it is of, and whose.
+/// Returns the name of a span: the operation and its subject.
 fn named(operation: &str, of: Option<&str>) -> String {
     of.map_or_else(|| operation.to_owned(), |of| format!("{operation} {of}"))
 }
 
-/// Prompts as messages; `None` for none.
+/// Formats prompts as messages, or returns `None` without any.
 fn asked(prompts: &[Prompted]) -> Option<String> {
     let messages: Vec<Value> = prompts
         .iter()
@@ -547,7 +550,7 @@ fn said(words: &str) -> Value {
     json!({"type": "text", "content": words})
 }
 
-/// Messages as the conventions have them: JSON in a text, which every receiver keeps.
+/// Formats a message as the conventions require: JSON in a string, which every receiver keeps.
 fn message(role: &str, parts: &[Value], finish: Option<&str>) -> String {
     let mut message = json!({"role": role, "parts": parts});
     if let (Some(members), Some(finish)) = (message.as_object_mut(), finish) {

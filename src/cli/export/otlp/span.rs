@@ -1,26 +1,27 @@
-//! What is a span in OTLP JSON? Ids in hexadecimal digits, times and whole numbers as texts, values with their type.
+//! Builds spans in OTLP JSON: hexadecimal ids, times and integers as strings, and typed values.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// The names of the spans of a run: the same for the same run, whoever exports it and when.
+/// The ids of a run's spans. They're the same for the same run, regardless of who exports it and
+/// when.
 pub(super) struct Ids {
     trace: String,
 }
 
-/// When a step was; microseconds since the epoch.
+/// The times of a step, in microseconds since the epoch.
 pub(super) struct Time {
     pub(super) began: i64,
-    /// What was to be done was decided.
+    /// When the step's decision was made.
     pub(super) decided: i64,
-    /// Its tools began.
+    /// When its tools started.
     pub(super) acted: i64,
     pub(super) ended: i64,
-    /// Its beginning is not as recorded.
+    /// Whether the start isn't the recorded one.
     pub(super) is_inferred: bool,
 }
 
-/// A span under way.
+/// A span being built.
 pub(super) struct Span {
     json: serde_json::Map<String, Value>,
     attributes: Vec<Value>,
@@ -28,14 +29,14 @@ pub(super) struct Span {
 }
 
 impl Ids {
-    /// Those of the run that is called so and began then.
+    /// Derives the ids of the run with this name and start time.
     pub(super) fn of(name: &str, began: i64) -> Self {
         Self {
             trace: digits::<16>(&format!("{name}\n{began}")),
         }
     }
 
-    /// The id of all of it.
+    /// Returns the id of the trace.
     pub(super) fn trace(&self) -> &str {
         &self.trace
     }
@@ -56,13 +57,14 @@ impl Ids {
         self.span(&format!("step {n} tool {place}"))
     }
 
-    /// The id of a call. Recorded ones may repeat.
+    /// Returns the id of a call. Recorded ids may repeat, so they aren't used.
     pub(super) fn call(&self, n: usize, place: usize) -> String {
         format!("call_{n}_{place}")
     }
 }
 
-/// The first `N` bytes of a hash, in digits. They are never all 0, which would be no id.
+/// Returns the first `N` bytes of a hash in hexadecimal. Practically never all zeros, which would
+/// be an invalid id.
 fn digits<const N: usize>(text: &str) -> String {
     Sha256::digest(text.as_bytes())
         .iter()
@@ -85,7 +87,7 @@ impl Span {
             json.insert("parentSpanId".to_owned(), parent.into());
         }
         json.insert("name".to_owned(), name.into());
-        // SPAN_KIND_INTERNAL: the board saw no request go out.
+        // SPAN_KIND_INTERNAL: the board saw no outgoing request.
         json.insert("kind".to_owned(), 1.into());
         json.insert("startTimeUnixNano".to_owned(), nanos(began).into());
         json.insert("endTimeUnixNano".to_owned(), nanos(ended).into());
@@ -96,7 +98,7 @@ impl Span {
         }
     }
 
-    /// Names the trace that it belongs to.
+    /// Sets the id of the trace.
     pub(super) fn ids(&mut self, ids: &Ids) {
         self.json.insert("traceId".to_owned(), ids.trace().into());
     }
@@ -109,14 +111,14 @@ impl Span {
         self.attributes.extend(attributes.into_iter().flatten());
     }
 
-    /// It failed, in these words.
+    /// Marks the span as failed, with a message.
     pub(super) fn fails(&mut self, kind: &str, words: &str) {
         self.says(text("error.type", kind));
         self.json
             .insert("status".to_owned(), json!({"code": 2, "message": words}));
     }
 
-    /// Somebody judged it.
+    /// Adds an evaluation event.
     pub(super) fn judged(&mut self, at: i64, says: impl IntoIterator<Item = Option<Value>>) {
         let attributes: Vec<Value> = says.into_iter().flatten().collect();
         let event = json!({"name": "gen_ai.evaluation.result", "timeUnixNano": nanos(at), "attributes": attributes});
@@ -133,7 +135,7 @@ impl Span {
     }
 }
 
-/// A moment before the epoch is none.
+/// Formats a time in nanoseconds. Times before the epoch become 0.
 fn nanos(micros: i64) -> String {
     (i128::from(micros.max(0)) * 1_000).to_string()
 }
@@ -142,13 +144,13 @@ pub(super) fn text(key: &str, value: &str) -> Value {
     json!({"key": key, "value": {"stringValue": value}})
 }
 
-/// `None` for a number without room: they have 63 bits.
+/// Returns `None` for a number that doesn't fit into 63 bits.
 pub(super) fn whole(key: &str, value: u64) -> Option<Value> {
     let value = i64::try_from(value).ok()?;
     Some(json!({"key": key, "value": {"intValue": value.to_string()}}))
 }
 
-/// `None` for what JSON has no number for.
+/// Returns `None` for a number that JSON can't represent.
 pub(super) fn number(key: &str, value: f64) -> Option<Value> {
     value
         .is_finite()
