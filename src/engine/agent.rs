@@ -38,7 +38,7 @@ pub trait Agent: Send {
     /// Rebuild here what the agent keeps outside its state.
     ///
     /// # Errors
-    /// If the run can't be resumed, nothing is recorded.
+    /// An error prevents the run from being resumed. In this case, the trace isn't changed.
     fn resume(&mut self, task: &Task, state: &State<Self::Data>) -> Result<(), AgentError> {
         let _ = (task, state);
         Ok(())

@@ -17,7 +17,7 @@ use crate::stop::{CriticWish, Usage};
 /// ```
 /// use trace_board::engine::{Critic, CriticCx, CriticError, Opinion};
 ///
-/// /// Sends an answer back that shows no number.
+/// /// Rejects an answer without a number.
 /// struct Numbers;
 /// impl<D: Sync> Critic<D> for Numbers {
 ///     fn name(&self) -> &str { "numbers" }

@@ -31,7 +31,7 @@ const MAX_REASON_BYTES: usize = 2 << 10;
 /// ```
 /// use trace_board::engine::{Guard, GuardCx, Pass};
 ///
-/// /// Nothing is deleted without somebody's consent.
+/// /// Asks a person before files are deleted.
 /// struct Careful;
 ///
 /// impl<D: Sync> Guard<D> for Careful {

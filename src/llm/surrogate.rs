@@ -1,6 +1,6 @@
 //! Replaces lone surrogates in JSON text with U+FFFD.
 //!
-//! `"\\ud83d"` alone is valid JSON grammar but not text. Servers that split replies between UTF-16
+//! `"\ud83d"` alone is valid JSON grammar but not text. Servers that split replies between UTF-16
 //! units send it.
 
 /// Returns the text with every lone surrogate escape replaced. `None` if there are none.

@@ -167,8 +167,8 @@ proptest! {
         prop_assert_eq!(&replayed.verdict, &run.verdict);
         prop_assert_eq!(&replayed.stats, &run.stats);
 
-        // A rule evaluated independently first stops no earlier than the run ended, and the rule
-        // that ended it stops there.
+        // Evaluated independently, a rule stops where the run ended or not at all, and the rule that
+        // ended the run does stop.
         let firsts = again.firsts(Stats::default(), &facts);
         let reached = facts.last().map(|last| last.reached);
         for first in &firsts.rules {
