@@ -24,9 +24,10 @@ pub(super) fn at_least(code: &str, measured: u64, limit: u64, unit: &'static str
 
 /// Checks a limit on elapsed time. Shows the slowest step as evidence.
 ///
-/// Returns `Unknown` in two cases. If the whole run is recorded as longer than its steps' times,
-/// the limit may have been reached after the latest recorded time. If it is recorded as shorter
-/// than its steps' times span, part of that span doesn't count, and which part isn't recorded.
+/// Returns `Unknown` in two more cases than a missing time. If the recorded duration of the run is
+/// longer than its steps' times show, the limit may have been reached after the latest recorded
+/// time. If it is shorter than the span of the run's records, part of that span doesn't count, and
+/// it's unknown which part.
 pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) -> Check {
     let Some(elapsed) = stats.elapsed_ms else {
         return Check::Unknown("the time of this step".into());
