@@ -1,4 +1,4 @@
-//! Calls models over OpenAI-compatible endpoints. Retries failures that may pass, within limits on
+//! Calls models over OpenAI-compatible endpoints. Retries temporary failures, within limits on
 //! attempts and time.
 
 use std::fmt;

@@ -340,7 +340,7 @@ impl Answer {
     }
 }
 
-/// Returns the text of a content, joining the texts of its parts.
+/// Returns the text of a message's content, which may consist of several parts.
 fn text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

@@ -71,11 +71,11 @@ pub struct Stats {
     pub errors: u64,
     /// Failed steps since the last successful step.
     pub consecutive_errors: u64,
-    /// Number of additional steps that may belong to the current row of failed steps. Counts up to
-    /// the newest step for which success or failure isn't recorded.
+    /// Number of additional steps that may belong to the current streak of failed steps. Counts up
+    /// to the newest step for which success or failure isn't recorded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub untold_errors: u64,
-    /// The newest failures of the current row.
+    /// The newest failures of the current streak.
     pub failures: Vec<Evidence>,
     /// Equal texts in a row, or equal tool calls without a text. Steps with neither are skipped.
     pub text: Streak,
@@ -180,9 +180,9 @@ pub struct Streak {
     pub value: Option<(u64, u64)>,
     /// Number of equal values in a row.
     pub len: u64,
-    /// The first step of the row.
+    /// The first step of the streak.
     pub from: u64,
-    /// Whether the row may be longer because a value before it is missing.
+    /// Whether the streak may be longer because a value before it is missing.
     pub gap: bool,
 }
 
@@ -212,12 +212,12 @@ impl Streak {
 pub struct Below {
     /// Number of low scores in a row.
     pub len: u64,
-    /// The first step of the row.
+    /// The first step of the streak.
     pub from: u64,
     /// The number of completed steps when a score was last counted. Prevents two equal rules from
     /// counting a score twice.
     pub counted: u64,
-    /// Number of additional low scores that may belong to the row. Counts up to the newest step
+    /// Number of additional low scores that may belong to the streak. Counts up to the newest step
     /// whose line couldn't be read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub untold: u64,

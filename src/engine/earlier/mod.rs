@@ -43,7 +43,7 @@ const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 /// # use trace_board::engine::{Agent, Earlier, Engine};
 /// # async fn go_on(engine: Engine<impl Agent>) -> trace_board::Result<()> {
 /// let earlier = Earlier::open(Path::new("runs/coder-20261123-160000"))?;
-/// let result = engine.go_on(earlier).await?; // made without `record`: it writes on in that directory
+/// let result = engine.go_on(earlier).await?; // built without `record`: the run continues in its directory
 /// # Ok(())
 /// # }
 /// ```

@@ -179,7 +179,7 @@ fn max_runtime_takes_fractions() {
     );
 }
 
-/// Waits until this many calls are in progress. Fails if its fields say so.
+/// Waits until all calls have started. Fails if its argument is `bad`, and panics if it is `worse`.
 struct Meets {
     all: Arc<Barrier>,
     begun: Arc<AtomicUsize>,

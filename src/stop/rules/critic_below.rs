@@ -192,7 +192,7 @@ impl Condition for Compiled {
         }
     }
 
-    /// A step without a score doesn't end a row of low scores. A step that couldn't be read may
+    /// A step without a score doesn't end a streak of low scores. A step that couldn't be read may
     /// have had a score.
     fn settles(&self, answer: &Check, stats: &Stats) -> bool {
         let unread = stats.below.get(&self.key).is_some_and(|row| row.unread > 0);
@@ -216,7 +216,7 @@ impl Condition for Compiled {
             if facts.is_unread && may_be_low {
                 return untold();
             }
-            // A step without a score neither ends nor extends a row. If the critic never gave a
+            // A step without a score neither ends nor extends a streak. If the critic never gave a
             // score, its name may be wrong.
             return match row.is_some_and(|row| row.counted > 0) {
                 true => Check::Pass(Reading::text(format!("{critic} gave no score"))),

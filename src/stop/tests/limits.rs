@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::*;
 
-/// Checks for each rule the step at which it stops, the gate, and the operator of its verdict.
 #[test]
 fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_say() {
     let paid = |step: u64, cost_usd: Option<f64>| StepFacts {
