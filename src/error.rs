@@ -1,6 +1,7 @@
 //! Errors for people: what happened, why, and what to do next.
 //!
-//! Independent of HTTP and terminal colours. `serve` and `cli` turn an [`Error`] into a page or text.
+//! Independent of HTTP and terminal colours. `serve` and `cli` turn an [`Error`] into a page or
+//! text.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Closes the files that this process inherited, except its standard streams.
 //!
-//! A shell opens `3<key` or `<(command)` for a program and for everything that the program starts. Files that this
-//! process opens itself are closed in its children; inherited ones are not.
+//! A shell opens `3<key` or `<(command)` for a program and for everything that the program starts.
+//! Files that this process opens itself are closed in its children; inherited ones are not.
 
 use std::io;
 

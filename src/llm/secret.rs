@@ -66,7 +66,8 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Creates a secret from a key. Trims whitespace, which comes from files. An empty key counts as none.
+    /// Creates a secret from a key. Trims whitespace, which comes from files. An empty key counts as
+    /// none.
     pub fn new(key: Option<&str>) -> Self {
         Self(
             key.map(str::trim)

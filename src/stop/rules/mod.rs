@@ -42,8 +42,8 @@ macro_rules! rules {
     ($($module:ident::$rule:ident,)*) => {
         $(pub use $module::$rule;)*
 
-        /// A rule as written in JSON. awaken's seven forms parse unchanged. Unknown types and keys
-        /// are refused.
+        /// A built-in rule. awaken's seven JSON forms parse unchanged. Unknown types and keys are
+        /// refused.
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(tag = "type", rename_all = "snake_case")]
         #[non_exhaustive]
