@@ -532,6 +532,5 @@ impl<S> Evaluation<'_, S> {
     }
 }
 
-// Must stay last: the test for module dependencies reads each file only up to its tests.
 #[cfg(test)]
 mod tests;
