@@ -1,8 +1,9 @@
-//! A coding agent: a model reads a file, changes it and runs its test; a critic scores what the test said.
+//! A coding agent: a model reads a file, edits it and runs the test. A critic scores the test
+//! result.
 //!
-//! `cargo run --example coding_agent`, then `board serve runs`. The model here is a list of replies, so that the example
-//! needs no service; anything that implements [`ChatModel`](trace_board::engine::ChatModel) takes its place, such as
-//! `trace_board::llm::Client`.
+//! Run `cargo run --example coding_agent`, then `board serve runs`. The model here is a list of
+//! scripted replies, so the example needs no service. You can replace it with anything that
+//! implements [`ChatModel`](trace_board::engine::ChatModel), such as `trace_board::llm::Client`.
 
 use std::error::Error;
 use std::path::Path;
@@ -15,12 +16,12 @@ use trace_board::engine::{
 use trace_board::tools::{ReadFile, ReplaceLines, RunCommand, Workspace};
 use trace_board::trace::RunWriter;
 
-/// What the agent keeps from step to step. The board shows each change of it.
+/// The agent's own state. The board shows each change to it.
 #[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Repair {
-    /// How often the test was run.
+    /// Number of test runs.
     pub test_runs: u32,
-    /// What it ended with the last time.
+    /// Exit code of the last test run.
     pub exit_code: Option<i64>,
 }
 
@@ -37,7 +38,8 @@ impl Agent for Coder {
         Ok(State::new(&*task.objective, Repair::default()))
     }
 
-    // `decide` is left out, so the model decides. It gets this, the results of its calls, and what critics ask for.
+    // Without `decide`, the model decides. It gets this prompt, the results of its calls, and any
+    // instructions from critics.
     fn prepare(&mut self, state: &State<Repair>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
         let system =
             Some("You repair programs. Change as little as possible, and run the test before you answer.".to_owned());
@@ -63,7 +65,7 @@ impl Agent for Coder {
     }
 }
 
-/// Scores by the last test; an answer without a passing test is sent back.
+/// Scores by the last test result. Rejects an answer if the test doesn't pass.
 struct TestPasses;
 
 impl Critic<Repair> for TestPasses {
@@ -83,7 +85,7 @@ impl Critic<Repair> for TestPasses {
     }
 }
 
-/// Runs the agent, with its trace below `runs`.
+/// Runs the agent and records its trace below `runs`.
 pub async fn run(runs: &Path) -> Result<RunResult<Repair>, Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     std::fs::write(dir.path().join("greet.sh"), "echo \"Helo, $1\"\n")?;

@@ -1,7 +1,7 @@
-//! A stop rule and a critic of one's own: a shopper that stops before its money is gone.
+//! A custom stop rule and a custom critic: a shopper that stops before the money runs out.
 //!
-//! `cargo run --example custom_rule`, then `board serve runs`: the verdict names the rule with its numbers, and the page
-//! says at each step how near it was.
+//! Run `cargo run --example custom_rule`, then `board serve runs`. The verdict names the rule with
+//! its numbers, and the page shows at each step how close the rule was to stopping the run.
 
 use std::error::Error;
 use std::path::Path;
@@ -15,16 +15,16 @@ use trace_board::engine::{
 use trace_board::stop::{Check, CriterionError, Op, Reading, StopCriterion, StopCx};
 use trace_board::trace::RunWriter;
 
-/// What the shopper has done so far.
+/// The shopper's state.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Purse {
-    /// Coins.
+    /// Coins spent.
     pub spent: u64,
-    /// In order.
+    /// Items bought, in order.
     pub bought: Vec<String>,
 }
 
-/// What there is, with its price.
+/// The items for sale, with their prices.
 const SHELF: [(&str, u64); 4] = [("bread", 3), ("cheese", 6), ("olives", 4), ("wine", 9)];
 
 #[derive(Deserialize, JsonSchema)]
@@ -67,7 +67,7 @@ impl Agent for Shopper {
         Ok(State::new(&*task.objective, Purse::default()))
     }
 
-    // This agent needs no model: it decides itself.
+    // This agent makes its own decisions and needs no model.
     async fn decide(
         &mut self,
         state: &State<Purse>,
@@ -95,7 +95,7 @@ impl Agent for Shopper {
     }
 }
 
-/// Ends the run once less than `reserve` of `money` is left.
+/// Stops the run once less than `reserve` of `money` is left.
 struct Reserve {
     money: u64,
     reserve: u64,
@@ -120,7 +120,7 @@ impl StopCriterion<State<Purse>> for Reserve {
     }
 }
 
-/// Scores how much of the money is left.
+/// Scores by the share of money left.
 struct Thrift {
     money: u64,
 }
@@ -137,7 +137,7 @@ impl Critic<Purse> for Thrift {
     }
 }
 
-/// Runs the agent, with its trace below `runs`.
+/// Runs the agent and records its trace below `runs`.
 pub async fn run(runs: &Path) -> Result<RunResult<Purse>, Box<dyn Error>> {
     let engine = Engine::builder(Shopper)
         .tool(Buy)

@@ -1,7 +1,8 @@
-//! An environment: a lift that is called to a floor. It shows itself to the agent before each step, takes the step in,
-//! and says when the episode is over.
+//! An environment: a lift that is called to a floor. It provides an observation before each step,
+//! processes the step, and reports when the episode is over.
 //!
-//! `cargo run --example environment`, then `board serve runs`: each step has its observation and its reward.
+//! Run `cargo run --example environment`, then `board serve runs`. Each step has its observation
+//! and reward.
 
 use std::error::Error;
 use std::path::Path;
@@ -61,7 +62,7 @@ impl Env for Lift {
 
 #[derive(Deserialize, JsonSchema)]
 struct Floors {
-    /// Up where positive.
+    /// Positive is up.
     floors: i64,
 }
 
@@ -79,7 +80,8 @@ impl Tool for Move {
         "Moves the lift by at most two floors."
     }
 
-    // A run whose environment does not offer this ends before its first step, and says so.
+    // If the environment doesn't offer this capability, the run ends with an error before its first
+    // step.
     fn needs(&self) -> &[&str] {
         &["move"]
     }
@@ -124,7 +126,7 @@ impl Agent for Operator {
     }
 }
 
-/// Runs the agent, with its trace below `runs`.
+/// Runs the agent and records its trace below `runs`.
 pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
     let engine = Engine::builder(Operator)
         .tool(Move)

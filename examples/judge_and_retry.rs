@@ -1,7 +1,8 @@
-//! A judge and a retry: one model writes, another one scores what it wrote, and what scores too low is asked for again.
+//! A judge and a retry: one model writes, another scores the text, and a low score triggers a
+//! retry.
 //!
-//! `cargo run --example judge_and_retry`, then `board serve runs`: the scores rise from step to step, and the tokens of the
-//! judge are the run's. Both models are lists of replies here.
+//! Run `cargo run --example judge_and_retry`, then `board serve runs`. The scores rise from step to
+//! step, and the judge's tokens count as the run's. Both models here are lists of scripted replies.
 
 use std::error::Error;
 use std::path::Path;
@@ -12,7 +13,7 @@ use trace_board::engine::{
 };
 use trace_board::trace::RunWriter;
 
-/// A lower score is not accepted.
+/// The lowest score that is accepted.
 const ENOUGH: f64 = 0.7;
 
 struct Writer;
@@ -29,7 +30,7 @@ impl Agent for Writer {
     }
 
     fn prepare(&mut self, state: &State<()>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
-        // What the judge asked for comes with the prompt by itself.
+        // The engine adds the judge's instructions to the prompt.
         Ok(Prompt {
             system: None,
             user: (cx.step == 0).then(|| state.task.clone()),
@@ -37,7 +38,7 @@ impl Agent for Writer {
     }
 }
 
-/// A critic that asks a model.
+/// A critic that calls a model.
 struct Judge<M> {
     model: M,
 }
@@ -56,7 +57,8 @@ impl<M: ChatModel> Critic<()> for Judge<M> {
         let request = Request::new(vec![Message::user(question)]);
         let reply = self.model.complete(&request, &|_| ()).await?;
         let (score, lacks) = reply.text.split_once(' ').unwrap_or((&reply.text, ""));
-        // A critic that fails ends the run, with this as the reason. To go on, return an opinion instead.
+        // A critic that fails ends the run, with this error as the reason. To continue instead,
+        // return an opinion.
         let score: f64 = score
             .parse()
             .map_err(|_| CriticError::new(format!("the judge gave no score: {}", reply.text)))?;
@@ -69,7 +71,7 @@ impl<M: ChatModel> Critic<()> for Judge<M> {
     }
 }
 
-/// Runs the agent, with its trace below `runs`.
+/// Runs the agent and records its trace below `runs`.
 pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
     let writer = Scripted::new([
         Reply::text("The cache is invalidated on mutation.").usage(60, 9),

@@ -1,4 +1,5 @@
-//! How is a real model asked? Over an OpenAI-compatible endpoint, again where that may help, and never for ever.
+//! Calls models over OpenAI-compatible endpoints. Retries temporary failures, within limits on
+//! attempts and time.
 
 use std::fmt;
 use std::future::Future;
@@ -21,46 +22,46 @@ use crate::error::{Error, Kind, Result};
 use crate::stop::Usage;
 use crate::wire::is_unreached;
 
-/// What a server says about an error is cut to so many bytes.
+/// Maximum length of a server's error message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 500;
 
-/// Which model, where, and how it is asked.
+/// A model's endpoint, and how to call it.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// The address that `/chat/completions` stands below.
+    /// The base address. Requests go to `/chat/completions` below it.
     pub base_url: String,
-    /// The model's name there.
+    /// The model's name at the endpoint.
     pub model: String,
-    /// The key.
+    /// The API key.
     pub key: Secret,
-    /// Whether the answer comes in pieces.
+    /// Whether to stream replies.
     pub stream: bool,
-    /// Further fields of each request, such as `temperature`.
+    /// Additional fields for each request, such as `temperature`.
     pub settings: Map<String, Value>,
-    /// How many tokens fit into a request and its reply, where that is known.
+    /// Maximum tokens of a request and its reply together, if known.
     pub context_window: Option<u64>,
-    /// Whether what earlier replies had besides their text, such as the model's thought, goes back with them; `None`
-    /// sends it until it is refused.
+    /// Whether to send back the additional fields of earlier replies, such as the model's
+    /// reasoning. `None` sends them until the service refuses them.
     pub send_fields: Option<bool>,
-    /// How often it is asked again.
+    /// When to retry.
     pub retry: Retry,
-    /// How long it may take.
+    /// Time limits for an attempt.
     pub timeouts: Timeouts,
 }
 
-/// How long one attempt may take.
+/// The time limits of one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Until there is a connection.
+    /// Limit for connecting.
     pub connect: Duration,
-    /// Until the answer begins; one that is not streamed begins when it is complete.
+    /// Limit until the reply begins. A reply that isn't streamed begins when it is complete.
     pub first_byte: Duration,
-    /// Until the answer is complete.
+    /// Limit until the reply is complete.
     pub whole: Duration,
 }
 
 impl Default for Timeouts {
-    /// Ten seconds, five minutes, ten minutes.
+    /// Returns limits of ten seconds, five minutes and ten minutes.
     fn default() -> Self {
         let [connect, first_byte, whole] = [10, 300, 600].map(Duration::from_secs);
         Self {
@@ -71,19 +72,19 @@ impl Default for Timeouts {
     }
 }
 
-/// Waits; tests put something in its place that does not.
+/// Waits between attempts. Tests replace it.
 type Sleep = Box<dyn Fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// A model behind an endpoint.
+/// A [`ChatModel`] behind an OpenAI-compatible endpoint.
 pub struct Client {
     endpoint: Endpoint,
     http: Http,
     sleep: Sleep,
-    /// How many waits there were; no two draw the same random part.
+    /// Number of waits so far. Each wait uses a different random value.
     waits: AtomicU64,
-    /// How many calls came without an id.
+    /// Number of tool calls that came without an id.
     nameless: AtomicU64,
-    /// Whether the service refused what earlier replies had besides their text.
+    /// Whether the service refused the additional fields of earlier replies.
     refuses_fields: AtomicBool,
 }
 
@@ -101,9 +102,10 @@ struct Failure {
     kind: ModelErrorKind,
     message: String,
     retry_after: Option<Duration>,
-    /// What the answer had taken when it broke off.
+    /// Tokens used before the reply was interrupted.
     usage: Usage,
-    /// The server says that it did nothing, or was not reached: where no answer began, nothing was taken.
+    /// Whether the server refused the request or wasn't reached. If no reply began, such an attempt
+    /// used no tokens.
     is_refusal: bool,
 }
 
@@ -124,10 +126,11 @@ impl Failure {
 }
 
 impl Client {
-    /// Prepares to ask; nothing is sent yet.
+    /// Creates a client. Sends nothing yet.
     ///
     /// # Errors
-    /// An address that is none, a key that no header can hold, a system without certificates.
+    /// Fails if the address is invalid, the key contains characters that a header can't, or the
+    /// system has no certificates.
     pub fn new(endpoint: Endpoint) -> Result<Self> {
         Self::sleeping(
             endpoint,
@@ -186,7 +189,8 @@ impl Client {
         };
         let asked = timeout(timeouts.whole, asking).await;
         match asked.unwrap_or_else(|_| Err(late("the answer was not complete", timeouts.whole))) {
-            // One without text and calls too: whoever asked judges it, and its tokens count.
+            // This includes a reply without text and calls: the caller judges it, and its tokens
+            // count.
             Ok(()) => Ok(answer),
             Err(failure) => Err(Failure {
                 usage: answer.spent(body.len(), failure.is_refusal),
@@ -231,7 +235,8 @@ impl Client {
         if let Some(failure) = wrong {
             return Err(failure);
         }
-        // Some servers leave out the last word and some the reason; an answer that lacks both is a torn one.
+        // Some servers omit `[DONE]` and others the finish reason. A reply without both was
+        // interrupted.
         if !done && answer.finish_reason.is_none() {
             return Err(ended.err().map_or_else(
                 || Failure::transient("the answer was cut off"),
@@ -241,7 +246,8 @@ impl Client {
         Ok(())
     }
 
-    /// Whether what earlier replies had besides their text goes back: as the user says, else unless it was refused.
+    /// Returns whether to send back the additional fields of earlier replies. Follows the setting.
+    /// Without one, sends them unless the service refused them.
     fn sends_fields(&self) -> bool {
         self.endpoint
             .send_fields
@@ -264,7 +270,7 @@ impl Client {
         ))
     }
 
-    /// The message as a person may read it: on one line, bounded, and without the key.
+    /// Returns the message for display: on one line, truncated, and without the key.
     fn readable(&self, message: &str) -> String {
         let scrubbed = self.endpoint.key.scrub(message);
         let line = scrubbed.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -279,8 +285,9 @@ impl Client {
         }
     }
 
-    /// The reply without the key, since servers and proxies have been seen to echo headers, and with an id for every
-    /// call: its result is sent back under that id, and a call without a result is refused.
+    /// Removes the key from a reply, since servers and proxies have been seen to echo headers. Also
+    /// gives every tool call an id: the result is sent back under that id, and services refuse a
+    /// call without a result.
     fn cleaned(&self, mut reply: Reply) -> Reply {
         let key = &self.endpoint.key;
         reply.text = key.scrub(&reply.text).into_owned();
@@ -331,7 +338,7 @@ impl ChatModel for Client {
         let mut with_fields = self.sends_fields();
         let mut body = self.body(request, with_fields);
         let mut wasted = Usage::default();
-        // Of all attempts and waits together; what is waited is added and not measured.
+        // Covers all attempts and waits. The lengths of waits are added, not measured.
         let mut spent = Duration::ZERO;
         let mut attempts = 1;
         loop {
@@ -349,7 +356,8 @@ impl ChatModel for Client {
                 Err(failure) => failure,
             };
             wasted = wasted.plus(failure.usage);
-            // Some services refuse a request without its thought, some one with it; which this is, its words tell.
+            // Some services refuse a request without earlier reasoning, others one with it. The
+            // error message tells which.
             if with_fields
                 && self.endpoint.send_fields.is_none()
                 && names_a_field(&failure, request)
@@ -371,7 +379,7 @@ impl ChatModel for Client {
                 retry_after: failure.retry_after,
                 usage: wasted,
             };
-            // An empty answer is the engine's to judge; all else that is not transient will not go better.
+            // Other errors won't go away. An empty reply is left to the engine.
             if failure.kind != ModelErrorKind::Transient {
                 return Err(error);
             }
@@ -412,7 +420,7 @@ impl ChatModel for Client {
     }
 }
 
-/// How often a server was asked, where that was more than once.
+/// Describes the number of attempts, if there was more than one.
 fn times(attempts: u32) -> String {
     if attempts > 1 {
         format!(" (asked {attempts} times)")
@@ -421,7 +429,8 @@ fn times(attempts: u32) -> String {
     }
 }
 
-/// What JSON says, with U+FFFD for halves of characters that some servers send: no text can hold them.
+/// Parses JSON. Replaces lone surrogates, which some servers send and no Rust string can hold, with
+/// U+FFFD.
 fn json(bytes: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(bytes).or_else(|wrong| match mended(&String::from_utf8_lossy(bytes)) {
         Some(mended) => serde_json::from_str(&mended),
@@ -429,7 +438,8 @@ fn json(bytes: &[u8]) -> serde_json::Result<Value> {
     })
 }
 
-/// Whether a request was refused with a word on what its messages have besides their text.
+/// Returns whether a request was refused with a message that names an additional field of its
+/// messages.
 fn names_a_field(failure: &Failure, request: &Request) -> bool {
     let calls = request
         .messages
@@ -446,7 +456,7 @@ fn names_a_field(failure: &Failure, request: &Request) -> bool {
         && names.any(|name| failure.message.contains(name.as_str()))
 }
 
-/// An answer that comes as a whole.
+/// Reads a reply that isn't streamed.
 async fn whole(
     response: Response,
     answer: &mut Answer,
@@ -466,7 +476,8 @@ async fn whole(
     Ok(())
 }
 
-/// Why an answer did not come to its end; one that is too long would be so again.
+/// Describes a reply that was interrupted. A reply that is too long isn't retried, because it would
+/// be too long again.
 fn torn(error: &str) -> Failure {
     match error.contains(TOO_LONG) {
         true => Failure::new(ModelErrorKind::Fatal, format!("the answer {TOO_LONG}")),
@@ -474,7 +485,7 @@ fn torn(error: &str) -> Failure {
     }
 }
 
-/// Why a server refused, and whether it may do better.
+/// Describes a server's refusal, and decides whether a retry may help.
 async fn refused(response: Response) -> Failure {
     let status = response.status;
     let wait = response
@@ -501,7 +512,7 @@ fn complained(complaint: &Complaint, status: StatusCode) -> Failure {
     let busy = matches!(status.as_u16(), 408 | 409 | 429 | 500..=599);
     let kind = match status {
         _ if complaint.is_overflow() => ModelErrorKind::Overflow,
-        // An error in the middle of an answer that began well is the server's trouble, not ours.
+        // An error after a reply began successfully is the server's problem.
         StatusCode::OK => ModelErrorKind::Transient,
         StatusCode::PAYLOAD_TOO_LARGE => ModelErrorKind::Overflow,
         _ if busy => ModelErrorKind::Transient,

@@ -1,6 +1,6 @@
-//! How do bytes go out and come back? One POST to an address, and its answer: a body, or a stream of events.
+//! Sends POST requests to an address and reads the responses, as a body or a stream of events.
 //!
-//! Knows nothing of chats, nor how a server is reached.
+//! Independent of chat formats and connections.
 
 use std::io;
 use std::time::Duration;
@@ -15,14 +15,15 @@ use tokio_stream::StreamExt as _;
 use crate::error::{Error, Kind, Result};
 use crate::wire::{BodyError, Wire, chain};
 
-/// A longer answer is given up: no model writes so much.
+/// Maximum size of a response, in bytes. No model writes that much.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// What is said of it.
+/// The error for a response that is too long.
 pub(super) const TOO_LONG: &str = "is longer than 16 MiB";
-/// A connection that was idle for longer is not used again; servers close theirs about then.
+/// Connections that were idle for longer aren't reused, because servers close theirs at about that
+/// time.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// A place to post to.
+/// An address to post to.
 #[derive(Debug)]
 pub(super) struct Http {
     uri: Uri,
@@ -30,7 +31,7 @@ pub(super) struct Http {
     client: Wire,
 }
 
-/// The head of an answer, with its body still to come.
+/// A response whose body hasn't been read yet.
 pub(super) struct Response {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -38,10 +39,10 @@ pub(super) struct Response {
 }
 
 impl Http {
-    /// Prepares to post to `path` below `base_url`.
+    /// Creates a client for `path` below `base_url`.
     ///
     /// # Errors
-    /// The address is none, or the system has no certificates to check a server's by.
+    /// Fails if the address is invalid, or if the system has no certificates for verifying servers.
     pub(super) fn new(
         base_url: &str,
         path: &str,
@@ -57,19 +58,19 @@ impl Http {
         })
     }
 
-    /// The server, without anything that may be secret.
+    /// Returns the server's authority, which contains nothing secret.
     pub(super) fn server(&self) -> &str {
         self.uri
             .authority()
             .map_or("the server", |authority| authority.as_str())
     }
 
-    /// Sends `body`; the answer's head is here when this returns.
+    /// Sends `body` and returns once the response's head has arrived.
     pub(super) async fn post(&self, body: &bytes::Bytes) -> Result<Response, String> {
         self.post_with(body, &HeaderMap::new()).await
     }
 
-    /// The same with further headers.
+    /// Sends `body` with additional headers.
     pub(super) async fn post_with(
         &self,
         body: &bytes::Bytes,
@@ -101,18 +102,18 @@ impl Http {
 }
 
 impl Response {
-    /// A header as text.
+    /// Returns a header as text.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// Whether the body is a stream of events, whatever was asked for.
+    /// Returns whether the body is a stream of events, even if none was requested.
     pub(super) fn is_stream(&self) -> bool {
         self.header("content-type")
             .is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"))
     }
 
-    /// The whole body.
+    /// Reads the whole body.
     pub(super) async fn bytes(self) -> Result<bytes::Bytes, String> {
         self.body
             .collect()
@@ -121,7 +122,7 @@ impl Response {
             .map_err(|error| error.to_string())
     }
 
-    /// The data of each event, until `take` has enough or the body ends.
+    /// Passes the data of each event to `take`, until `take` has enough or the body ends.
     pub(super) async fn events(
         self,
         mut take: impl FnMut(&str) -> Enough + Send,
@@ -139,7 +140,7 @@ impl Response {
     }
 }
 
-/// Why a body ended early.
+/// Describes why a body ended early.
 fn cut(error: BodyError) -> io::Error {
     if error.is::<LengthLimitError>() {
         io::Error::other(TOO_LONG)
@@ -148,14 +149,14 @@ fn cut(error: BodyError) -> io::Error {
     }
 }
 
-/// Whether the rest of a stream matters.
+/// Whether to stop reading a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Enough {
     Yes,
     No,
 }
 
-/// The address of `path` below `base_url`; a query, such as a version, stays behind it.
+/// Returns the address of `path` below `base_url`. A query, such as a version, stays at the end.
 fn address(base_url: &str, path: &str) -> Result<Uri> {
     let wrong = |why: &str| {
         Error::new(Kind::Usage, format!("the base_url {why}"))
@@ -171,7 +172,7 @@ fn address(base_url: &str, path: &str) -> Result<Uri> {
     if !matches!(scheme, "http" | "https") {
         return Err(wrong("needs http:// or https://"));
     }
-    // Errors name the address, so nothing secret may be in its part that is shown.
+    // Errors name this part of the address, so it must not contain secrets.
     if authority.as_str().contains('@') {
         return Err(wrong("must not hold a user or a password")
             .hint("name the key's variable in api_key_env"));
@@ -179,7 +180,7 @@ fn address(base_url: &str, path: &str) -> Result<Uri> {
     let query = base
         .query()
         .map_or_else(String::new, |query| format!("?{query}"));
-    // What is the whole address stays as it is.
+    // Without a path, `base_url` is the complete address and stays unchanged.
     let below = if path.is_empty() {
         base.path()
     } else {

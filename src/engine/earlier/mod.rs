@@ -1,6 +1,7 @@
-//! What came before? A run of our own engine, read back from its trace as far as it is needed to go on with it.
+//! Restores a run of this engine from its trace, as far as needed to resume it.
 //!
-//! The counterpart of `recorder`: what is not written is not made up, and a trace that lacks what is needed is refused.
+//! The counterpart of `recorder`. Nothing missing is made up: a trace without the necessary data is
+//! refused.
 
 mod lines;
 mod past;
@@ -32,17 +33,17 @@ use crate::model::{Outcome, TraceFile};
 use crate::stop::{StepFacts, StopVerdict};
 use crate::trace::{KeptSteps, RunWriter, is_running};
 
-/// Larger manifests are none of ours.
+/// Maximum size of a manifest, in bytes. This engine doesn't write larger ones.
 const MAX_MANIFEST_BYTES: u64 = 64 << 20;
 
-/// A run that somebody goes on with, or the first steps of one from which somebody goes another way.
+/// A run to resume, or the first steps of a run to branch from.
 ///
 /// ```no_run
 /// # use std::path::Path;
 /// # use trace_board::engine::{Agent, Earlier, Engine};
 /// # async fn go_on(engine: Engine<impl Agent>) -> trace_board::Result<()> {
 /// let earlier = Earlier::open(Path::new("runs/coder-20261123-160000"))?;
-/// let result = engine.go_on(earlier).await?; // made without `record`: it writes on in that directory
+/// let result = engine.go_on(earlier).await?; // built without `record`: the run continues in its directory
 /// # Ok(())
 /// # }
 /// ```
@@ -52,42 +53,42 @@ pub struct Earlier {
     writer: Option<RunWriter>,
     pub(super) task: Task,
     pub(super) facts: Vec<StepFacts>,
-    /// What the last step's actions gave.
+    /// The results of the last step's actions.
     pub(super) last: Vec<ToolResult>,
     pub(super) last_text: Option<String>,
     pub(super) failures: Failures,
-    /// What the steps ask the next one to mind.
+    /// Feedback of the steps for the next one.
     pub(super) feedback: Vec<String>,
     pub(super) elapsed_ms: u64,
     pub(super) seed: Option<u64>,
-    /// When the run began, where it stays the same run.
+    /// When the run began. Only set when resuming, not when branching.
     pub(super) started_at: Option<i64>,
-    /// The agent that made it, where it stays the same run and says so.
+    /// The name of the run's agent, if recorded. Only set when resuming.
     agent: Option<String>,
-    /// The run whose steps these are, where it becomes another one.
+    /// The run that these steps come from. Only set when branching.
     pub(super) parent: Option<String>,
     state: BTreeMap<String, Box<RawValue>>,
     steps: Vec<StepBack>,
     rounds: Vec<past::Round>,
     unfinished: Option<Unfinished>,
-    /// What that took already.
+    /// Usage of the unfinished step so far.
     pub(super) lost: Spent,
     torn: u64,
 }
 
-/// A step that was begun and has no line.
+/// A step that began but has no line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Unfinished {
-    /// Its ordinal; it is done anew.
+    /// The step's ordinal. The step is repeated.
     pub step: u64,
-    /// How many events tell of it.
+    /// Number of events of the step.
     pub events: u64,
-    /// The tokens that its answered requests took; they count in the step that is done anew.
+    /// Tokens of its completed requests. They count in the repeated step.
     pub tokens: u64,
 }
 
-/// What is asked of a manifest.
+/// The parts of a manifest that are needed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Manifest {
@@ -126,15 +127,18 @@ impl Manifest {
 }
 
 impl<A: Agent> Engine<A> {
-    /// Goes on with a run from its trace: with its task, state, conversation, counters and time. The rules and limits are
-    /// this engine's, and count from the run's beginning: after three steps `max_steps(5)` leaves two. The environment is
-    /// reset, and files are as they are found.
+    /// Resumes a run from its trace, with its task, state, conversation, counters and time.
     ///
-    /// The run is recorded in the directory that `earlier` names, so the engine has no [`Builder::record`](super::Builder::record).
+    /// The rules and limits are this engine's, and count from the start of the run: after three
+    /// steps, `max_steps(5)` leaves two. The environment is reset. Files stay as they are.
+    ///
+    /// The run is recorded in its own directory, so the engine must not have a
+    /// [`Builder::record`](super::Builder::record).
     ///
     /// # Errors
-    /// The engine has a writer of its own, a run that is opened is of an agent with another name, the state is not one of
-    /// this agent, or the agent cannot go on. Nothing is written then. A branch may be another agent's.
+    /// Fails if the engine has a writer, the run belongs to an agent with another name, the state
+    /// doesn't fit this agent, or the agent can't resume. Nothing is written then. A branch may use
+    /// another agent.
     pub async fn go_on(mut self, mut earlier: Earlier) -> Result<RunResult<A::Data>> {
         earlier.check(self.agent.name(), self.parts.writer.as_ref())?;
         let state = earlier.state::<A::Data>()?;
@@ -152,7 +156,7 @@ impl<A: Agent> Engine<A> {
 }
 
 impl Earlier {
-    /// Whether an engine with this agent and this writer can go on with it.
+    /// Checks that an engine with this agent and writer can resume the run.
     fn check(&self, agent: &str, writer: Option<&RunWriter>) -> Result<()> {
         if let Some(writer) = writer {
             let (dir, other) = (self.dir.display(), writer.dir().display());
@@ -177,11 +181,11 @@ impl Earlier {
         }
     }
 
-    /// Takes a run to go on with it in its own directory; nothing is written before the engine does.
+    /// Opens a run to resume it in its own directory. Nothing is written until the engine runs.
     ///
     /// # Errors
-    /// A run of another program, one that somebody writes, one that has its answer, or one whose trace lacks what is
-    /// needed.
+    /// Fails if another program wrote the run, a process is still writing it, it already has its
+    /// answer, or its trace lacks necessary data.
     pub fn open(dir: &Path) -> Result<Self> {
         let cannot = || {
             Error::new(
@@ -194,7 +198,7 @@ impl Earlier {
         let process = manifest.host.as_deref().zip(manifest.pid);
         let is_alive = || process.is_some_and(|(host, pid)| is_running(host, pid) == Some(true));
         let writer = RunWriter::reopen(dir, is_alive)?;
-        // Read again now that nobody writes it any more.
+        // Reads again, since no other process writes the run now.
         let manifest =
             Manifest::read(dir).map_err(|why| foreign(cannot().because(io::Error::other(why))))?;
         if manifest
@@ -222,11 +226,12 @@ impl Earlier {
         })
     }
 
-    /// Takes the steps of a run before step `from` as the beginning of a new run, which `into` will be. The run itself
-    /// stays as it is, and may be under way.
+    /// Uses the steps of a run before step `from` as the start of a new run, which is written to
+    /// `into`. The original run doesn't change, and may still be running.
     ///
     /// # Errors
-    /// A run of another program, a step that it does not have, or a trace that lacks what is needed.
+    /// Fails if another program wrote the run, it has no such step, or its trace lacks necessary
+    /// data.
     pub fn branch(dir: &Path, from: u64, into: RunWriter) -> Result<Self> {
         let cannot = || {
             Error::new(
@@ -251,32 +256,32 @@ impl Earlier {
         Ok(Self { parent, ..earlier })
     }
 
-    /// How many steps there are; the next one has this ordinal.
+    /// Returns the number of steps. The next step has this ordinal.
     pub fn steps(&self) -> u64 {
         self.steps.len() as u64
     }
 
-    /// The step that was begun and not finished, where there is one.
+    /// Returns the step that began but wasn't finished, if any.
     pub fn unfinished(&self) -> Option<Unfinished> {
         self.unfinished
     }
 
-    /// How many bytes of records that were being written are cut off.
+    /// Returns the number of bytes of incomplete records that will be removed.
     pub fn torn_bytes(&self) -> u64 {
         self.torn
     }
 
-    /// What the run is called that these steps are of, where a new one begins with them.
+    /// Returns the id of the original run, if this is a branch.
     pub fn parent(&self) -> Option<&str> {
         self.parent.as_deref()
     }
 
-    /// The directory that the run goes on in.
+    /// Returns the directory in which the run continues.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The writer that goes on.
+    /// Takes the writer of the continued run.
     pub(super) fn writer(&mut self) -> Option<RunWriter> {
         self.writer.take()
     }
@@ -367,14 +372,14 @@ impl Earlier {
         })
     }
 
-    /// The state after the last step.
+    /// Returns the state after the last step.
     pub(super) fn state<D: DeserializeOwned>(&self) -> Result<State<D>> {
         let fields = || {
             self.state
                 .iter()
                 .map(|(key, text)| (key.as_str(), text.get()))
         };
-        // A field that is gone is told as null.
+        // A removed field is recorded as null.
         let read = State::read(fields())
             .or_else(|_| State::read(fields().filter(|(_, text)| *text != "null")));
         read.map_err(|wrong| {
@@ -391,7 +396,7 @@ impl Earlier {
         })
     }
 
-    /// Tells a conversation what was said.
+    /// Replays the earlier messages into a conversation.
     pub(super) fn retell(&mut self, talk: &mut Conversation) {
         for (round, step) in std::mem::take(&mut self.rounds)
             .into_iter()
@@ -409,7 +414,7 @@ impl Earlier {
         }
     }
 
-    /// What INIT says of it.
+    /// Returns the data for the INIT event.
     pub(super) fn told(&self) -> Value {
         let mut told =
             serde_json::json!({"steps": self.facts.len(), "elapsed_ms": self.elapsed_ms});
@@ -433,7 +438,7 @@ impl Earlier {
         told
     }
 
-    /// What the manifest says of the run that it begins like.
+    /// Returns the manifest's data on the original run.
     pub(super) fn branched_from(&self) -> Value {
         let parent =
             |run_id: &String| serde_json::json!({"run_id": run_id, "steps": self.facts.len()});
@@ -441,7 +446,7 @@ impl Earlier {
     }
 }
 
-/// What to do where a trace is not one of ours.
+/// Adds the hint for a trace that another program wrote.
 fn foreign(error: Error) -> Error {
     error.hint("only a run directory of board's own engine can be gone on with")
 }

@@ -1,11 +1,12 @@
-//! Code of a user's that fails or panics: the run ends, or goes on, as it is told, and the manifest is closed.
+//! Tests user code that fails or panics: the run ends or continues as configured, and the manifest
+//! is closed.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::stop::{ConsecutiveErrors, StopSpec};
 
-/// Fails or panics in the part it is named after.
+/// Fails or panics in the part with this name.
 struct Breaks {
     part: &'static str,
     panics: bool,

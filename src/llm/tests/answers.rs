@@ -1,4 +1,4 @@
-//! What is sent, and answers that are as they should be.
+//! Tests requests, and correct replies.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Faulty answers: which are asked for again, after how long, and what is said of the others.
+//! Tests faulty replies: which ones are retried, with which delays, and how the others are
+//! reported.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ fn fails(status: u16, message: &str) -> Play {
     )
 }
 
-/// Asks a server that plays only this.
+/// Sends a request to a server with these responses, and returns the error.
 async fn error(plays: impl IntoIterator<Item = Play>) -> ModelError {
     let endpoint = Endpoint::playing(plays);
     client(Address {
@@ -200,7 +201,7 @@ async fn what_is_too_long_is_said_to_be() {
     ] {
         assert_eq!(error([play]).await.kind, ModelErrorKind::Overflow);
     }
-    // In the middle of an answer too.
+    // An error in the middle of a reply, too.
     let inside = json!({"error": {"message": text}}).to_string();
     assert_eq!(
         error([Play::Events(vec![inside.clone()])]).await.kind,
@@ -286,12 +287,12 @@ async fn what_came_of_a_torn_answer_counts_as_an_estimate() {
             Some(4),
         ),
         (Play::HangInside(text()), Some(4)),
-        // Nothing came, and nobody knows what was done for it.
+        // No reply arrived, and whether the model worked on one is unknown.
         (Play::Events(Vec::new()), Some(0)),
         (Play::Close, Some(0)),
         (Play::Hang, Some(0)),
         (Play::Whole(200, "", "<h1>Hello</h1>".to_owned()), Some(0)),
-        // It says that nothing was done.
+        // The server says that it did nothing.
         (Play::Whole(500, "", "{}".to_owned()), None),
         (fails(200, "overloaded"), None),
     ];

@@ -1,11 +1,11 @@
-//! Is one, or is each, of several rules true?
+//! Defines the rules that combine other rules: any of them, or all of them.
 
 use super::*;
 
-/// Groups may lie this deep in each other.
+/// Maximum nesting depth of groups.
 const MAX_NESTING: usize = 16;
 
-/// True where one member is.
+/// Stops if any member stops.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnyOf {
@@ -13,7 +13,7 @@ pub struct AnyOf {
     pub of: Vec<StopSpec>,
 }
 
-/// True where every member that is not off is.
+/// Stops if every member that isn't off stops.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllOf {
@@ -85,7 +85,8 @@ impl Rule for AllOf {
 
 type Members = Vec<Box<dyn Condition>>;
 
-/// A member that fails closed makes its whole group fail closed; in an `all_of` it would else be outvoted.
+/// If a member fails closed, the whole group is replaced by that member. Otherwise, the other
+/// members of an `all_of` could keep it from stopping the run.
 fn compile(
     row: &Row,
     of: &[StopSpec],
@@ -168,7 +169,7 @@ impl Condition for Any {
 struct All(Members);
 
 impl Condition for All {
-    /// Only at the last of its gates can every member be true.
+    /// Only at the latest of its members' gates can every member be true.
     fn gates(&self) -> GateSet {
         let last = self
             .0
@@ -186,7 +187,8 @@ impl Condition for All {
         self.0.iter().all(|member| member.settles(answer, stats))
     }
 
-    /// True under the first member's code, with the evidence of all. A member that is off is left out.
+    /// Stops with the first member's code and the evidence of all members. Members that are off are
+    /// skipped.
     fn check(&self, _: GateSet, stats: &Stats, facts: &StepFacts) -> Check {
         let mut first: Option<(Code, Reading)> = None;
         let mut unknown = None;

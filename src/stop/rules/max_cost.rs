@@ -1,8 +1,9 @@
-//! Did the completed steps cost too much?
+//! Defines the cost limit on completed steps.
 
 use super::*;
 
-/// Ends when completed steps cost this much; unknown where a step does not say what it cost.
+/// Stops when the completed steps have cost this much. The result is unknown if a step's cost isn't
+/// recorded and the known costs are below the limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaxCost {

@@ -1,4 +1,4 @@
-//! What does a limit measure? The comparisons that a rule and the budget share, each under its own code.
+//! Compares measurements with limits, for the rules and budget limits that count the same quantity.
 
 use std::borrow::Cow;
 
@@ -9,12 +9,12 @@ use crate::stop::check::Check;
 use crate::stop::rules::plain;
 use crate::stop::stats::{Stats, waited_for_people, without_noise};
 
-/// A limit on completed steps.
+/// Checks a limit on completed steps.
 pub(in crate::stop) fn steps(code: &str, stats: &Stats, limit: u64) -> Check {
     at_least(code, stats.steps, limit, "steps")
 }
 
-/// A counter that stops at its limit.
+/// Checks a counter that stops the run when it reaches its limit.
 pub(super) fn at_least(code: &str, measured: u64, limit: u64, unit: &'static str) -> Check {
     let reading = Reading::compare(measured, Op::AtLeast, limit, unit);
     Check::of(Code::from(code), reading, measured >= limit, || {
@@ -22,9 +22,12 @@ pub(super) fn at_least(code: &str, measured: u64, limit: u64, unit: &'static str
     })
 }
 
-/// A limit on elapsed time; the slowest step is the place to look. Where a run as a whole took longer than its steps tell,
-/// what went by after the newest of their times may have come to the limit; where it took less than its records span, some
-/// of that does not count, and nobody knows which.
+/// Checks a limit on elapsed time. Shows the slowest step as evidence.
+///
+/// Returns `Unknown` in two more cases than a missing time. If the recorded duration of the run is
+/// longer than its steps' times show, the limit may have been reached after the latest recorded
+/// time. If it is shorter than the span of the run's records, part of that span doesn't count, and
+/// it's unknown which part.
 pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) -> Check {
     let Some(elapsed) = stats.elapsed_ms else {
         return Check::Unknown("the time of this step".into());
@@ -63,7 +66,8 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
     }
 }
 
-/// A limit on what completed steps cost. What is known may be enough to stop; what is missing leaves a pass uncertain.
+/// Checks a cost limit on completed steps. The known costs may be enough to stop. Otherwise, a
+/// missing cost makes the result unknown.
 pub(super) fn cost(code: &str, stats: &Stats, op: Op, limit_usd: f64) -> Check {
     let spent = stats.spent();
     let reading = Reading {
@@ -102,7 +106,8 @@ pub(super) fn cost(code: &str, stats: &Stats, op: Op, limit_usd: f64) -> Check {
     }
 }
 
-/// A limit on tokens. What is known may be enough to stop; what is missing leaves a pass uncertain.
+/// Checks a limit on tokens. The known tokens may be enough to stop. Otherwise, a missing count
+/// makes the result unknown.
 pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> Check {
     let total = stats.tokens.total();
     let reading = Reading::compare(total, op, limit, "tokens");
@@ -134,7 +139,8 @@ pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> 
     }
 }
 
-/// The fact that is missing where a run took more as a whole than its steps say, and that may have come to the limit.
+/// Names the missing fact when a run's recorded total exceeds the sum of its steps and the
+/// difference may have reached the limit.
 fn apart(took: &str, what: &str) -> Cow<'static, str> {
     format!("when the run {took} the {what} that none of its steps says").into()
 }

@@ -1,12 +1,12 @@
-//! Were more tokens used than allowed?
+//! Defines the limit on tokens.
 
 use super::*;
 
-/// Ends when more tokens were used.
+/// Stops if more tokens than this were used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenBudget {
-    /// Tokens sent and received; 0 is off.
+    /// Input and output tokens; 0 is off.
     pub max_total: u64,
 }
 
