@@ -1,4 +1,5 @@
-//! The parts of a manifest that lists and verdicts need. For the rest, pages show the file itself.
+//! Defines the parts of a manifest that lists and verdicts need. For the rest, pages show the file
+//! itself.
 
 use super::Format;
 use super::end::{Bound, Budget, Ended, Op, Reading, StopVerdict};

@@ -73,7 +73,8 @@ pub(super) struct Document {
     handed_out: Option<(u64, bool)>,
     /// Why the current document is not published, and the offset from which it cannot be read.
     waits: Option<(String, Option<u64>)>,
-    /// The file had been quiet long enough when it was read that any later change shows in its stamp.
+    /// Whether the file had been quiet long enough when it was read that any later change shows in
+    /// its stamp.
     settled: bool,
     state: FileState,
     /// The unfinished pass.
@@ -159,10 +160,11 @@ impl Document {
         self.under_way.is_some()
     }
 
-    /// Publishes the content of the document if it has changed. Reads at most about `limit` bytes for that.
+    /// Publishes the content of the document if it has changed. Reads at most about `limit` bytes
+    /// for that.
     ///
     /// # Errors
-    /// The file cannot be read now.
+    /// The file can't be read now.
     pub(super) fn look(
         &mut self,
         dir: &RunDir,
@@ -269,8 +271,8 @@ impl Document {
         Ok(self.told(delta))
     }
 
-    /// Reports that the document, of this size in bytes, will be read once it is unpacked or once others were read.
-    /// The previous version remains meanwhile.
+    /// Reports that the document, of this size in bytes, will be read once it's decompressed or
+    /// once others were read. The previous version remains meanwhile.
     fn waiting(&mut self, size: u64, delta: &mut Delta) -> Look {
         self.seen = None;
         let look = Look {
@@ -397,8 +399,8 @@ impl UnderWay {
             || ((0, 0), Box::new(io::empty()) as Box<dyn io::Read + Send>),
             |document| (document.start, document.input),
         );
-        // A file that grows faster than it is read would never be read to its end. Only the texts of archives may be longer than
-        // their archive says, which is a fault of its own.
+        // A file that grows faster than it's read would never be read to its end. Only the texts of
+        // archives may be longer than their archive says, which is a separate fault.
         let input = if is_closed {
             input
         } else {
@@ -591,7 +593,8 @@ pub(super) fn tell(
         return draft.issue(IssueKind::TooLong, reason);
     };
     let read = Record::of(bytes);
-    // The reader decides what to do with a value that is not an object, because it knows the structure of the document.
+    // The reader decides what to do with a value that isn't an object, because it knows the
+    // structure of the document.
     let fate = if read.fate == Fate::Foreign {
         Fate::Good
     } else {
