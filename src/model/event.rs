@@ -35,8 +35,8 @@ pub struct EventHead {
 }
 
 impl EventHead {
-    /// Returns whether the line contains nothing that the board knows: it isn't a record, or has no
-    /// known field.
+    /// Returns whether the line is blank to the board, because it isn't a record or has no known
+    /// field.
     pub fn is_void(&self) -> bool {
         let is_bare = self.phase == Symbol::default() && self.stage == Symbol::default();
         let is_placed = self.step_id.is_some() || self.ts.is_some();

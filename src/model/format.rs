@@ -110,7 +110,7 @@ pub enum Can {
     No,
     /// Some writers or some steps do.
     Partly,
-    /// Wherever it applies. If a value is missing, either something is wrong or there is none.
+    /// Wherever it applies. A missing value means that there is none, or that the trace is damaged.
     Yes,
 }
 

@@ -167,7 +167,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
     }
 }
 
-/// An object read as `T`, or the scalar or array in its place.
+/// An object read as `T`, or the scalar or array found instead.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Maybe<'a, T> {
     Value(T),
@@ -238,7 +238,7 @@ impl<'de: 'a, 'a, T: Deserialize<'de>> Deserialize<'de> for Maybe<'a, T> {
 /// The most items of an array that [`Many`] keeps.
 const MAX_ITEMS: usize = 4_096;
 
-/// An array read item by item as `T`, or the value in its place.
+/// An array read item by item as `T`, or the value found instead.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Many<'a, T> {
     pub(crate) items: Vec<T>,

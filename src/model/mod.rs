@@ -133,7 +133,7 @@ pub trait Lines {
     fn has_asset(&self, recorded: &str) -> Result<(), String>;
 }
 
-/// One of the three files of a run.
+/// The three files of a run.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema,
 )]

@@ -11,7 +11,8 @@ use super::repair::{Remark, repair};
 
 /// The most records that are read from one line.
 const MAX_PIECES: usize = 32 << 10;
-/// The search reads at most this many times the length of the line, and at least [`MIN_BUDGET`] bytes.
+/// The search reads at most this many times the length of the line, and at least [`MIN_BUDGET`]
+/// bytes.
 const BUDGET: usize = 16;
 const MIN_BUDGET: usize = 1 << 20;
 /// The most positions that are tried in a truncated text.
@@ -116,7 +117,8 @@ impl Torn {
     }
 }
 
-/// A search through one line. The budget bounds it, because a hostile line may begin an object at every byte.
+/// A search through one line. The budget bounds it, because a hostile line may begin an object at
+/// every byte.
 struct Search<'a, F> {
     line: &'a [u8],
     budget: usize,

@@ -1,4 +1,4 @@
-//! Reads the content of a document besides its records.
+//! Reads the content of a document outside of its records.
 
 use std::io::{self, Read as _};
 
@@ -91,8 +91,8 @@ pub struct BesideRecords {
 }
 
 impl RunDir {
-    /// Returns the content of the run's document besides the records in `index`. Returns `None` if
-    /// records have their own files or lines.
+    /// Returns the content of the run's document outside of the records in `index`. Returns `None`
+    /// if records have their own files or lines.
     ///
     /// # Errors
     /// The document can't be read, or has more than `max` bytes.

@@ -219,7 +219,7 @@ pub(super) struct Numbered {
 }
 
 impl Drop for Numbered {
-    /// Frees the names, because nobody follows the run any more.
+    /// Frees the names, because the run is no longer followed.
     fn drop(&mut self) {
         self.names.set(BTreeMap::new());
     }

@@ -1,4 +1,4 @@
-//! Reads what is new in a run since the last look: bytes in, heads and issues out.
+//! Reads new content of a run since the last look: bytes in, heads and issues out.
 
 use std::io;
 use std::time::Duration;

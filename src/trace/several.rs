@@ -1,5 +1,6 @@
 //! Finds the runs in a file that holds several, and their offsets. The file is a JSON document, a
-//! zip archive, or a file with one run per line. It's scanned again whenever it changes.
+//! sequence of documents, a file of lines, or a zip archive. It's scanned again whenever it
+//! changes.
 //!
 //! Must not keep any content of a run. A run is identified by its name alone: its offset may differ
 //! in each scan.
@@ -198,7 +199,8 @@ impl Holder {
         lister.inspect(|lister| lister.ask(self)).is_some()
     }
 
-    /// Returns the lister that scans the file, if a file with this stamp takes too long for the caller.
+    /// Returns the lister that scans the file, if a file with this stamp takes too long for the
+    /// caller.
     fn lister_for(&self, stamp: Stamp) -> Option<&Arc<Lister>> {
         self.aside
             .get()
@@ -358,7 +360,8 @@ impl Member {
     pub(super) fn path(&self) -> PathBuf {
         let mut path = self.file().into_os_string();
         if let Some(name) = &self.name {
-            // A name is not a path. It may begin with a slash, and joining it would then replace the path.
+            // A name is not a path. It may begin with a slash, and joining it would then replace
+            // the path.
             path.push("/");
             path.push(&**name);
         }
@@ -376,8 +379,8 @@ impl Member {
         self.holder.path()
     }
 
-    /// Returns the path of one of the run's files, or of the file that contains it. An archive counts as a directory of
-    /// its members.
+    /// Returns the path of one of the run's files, or of the file that contains it. An archive
+    /// counts as a directory of its members.
     pub(super) fn place(&self, file: TraceFile) -> PathBuf {
         self.member_of(file).unwrap_or_else(|| self.file())
     }
@@ -562,16 +565,17 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
         At::Before(len) => listing.stamp.with_size(*len),
         At::Packed(entry, _) => {
             let stamp = Stamp::of_bytes(entry.crc, entry.packed, entry.size);
-            // The checksum covers the bytes as they should be. While members are still being added, the others are not
-            // read again each time. Once the archive is closed, a change of the file may affect any member.
+            // The checksum covers the bytes as they should be. While members are still being added,
+            // the others are not read again each time. Once the archive is closed, a change of the
+            // file may affect any member.
             if listing.is_closed {
                 stamp.within(listing.stamp)
             } else {
                 stamp
             }
         }
-        // Further lines may follow. As for other parts of a file, the size is the end of the line: offsets count from
-        // the start of the file.
+        // Further lines may follow. As for other parts of a file, the size is the end of the line:
+        // offsets count from the start of the file.
         At::Line(span, _, print) => Stamp::of_bytes(
             *print as u32,
             span.offset,
@@ -579,7 +583,8 @@ fn stamp_of(listing: &Listing, at: &At) -> Stamp {
         ),
         At::Apart(pieces) => pieces.stamp(),
     };
-    // A problem of the file is reported for each run in it, even if the run's own bytes haven't changed.
+    // A problem of the file is reported for each run in it, even if the run's own bytes haven't
+    // changed.
     listing
         .fault
         .as_ref()
@@ -694,7 +699,8 @@ type Runs = BTreeMap<Arc<str>, At>;
 /// Adds runs under unique names.
 struct Named {
     runs: Runs,
-    /// The last number used for each name. Without this, runs that share a name would take quadratic time.
+    /// The last number used for each name. Without this, runs that share a name would take
+    /// quadratic time.
     copies: HashMap<String, usize>,
 }
 

@@ -121,7 +121,7 @@ impl Stamp {
         self.modified?.elapsed().ok()
     }
 
-    /// Returns whether any change from now on shows in the stamp.
+    /// Returns whether any future change shows in the stamp.
     pub(super) fn is_settled(&self) -> bool {
         self.age().is_some_and(|age| age > TICK)
     }
@@ -149,7 +149,7 @@ impl Stamps {
         self.0.map(|stamp| Some(stamp?.size))
     }
 
-    /// Returns whether any change from now on shows in the stamps.
+    /// Returns whether any future change shows in the stamps.
     pub fn are_settled(&self) -> bool {
         self.0.iter().flatten().all(Stamp::is_settled)
     }

@@ -1,4 +1,4 @@
-//! Reads what is new in the file of another tool's run since the last look: bytes in, results of
+//! Reads new content in the file of another tool's run since the last look: bytes in, results of
 //! its reader out.
 
 use std::io;

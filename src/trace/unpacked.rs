@@ -558,8 +558,8 @@ fn get(
     }
 }
 
-/// Returns the text, or the error of decompressing it. If nobody is decompressing it, marks it as
-/// begun and returns `None`.
+/// Returns the text, or the error of decompressing it. If no other caller is decompressing it,
+/// marks it as begun and returns `None`.
 fn await_outcome(key: Key, packed: Stamp, patience: Patience) -> io::Result<Option<Arc<Unpacked>>> {
     let mut pool = pool();
     loop {

@@ -1,5 +1,5 @@
-//! Finds the end of the complete lines in a file that a run continues, line by line, with the state
-//! at each of them.
+//! Finds the end of the complete lines in a file of a run that is continued. After each line, it
+//! knows how much of the file would be kept if the run continued there.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,5 +1,5 @@
 //! Handles runs whose files were removed from a store's mirror to make room for newer ones. Their
-//! rows stay unchanged, and nothing is read until the files are back.
+//! rows stay unchanged, and the files aren't read until they are back.
 
 use std::path::PathBuf;
 use std::sync::Arc;

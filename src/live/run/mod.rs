@@ -25,9 +25,9 @@ use crate::trace::{PIECE_BYTES, RedactedRun, RunDir, RunReader, Stamps, is_runni
 
 /// A run that the board follows.
 ///
-/// A run that ended and that nobody is viewing is *parked*: only its summary stays in memory, with
-/// the stamps of its files, which show whether the summary is still valid. Requesting its index
-/// reads the files again.
+/// A run that ended and has no viewers is *parked*: only its summary stays in memory, with the
+/// stamps of its files, which show whether the summary is still valid. Requesting its index reads
+/// the files again.
 #[derive(Debug)]
 pub struct Run {
     key: RunKey,
@@ -40,7 +40,7 @@ pub struct Run {
     /// `None` while the run is parked.
     index: RwLock<Option<Arc<Index>>>,
     summary: RwLock<Arc<Summary>>,
-    /// `None` while nothing is known of copies, as for most runs.
+    /// `None` while no copies are known, as for most runs.
     copies: Mutex<Option<Box<Copies>>>,
     /// Set if the files no longer matched the summary when the index was reloaded.
     outdated: AtomicBool,
@@ -179,7 +179,7 @@ impl Run {
         }
     }
 
-    /// Returns the run with prices for estimating its cost.
+    /// Adds prices for estimating the run's cost.
     pub(super) fn priced(self, prices: &Arc<Prices>) -> Self {
         let summary = Summary::clone(&self.summary()).priced(prices);
         Self {
@@ -437,7 +437,7 @@ impl Run {
         self.corrections.load(Ordering::Relaxed)
     }
 
-    /// Drops the index if the run ended, its files are settled, and nobody is viewing it. Returns
+    /// Drops the index if the run ended, its files are settled, and it has no viewers. Returns
     /// whether it did.
     ///
     /// If memory is short, recent requests, recent growth and a possible continuation don't matter.
@@ -757,7 +757,7 @@ impl Run {
 
     pub(super) fn leave(&self, revision: u64) {
         self.gone.store(true, Ordering::Relaxed);
-        // A page may hold the run for long, and nobody would read the document to its end.
+        // A page may hold the run for long, but the document is no longer read to its end.
         if let Ok(mut held) = self.held.try_lock()
             && held.is_under_way()
         {

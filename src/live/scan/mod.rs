@@ -49,7 +49,7 @@ const WAITING_AT_ONCE: usize = 8;
 const POLL_EVERY: Duration = Duration::from_secs(2);
 /// The time per second for runs that may change.
 const LIVELY_BUDGET: Duration = Duration::from_millis(200);
-/// If the heads in memory take more bytes than this, runs that ended and that nobody is viewing are
+/// If the heads in memory take more bytes than this, runs that ended and have no viewers are
 /// parked.
 const MAX_OPEN_BYTES: u64 = 96 << 20;
 /// After a scan of the roots, hints trigger no further scan for this many times as long as the scan
@@ -63,8 +63,8 @@ const LARGE_ROOT_REST: u32 = 200;
 const LONG_LOOK: Duration = Duration::from_millis(20);
 /// The shortest interval between writes of the index cache. It's also written at the end.
 const SAVE_EVERY: Duration = Duration::from_secs(60);
-/// The additional interval per run between cache writes. All runs are written each time, and this
-/// limits the cost to half a percent of a core.
+/// The shortest interval between rewrites of the cache, per run. A rewrite writes all runs, and
+/// this limits its cost to half a percent of a core.
 const SAVE_REST: Duration = Duration::from_millis(2);
 /// How long a new directory without a run is checked every second.
 const YOUNG: Duration = Duration::from_secs(10);

@@ -149,7 +149,7 @@ fn records(dir: &RunDir, needle: &Needle, index: &Index, listener: &mut dyn List
     true
 }
 
-/// Searches what a document contains besides its records, such as how the run ended.
+/// Searches the content of a document outside of its records, such as how the run ended.
 fn beside_records(
     dir: &RunDir,
     needle: &Needle,

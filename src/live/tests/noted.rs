@@ -174,7 +174,7 @@ fn a_line_without_an_end_is_not_held() {
     write_old_run(root.path(), "a", "count");
     let told = |read| vec![("a".to_owned(), Some("count".to_owned()), read)];
     assert_eq!(start(root.path(), cache.path()), told(1));
-    // A sparse run of zeros without a line terminator after the first row.
+    // Sparse zeros after the first row, without a line terminator.
     fs::File::options()
         .append(true)
         .open(cache_file(cache.path()))

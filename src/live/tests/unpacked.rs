@@ -1,4 +1,4 @@
-//! Runs whose files are compressed.
+//! Tests runs whose files are compressed.
 
 use super::*;
 use crate::model::{Lines as _, TraceFile};

@@ -46,7 +46,7 @@ pub struct StepHead {
     pub span: Span,
     /// The 1-based line number in the file. Blank lines count.
     pub line: u64,
-    /// The numbers of the events that the step is assembled from, if it has no line of its own.
+    /// The numbers of the events that the step is assembled from, if it has no separate line.
     /// `span` and `line` are then those of the first event.
     pub parts: Box<[u32]>,
     /// How well the line could be parsed.
@@ -498,8 +498,8 @@ impl StepHead {
         }
     }
 
-    /// Returns whether the line contains nothing that the board knows: it isn't a record, or has no
-    /// known field.
+    /// Returns whether the line is blank to the board, because it isn't a record or has no known
+    /// field.
     pub fn is_void(&self) -> bool {
         let is_bare = self.step_id.is_none()
             && self.mode == Symbol::default()

@@ -55,7 +55,8 @@ impl Index {
         let wanted: Vec<Span> = places.iter().flatten().copied().collect();
         Some(read(&wanted).map(|records| {
             let mut records = records.into_iter();
-            // A format may recognise a record by its position, so an empty text replaces a record that is left out.
+            // A format may recognise a record by its position, so an empty text replaces a record
+            // that is left out.
             let text = |place: &Option<Span>| {
                 let bytes = place.and_then(|_| records.next());
                 bytes.map_or_else(String::new, |bytes| Record::read(bytes).text.into_owned())
@@ -96,7 +97,8 @@ impl Index {
         })
     }
 
-    /// Adds an issue when `step` grows from `before` records to more than its line is assembled from.
+    /// Adds an issue when `step` grows from `before` records to more than its line is assembled
+    /// from.
     pub(super) fn note_long_step(&mut self, before: usize, step: &StepHead) {
         if before > MAX_RECORDS || step.parts.len() <= MAX_RECORDS {
             return;

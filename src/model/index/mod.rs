@@ -155,8 +155,8 @@ pub struct Segment {
     pub recoveries: usize,
     /// The times of its first and its latest event, in microseconds since the epoch.
     pub span: Option<(i64, i64)>,
-    /// The first event that is older than the previous one. From there on, the time since the start
-    /// is unknown.
+    /// The first event that is older than the previous one. After that, the time since the start is
+    /// unknown.
     pub goes_back: Option<usize>,
     /// Whether only one of its events has a time.
     pub is_timed_once: bool,
@@ -247,7 +247,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Returns the names that symbols stand for.
+    /// Returns the table of names, which maps symbols to text.
     pub fn names(&self) -> &Names {
         &self.names
     }
@@ -486,8 +486,8 @@ impl Index {
     }
 
     /// Returns the duration of the newest run in microseconds, by its events and without pauses
-    /// between segments. Returns `None` if fewer than two events have a time, or if the clock went
-    /// back.
+    /// between segments. Returns `None` if a segment has no times, if every segment has only one,
+    /// or if the clock went back.
     pub fn elapsed(&self) -> Option<i64> {
         let segments = self.newest_segments();
         if segments.iter().all(|segment| segment.is_timed_once) {

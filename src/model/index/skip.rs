@@ -36,10 +36,10 @@ pub(super) fn room(file: TraceFile, read: u64, is_packed: bool) -> u64 {
     ROOM.saturating_add(share).min(MAX_ROOM)
 }
 
-/// Why records are skipped.
+/// The reason for skipping records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// They contain nothing that the board knows: not JSON, not an object, or an object without a
+    /// They have no content that the board knows: they aren't JSON, aren't objects, or have no
     /// known field.
     Void,
     /// The heads of the file exceeded their room.

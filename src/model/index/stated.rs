@@ -232,7 +232,8 @@ impl Index {
         Agreement::of(stated, |a, b| is_same_reason(a, b))
     }
 
-    /// Returns the recorded stops that the newest run ignored; none if the order of events is unknown.
+    /// Returns the recorded stops that the newest run ignored. The list is empty if the order of
+    /// events is unknown.
     pub fn ignored_stops(&self) -> Vec<Ignored<'_>> {
         let Some(segment) = self.segment().filter(|_| !self.is_disordered()) else {
             return Vec::new();
@@ -255,7 +256,8 @@ impl Index {
             .collect()
     }
 
-    /// Returns the limit of the newest run in this unit. A recorded limit that the task didn't set overrides the task's.
+    /// Returns the limit of the newest run in this unit. A recorded limit that the task didn't set
+    /// overrides the task's.
     pub fn limit(&self, unit: &'static str) -> Agreement<f64> {
         let manifest = self.manifest_of_end();
         let mut stated: Vec<Stated<f64>> = Vec::new();
@@ -347,8 +349,8 @@ impl Index {
         Agreement::of(stated, |a, b| a == b)
     }
 
-    /// Returns the limit that ended the newest run, by its recorded verdicts. If the budget ended it, the statements of the
-    /// budget count too.
+    /// Returns the limit that ended the newest run, by its recorded verdicts. If the budget ended
+    /// it, the statements of the budget count too.
     pub fn limit_of_stop(&self) -> Agreement<f64> {
         let stops = self.recorded_stops();
         let Some((first, _)) = stops.first() else {
@@ -366,8 +368,8 @@ impl Index {
         Agreement::of(stops.iter().filter_map(limit).collect(), |a, b| a == b)
     }
 
-    /// Returns the answer of the newest run. A step's answer counts if the run ended with that step. If the run ended with
-    /// an answer, a record without one counts too.
+    /// Returns the answer of the newest run. A step's answer counts if the run ended with that
+    /// step. If the run ended with an answer, a record without one counts too.
     pub fn answer(&self) -> Agreement<Answer<'_>> {
         let mut stated: Vec<Stated<Answer<'_>>> = Vec::new();
         let is_answered = self

@@ -33,7 +33,8 @@ pub struct Tally {
     pub repeats: Places,
     /// The steps of the whole file that the run abandoned by going back.
     pub left: Places,
-    /// A hash of what the steps of the whole file ask for, and when. Equal steps have equal hashes.
+    /// A hash of the identities of all steps of the file, as [`Index::identity_of`]. Equal
+    /// sequences of steps have equal hashes.
     pub chain: u64,
     /// The number of steps summed.
     pub(super) end: usize,
@@ -340,9 +341,10 @@ impl Index {
         (before, own)
     }
 
-    /// Returns a hash that step `n` shares only with its copies, made of what it asks for and when.
-    /// Returns `None` if its time is unknown. In a format without times, the hash covers only what
-    /// the step asks for.
+    /// Returns a hash that step `n` shares only with its copies. In a run that is a single file, it
+    /// covers what the step asks for and when, and is `None` if the time is unknown. In a format
+    /// without times, it covers only what the step asks for. In other runs, it covers the id, the
+    /// request, the results and the state changes.
     pub fn identity_of(&self, n: usize) -> Option<u64> {
         let step = self.steps.get(n)?;
         if self.format().is_one_file() {

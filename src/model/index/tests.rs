@@ -223,7 +223,7 @@ fn a_new_run_in_its_first_round_has_no_line_of_the_run_before() {
     assert_eq!(newest(&[0, 1, 2], &["0 1 2.", "0!"]), (3, vec![a, b, c]));
     assert_eq!(newest(&[0, 1], &["0 1.", "0", "0"]).0, 2);
     assert_eq!(newest(&[0, 1, 2], &["0 1 2.", ""]), (3, vec![a, b, c]));
-    // The same ids: the previous run is known to have reached the line.
+    // The same ids: the events show that the previous run reached the line.
     assert_eq!(newest(&[0], &["0.", "0"]), (1, vec![a]));
     assert_eq!(newest(&[0], &["0 1", "0"]), (1, vec![a]));
     assert_eq!(newest(&[0], &["0!", "0"]), (1, vec![a]));

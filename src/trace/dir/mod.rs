@@ -483,7 +483,7 @@ impl RunDir {
         Ok((Dir::open(&self.root, parent)?, name.to_owned()))
     }
 
-    /// Returns the line at a position. If a step has no line of its own, it's assembled from the
+    /// Returns the line at a position. If a step has no separate line, it's assembled from the
     /// records in the index.
     ///
     /// # Errors

@@ -118,7 +118,7 @@ pub struct EventLine<'a, P> {
 pub enum WriteError {
     /// The system returned an error.
     Io {
-        /// The file.
+        /// The file that couldn't be written.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
