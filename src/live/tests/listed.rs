@@ -1,4 +1,4 @@
-//! Files of several runs that are too large to be looked through between two other things.
+//! Tests files of several runs that are too large to be listed on the scan thread.
 
 use super::*;
 
