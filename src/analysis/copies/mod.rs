@@ -188,9 +188,9 @@ impl Relation {
         let duplicate = self
             .duplicate_of
             .as_ref()
-            .map(|key| format!("duplicate of {key}, where it counts"));
+            .map(|key| format!("duplicate of {key} (counted there)"));
         let copied = self.copied.as_ref().map(|(from, steps)| {
-            format!("begins with {} copied from {from}", counted(*steps, "step"))
+            format!("starts with {} copied from {from}", counted(*steps, "step"))
         });
         let also = match (&*self.also_at, self.copies) {
             ([], _) => None,
@@ -200,7 +200,7 @@ impl Relation {
         let apart = self.apart.as_ref().map(|apart| {
             let runs = counted(apart.ids.len(), "sub-agent");
             format!(
-                "what {runs} took counts in {}",
+                "the usage of {runs} is counted in {}",
                 if apart.ids.len() == 1 {
                     "its own row"
                 } else {

@@ -115,7 +115,7 @@ fn texts_word_by_word() {
     words(r#""replace_text""#, r#""run_python""#, "text");
     words(r#""""#, r#""measure""#, "text");
     shows(r#""""#, r#""5""#, &[" -\"\"", " +\"5\""]);
-    words(r#""a b""#, r#""a  b""#, "text, white space only");
+    words(r#""a b""#, r#""a  b""#, "text, whitespace only");
     shows(
         r#""🧑‍🚀 flies""#,
         r#""🧑‍🔬 flies""#,
@@ -196,7 +196,7 @@ fn lists_are_aligned() {
     words("[]", r#"["a", "b"]"#, "list, +2 items → 2");
     words("[1, 2, 3]", "[2, 3]", "list, −1 item → 2");
     words("[1, 2, 3]", "[1, 9, 3]", "list, 1 of 3 items");
-    words("[1, 2]", "[2, 1]", "list, same 2 items in another order");
+    words("[1, 2]", "[2, 1]", "list, same 2 items, reordered");
     words(
         "[1, 2, 3]",
         "[1, 9, 3, 4]",
@@ -290,7 +290,7 @@ fn deep_values_are_compared_whole() {
     let change = diff(&before, &after);
     assert_eq!(
         change.narrowed(String::new()).1.words(),
-        "list, nested too deep to compare"
+        "list, too deeply nested to compare"
     );
     assert_eq!(diff(&before, &before), Change::Same);
 }
@@ -333,7 +333,7 @@ fn a_step_of_a_real_run() {
         ("graph", "object, +1 field → 2"),
         ("loss", "number, −0.25"),
         ("plan_steps[1]", "1 of 3 fields"),
-        ("queue", "list, same 3 items in another order"),
+        ("queue", "list, same 3 items, reordered"),
         ("score", "removed, or is null"),
         ("token", "changed, redacted"),
     ];
@@ -360,21 +360,18 @@ fn garbage_is_named() {
     };
     assert_eq!(row("null"), None);
     assert_eq!(row("{}"), None);
-    assert_eq!(
-        row("[1]").as_deref(),
-        Some(": not a value before and after")
-    );
+    assert_eq!(row("[1]").as_deref(), Some(": not a before/after pair"));
     assert_eq!(
         row(r#""__redacted__""#).as_deref(),
         Some(": changed, redacted")
     );
     assert_eq!(
         row(r#"{"a": 5}"#).as_deref(),
-        Some("a: not a value before and after")
+        Some("a: not a before/after pair")
     );
     assert_eq!(
         row(r#"{"a": {"x": 5}}"#).as_deref(),
-        Some("a: not a value before and after")
+        Some("a: not a before/after pair")
     );
     assert_eq!(row(r#"{"a": {"after": 5}}"#).as_deref(), Some("a: new"));
     assert_eq!(

@@ -52,7 +52,7 @@ pub(crate) fn runs_below(folder: &str) -> Vec<PathBuf> {
         .collect();
     runs.retain(|path| path.join("manifest.json").is_file());
     runs.sort();
-    assert!(!runs.is_empty(), "{} has runs", root.display());
+    assert!(!runs.is_empty(), "{} contains no runs", root.display());
     runs
 }
 
@@ -135,7 +135,7 @@ fn lines_that_hold_no_facts_are_not_opened() {
     assert_eq!(reads(Depth::Heads), reads(Depth::Hashes));
     assert!(
         reads(Depth::Heads) <= 1,
-        "the last event alone: {}",
+        "only the last event: {}",
         reads(Depth::Heads)
     );
     let with_an_object = first + 50;
@@ -258,7 +258,7 @@ fn a_run_that_starts_over_in_a_used_directory_has_no_steps_before_its_first_line
     assert_eq!(
         files.index.newest_start(),
         first_run,
-        "the lines that are there are the other run's"
+        "the existing lines belong to the other run"
     );
     let record = files.record(Depth::Heads);
     assert_eq!((record.facts.len(), record.lost), (0, None));
@@ -346,7 +346,7 @@ fn steps_that_only_the_summary_counts_are_without_a_line() {
     let missing = |issue: &&crate::model::Issue| issue.file == TraceFile::Steps;
     assert_eq!(
         issues.iter().find(missing).map(|issue| &*issue.reason),
-        Some("there is no such file, though the run had steps")
+        Some("file not found, although the run had steps")
     );
 }
 
@@ -383,7 +383,9 @@ fn how_many_steps_a_run_has_whose_lines_are_missing_is_unknown() {
     let says = crate::analysis::compare::compare(&whole.index, &files.index)
         .sentence(&whole.index, &files.index);
     assert!(
-        says.ends_with("B has no more lines, though 2 steps of it ran without one."),
+        says.ends_with(
+            "B has no more lines (2 steps ran without one). Same actions in the first step."
+        ),
         "{says}"
     );
 }
@@ -469,7 +471,7 @@ fn a_step_without_a_request_used_no_tokens_only_where_others_say_what_they_used(
     assert!(
         !record
             .inferred
-            .contains(&"a step without a request to a model is taken to have used no tokens")
+            .contains(&"a step without a model request is assumed to have used no tokens")
     );
     for rule in ["token_budget=100", "max_cost=0.01"] {
         assert_eq!(told(&untold, rule), ("unknown", None), "{rule}");
