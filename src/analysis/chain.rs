@@ -295,7 +295,7 @@ pub(super) fn failure<'a>(
 pub(super) fn told(error: &str) -> String {
     match (error.strip_prefix(CANCELLED), error.strip_prefix(NO_REPLY)) {
         (Some(words), _) => format!("a call was cancelled: {words}"),
-        (None, Some(words)) => format!("the model gave no reply: {words}"),
+        (None, Some(words)) => format!("the model didn't reply: {words}"),
         (None, None) => format!("a tool failed: {error}"),
     }
 }

@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_jump_or_start_over_are_named_with_their_line() {
+    fn ids_that_jump_or_restart_have_their_line() {
         let step = |id: i64| format!(r#"{{"step_id": {id}}}"#);
         let said = |ids: &[i64]| {
             let steps: Vec<String> = ids.iter().map(|id| step(*id)).collect();
@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_written_twice_is_named_once() {
+    fn a_line_written_twice_is_reported_once() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
         write("events.jsonl", "");
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_goes_back_is_named_where_it_first_does() {
+    fn time_going_backwards_is_reported_at_its_first_line() {
         let back = |reason: &str| [(IssueKind::Time, Some(3), reason.to_owned())];
         assert_eq!(found(&[], &[1, 5, 4]), back("time goes backwards here"));
         assert_eq!(

@@ -288,7 +288,7 @@ fn a_truncated_result_does_not_count_as_different() {
 }
 
 #[test]
-fn critics_are_compared_by_name_where_both_record_one() {
+fn critics_are_compared_by_name_if_both_record_one() {
     let judged = |name: &str, action: &str| {
         let critic = format!(r#"{{{name}"action": "{action}", "score": 0.5}}"#);
         [act(
@@ -313,7 +313,7 @@ fn critics_are_compared_by_name_where_both_record_one() {
 }
 
 #[test]
-fn a_row_is_the_same_only_where_nothing_differs() {
+fn a_row_is_the_same_only_if_nothing_differs() {
     let result = |text: &str| {
         act(
             "run",
@@ -334,7 +334,7 @@ fn a_row_is_the_same_only_where_nothing_differs() {
 }
 
 #[test]
-fn states_part_by_keys_and_by_values() {
+fn states_differ_by_keys_and_by_values() {
     let changed = |diff: &str| vec![act("run", "t", &format!(r#", "state_diff": {{{diff}}}"#))];
     let (a, b) = (
         r#""k": {"before": 1, "after": 2}"#,
@@ -397,7 +397,7 @@ fn settings(a: &str, b: &str) -> Config {
 }
 
 #[test]
-fn settings_come_in_the_order_of_their_effect() {
+fn settings_are_sorted_by_effect() {
     let config = settings(
         r#"{"seed": 1, "git_sha": "a", "prompt_hash": "p", "model_id": "unknown", "run_id": "x", "latency_seconds": 1,
             "stop_rules": {"budget": {"steps": {"limit": 8}}}, "summary": {"steps": 4, "run_meta": {"tools": [{"name": "read", "d": 1}, {"name": "run", "d": 1}]}}}"#,
@@ -481,7 +481,7 @@ fn what_is_not_recorded_does_not_differ() {
 }
 
 #[test]
-fn manifests_of_many_members_are_compared_and_the_rest_is_counted() {
+fn differences_beyond_the_limit_are_only_counted() {
     let many = times(10_000, 100_000) as u32;
     let manifest = |side: u32, from: u32| {
         let members: Vec<String> = (from..from + many)

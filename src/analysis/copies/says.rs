@@ -80,7 +80,7 @@ impl CopySays {
     /// Compares tokens and cost of runs with the same steps.
     fn amounts(&mut self, copy: &Summary, run: &Summary, children: Option<u64>) {
         let mut differ = |words: String| self.contradict(words);
-        let are_told = |run: &Summary| {
+        let are_exact = |run: &Summary| {
             run.tokens_untold == 0
                 && !run.tokens_estimated
                 && !run.tokens_of_thread
@@ -94,7 +94,7 @@ impl CopySays {
         };
         let is_stated = copy.tokens.is_some() && copy.tokens == run.total;
         if let Some((theirs, own)) = copy.tokens.zip(run.tokens)
-            && let Some(below) = below.filter(|_| are_told(copy) && are_told(run) && !is_stated)
+            && let Some(below) = below.filter(|_| are_exact(copy) && are_exact(run) && !is_stated)
         {
             if theirs != own.saturating_add(below) {
                 differ(format!("{} ({} here)", tokens(theirs), tokens(own)));

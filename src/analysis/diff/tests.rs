@@ -61,7 +61,7 @@ fn values_that_only_look_equal() {
 }
 
 #[test]
-fn numbers_say_by_how_much() {
+fn number_changes_have_a_delta() {
     words("0", "1", "number, +1");
     words("3", "2.5", "number, −0.5");
     words("0.1", "0.3", "number, +0.2");
@@ -79,7 +79,7 @@ fn numbers_say_by_how_much() {
 }
 
 #[test]
-fn types_and_truth() {
+fn types_and_booleans() {
     words(r#""1""#, "[1]", "type text → list");
     words("null", "{}", "type null → object");
     words("true", "false", "true → false");
@@ -140,7 +140,7 @@ fn long_unchanged_text_is_shown_around_the_change_only() {
 }
 
 #[test]
-fn large_texts_are_called_replaced() {
+fn large_texts_are_replaced_as_a_whole() {
     let before = Json::String("a ".repeat(200_000).into());
     let after = Json::String("b ".repeat(200_000).into());
     assert_eq!(
@@ -296,7 +296,7 @@ fn deep_values_are_compared_whole() {
 }
 
 #[test]
-fn pieces_are_cut_and_counted() {
+fn pieces_are_truncated_and_counted() {
     let (before, after) = (json("[]"), json(r#"["ééééé", "b", "c"]"#));
     let pieces = diff(&before, &after).pieces(2, 5);
     assert_eq!(pieces.more, 1);
@@ -351,7 +351,7 @@ fn a_step_of_a_real_run() {
 }
 
 #[test]
-fn garbage_is_named() {
+fn malformed_entries_are_described() {
     let row = |text: &str| {
         rows(text)
             .into_iter()
@@ -427,10 +427,10 @@ fn sides(change: &TextChange<'_>) -> (String, String) {
     match change {
         TextChange::Replaced { before, after, .. } => ((*before).to_owned(), (*after).to_owned()),
         TextChange::Edited(parts) => {
-            let side = |left_out: Kind| {
+            let side = |skipped: Kind| {
                 parts
                     .iter()
-                    .filter(|(kind, _)| *kind != left_out)
+                    .filter(|(kind, _)| *kind != skipped)
                     .map(|(_, text)| *text)
                     .collect()
             };
@@ -519,7 +519,7 @@ proptest! {
     }
 
     #[test]
-    fn any_state_diff_reads(text in value()) {
+    fn any_state_diff_has_words(text in value()) {
         let value = json(&text);
         for change in changes_of_step(&value) {
             change.row();

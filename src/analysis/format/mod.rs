@@ -203,8 +203,8 @@ pub fn bound(is_least: bool, is_estimate: bool) -> &'static str {
 pub fn tokens(number: u64) -> String {
     match number {
         ..10_000 => count(number),
-        10_000..999_950 => tenths_of(number, 1000) + "k",
-        _ => tenths_of(number, 1_000_000) + "M",
+        10_000..999_950 => tenths_of(number, 1000, "k"),
+        _ => tenths_of(number, 1_000_000, "M"),
     }
 }
 
@@ -213,17 +213,17 @@ pub fn bytes(number: u64) -> String {
     match number {
         1 => "1 byte".to_owned(),
         0 | 2..1000 => format!("{number} bytes"),
-        1000..999_950 => tenths_of(number, 1000) + " KB",
-        999_950..999_950_000 => tenths_of(number, 1_000_000) + " MB",
-        _ => tenths_of(number, 1_000_000_000) + " GB",
+        1000..999_950 => tenths_of(number, 1000, " KB"),
+        999_950..999_950_000 => tenths_of(number, 1_000_000, " MB"),
+        _ => tenths_of(number, 1_000_000_000, " GB"),
     }
 }
 
-/// Returns `number` in `unit`s with one decimal.
-fn tenths_of(number: u64, unit: u64) -> String {
+/// Formats `number` in multiples of `unit` with one decimal, followed by `suffix`.
+fn tenths_of(number: u64, unit: u64, suffix: &str) -> String {
     let tenths = (u128::from(number) * 10 + u128::from(unit) / 2) / u128::from(unit);
     format!(
-        "{}.{}",
+        "{}.{}{suffix}",
         count(u64::try_from(tenths / 10).unwrap_or(u64::MAX)),
         tenths % 10
     )

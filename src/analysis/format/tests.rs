@@ -231,7 +231,7 @@ fn ordinals() {
 }
 
 #[test]
-fn control_characters_are_seen_and_do_nothing() {
+fn control_characters_are_visible_and_harmless() {
     assert_eq!(
         visible("\u{1b}[31mred\u{1b}[0m\u{7}\u{0}\r\n\tend\u{7f}"),
         "␛[31mred␛[0m␇␀␍\n\tend␡"
@@ -241,7 +241,7 @@ fn control_characters_are_seen_and_do_nothing() {
 }
 
 #[test]
-fn hidden_characters_are_seen() {
+fn hidden_characters_are_visible() {
     assert_eq!(visible("a\u{202e}gnp.exe"), "a⟨U+202E⟩gnp.exe");
     assert_eq!(
         visible("\u{feff}x\u{200b}y\u{2066}z\u{2069}\u{61c}"),
@@ -313,7 +313,7 @@ proptest! {
 }
 
 #[test]
-fn latencies_that_are_none_are_shown_as_recorded() {
+fn invalid_durations_are_shown_as_recorded() {
     assert_eq!(millis(26.02), "26.0 ms");
     assert_eq!(millis(-3.0), "-3 ms");
     assert_eq!(millis(f64::INFINITY), "inf ms");

@@ -163,7 +163,7 @@ fn lines_by_their_numbers() {
 }
 
 #[test]
-fn texts_that_are_put_at_the_end() {
+fn texts_that_are_appended() {
     let (edits, arguments) = of("append_file", r#"{"path": "n.txt", "content": "line 0"}"#);
     assert_eq!(
         (edits[0].1, edits[0].2, arguments),
@@ -193,7 +193,7 @@ fn edits_of_the_file_that_a_tool_has_open() {
 }
 
 #[test]
-fn calls_that_change_no_file() {
+fn calls_that_edit_no_file() {
     for (name, args) in [
         ("Read", r#"{"file_path": "a"}"#),
         ("search", r#"{"path": "a", "text": "needle"}"#),
@@ -309,7 +309,7 @@ fn an_edit_too_large_to_compare_still_names_its_file() {
 }
 
 #[test]
-fn the_lines_to_align_are_known_before() {
+fn the_alignment_cost_is_known_in_advance() {
     let pairs = |args: &str| {
         to_align(&Json::parse(args).unwrap()).map(|(path, pairs)| (path.to_owned(), pairs))
     };
