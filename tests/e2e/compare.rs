@@ -51,7 +51,7 @@ fn two_runs_are_marked_and_compared_with_keys() {
     page.wait("document.querySelector('.diverge')");
     assert!(
         page.text(".pagehead .says")
-            .contains("At step 1 A calls run_command, B calls read_file.")
+            .contains("The runs diverge at step 1: A calls run_command, B calls read_file.")
     );
     assert_eq!(page.text(".diverge section:first-child h3 a"), "Step 1");
 }

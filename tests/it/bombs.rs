@@ -409,7 +409,7 @@ fn lines_without_a_record_are_counted_and_not_kept() {
         bomb
     });
     let served = survive_together(&bombs, max_records_mib());
-    let last = format!("lines 18 to {} hold no record", thousands(records() + 1));
+    let last = format!("lines 18 to {} hold no records", thousands(records() + 1));
     for bomb in &bombs {
         let run = served.board.json(&format!("/api/runs/{}", bomb.name));
         let issues = run["issues_list"].to_string();

@@ -150,8 +150,8 @@ fn what_cannot_be_compared_is_said() {
 fn the_page_opens_the_first_difference() {
     let (_dir, board) = board();
     let page = Html::parse_document(board.get("/compare?a=fix_bug&b=loop").text());
-    let says = "Same actions for 1 step. At step 1 A calls run_command, B calls read_file. Before that, at step 0 other \
-                results came back for the first time.";
+    let says = "The runs diverge at step 1: A calls run_command, B calls read_file. Same actions in the first step. \
+                Results already differ at step 0.";
     assert_eq!(texts(&page, ".pagehead .says"), [says]);
     assert_eq!(texts(&page, ".diverge h3 a"), ["Step 1", "Step 1"]);
     assert_eq!(
@@ -166,7 +166,7 @@ fn the_page_opens_the_first_difference() {
     assert_eq!(
         after,
         [
-            vec!["another action", "arguments differ"],
+            vec!["different action", "arguments differ"],
             vec!["only in A"; 7]
         ]
         .concat()
@@ -194,11 +194,11 @@ fn odd_pairs_have_a_page() {
     };
     assert_eq!(
         says("a=loop&b=loop"),
-        "The same actions, results, critics, scores and state changes in all 4 steps."
+        "No differences: actions, results, critics, scores and state changes are the same in all 4 steps."
     );
     assert_eq!(
         says("a=task_validation_failed&b=task_validation_failed"),
-        "Neither run has a step."
+        "Neither run has any steps."
     );
     assert!(says("a=task_validation_failed&b=loop").contains("A has no more steps"));
     assert!(

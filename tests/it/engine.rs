@@ -222,11 +222,11 @@ fn two_verdicts_are_a_contradiction_and_a_lost_step_is_an_issue() {
     let (found, checked) = typed(&["check", "final"], dir.path());
     assert_eq!(found, 1);
     assert!(
-        checked.contains("the verdict has step 1 as the last that ran, the file step 0"),
+        checked.contains("last step to run: step 1 in the verdict, step 0 in the file"),
         "{checked}"
     );
     assert!(
-        checked.contains("the step has no facts to ask stop rules about again"),
+        checked.contains("the step has no facts for re-evaluating stop rules"),
         "{checked}"
     );
     let (_, checked) = typed(&["check", "recovered"], dir.path());

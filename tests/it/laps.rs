@@ -166,10 +166,10 @@ fn a_line_written_twice_is_named_and_begins_no_run() {
         .unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(
-        said.contains("the line repeats the one before, and no event tells of a new run"),
+        said.contains("the line repeats the one before, but no event marks a new run"),
         "{said}"
     );
-    assert!(!said.contains("step ids start over"), "{said}");
+    assert!(!said.contains("step ids restart"), "{said}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn runs_are_put_together_in_the_list_and_in_the_api() {
     // A head, a run, a group of two, a run, and how many there are.
     assert_eq!(lines.len(), 7, "{}", said.stdout);
     assert!(
-        lines[2].contains("2 runs · 13.5 k tokens"),
+        lines[2].contains("2 runs · 13.5k tokens"),
         "{}",
         said.stdout
     );

@@ -125,14 +125,14 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     assert_eq!(seen[3].body["messages"], seen[2].body["messages"]);
     let checked = text(&board(&["check"], run).stdout);
     assert!(
-        checked.contains("done anew when somebody went on")
+        checked.contains("redone when the run was resumed")
             && checked.contains("1 issue (0 problems)"),
         "{checked}"
     );
     let shown = text(&board(&["show"], run).stdout);
     let last = shown.lines().last().unwrap();
     assert!(
-        last.ends_with(": it was cut off, and done anew when somebody went on"),
+        last.ends_with(": the step was interrupted and redone when the run was resumed"),
         "{shown}"
     );
     assert!(!shown.contains("no line in steps.jsonl"), "{shown}");

@@ -63,7 +63,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_events_missing",
-        "events.jsonl: problem: there is no such file",
+        "events.jsonl: problem: file not found",
     ),
     (
         "emulated_q060_garbage_lines",
@@ -71,7 +71,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_jsonl_empty",
-        "steps.jsonl: problem: the manifest counts 6, the file has 0",
+        "steps.jsonl: problem: the manifest counts 6, but the file has 0",
     ),
     (
         "emulated_q060_last_line_without_newline",
@@ -87,7 +87,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_manifest_missing",
-        "manifest.json: problem: there is no such file",
+        "manifest.json: problem: file not found",
     ),
     (
         "emulated_q060_renamed_directory",
@@ -99,7 +99,7 @@ const DAMAGE: &[(&str, &str)] = &[
     ),
     (
         "emulated_q060_steps_missing",
-        "steps.jsonl: problem: there is no such file",
+        "steps.jsonl: problem: file not found",
     ),
 ];
 

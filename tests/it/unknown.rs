@@ -79,7 +79,7 @@ fn a_run_none_of_whose_steps_is_told_is_not_shown_as_one_without_steps() {
         .args([UNTOLD, "final"].map(|run| dir.path().join(run)))
         .output();
     let said = String::from_utf8(said.unwrap().stdout).unwrap();
-    assert!(said.contains("A has no more lines of steps."), "{said}");
+    assert!(said.contains("A has no more recorded steps."), "{said}");
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_repetition_is_left_out_only_where_the_evidence_tells_of_it() {
     // Requests grow from the same step on; that is another sign.
     assert_eq!(
         first("context_overflow"),
-        "Step 0: the same call again and again: listen()"
+        "Step 0: the same call repeats: listen()"
     );
     assert_eq!(first("loop"), "", "its evidence is the repetition");
     let why = board.json("/api/runs/loop/why");
@@ -269,7 +269,7 @@ fn a_repetition_is_left_out_only_where_the_evidence_tells_of_it() {
         why["first_trouble"]["text"]
             .as_str()
             .unwrap()
-            .contains("again and again"),
+            .contains("the same call repeats"),
         "{why}"
     );
     assert!(

@@ -629,7 +629,7 @@ fn a_rule_that_stops_within_the_last_step_loses_the_answer_everywhere() {
         let many = board.answered(&format!("/api/whatif?{question}"));
         assert_eq!(
             many["answer"],
-            "max_rounds=5 would have cut 1 of 1 run, lost 1 of 1 answer and saved 0 steps (0 %)",
+            "max_rounds=5 would have cut 1 of 1 run, lost 1 of 1 answer and saved 0 steps (0%)",
             "{many}"
         );
         let row = if question.starts_with("rule") {

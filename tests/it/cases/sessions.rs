@@ -155,7 +155,7 @@ fn the_total_that_qwen_records_is_the_tokens_of_the_run_and_a_difference_is_an_i
     let shown = board_json(&["show", "r_qwen_max_tokens/stream.jsonl"]);
     assert_eq!(shown["tokens"], 90_640);
     let issue =
-        "the result records 90,640 tokens, the steps add up to 18,128 (4 retries are recorded)";
+        "the result records 90,640 tokens, but the steps add up to 18,128 (4 retries are recorded)";
     assert_says(
         &board(&["list", "r_qwen_max_tokens", "--json"]),
         &["\"problems\": 1"],

@@ -549,9 +549,10 @@ fn a_result_with_sub_agents_is_compared_where_they_say_what_they_took() {
     assert_eq!(told(105, 40, None), [""; 0]);
     assert_eq!(
         told(105, 90, None),
-        ["the result records 90 tokens from the cache, the steps add up to 40"]
+        ["the result records 90 cached tokens, but the steps add up to 40"]
     );
     assert_eq!(told(165, 40, Some(60)), [""; 0]);
-    let more = "the result records 965 tokens, the steps add up to 105, the child runs to 60";
+    let more =
+        "the result records 965 tokens, but the steps add up to 105 and the child runs to 60";
     assert_eq!(told(965, 40, Some(60)), [more]);
 }

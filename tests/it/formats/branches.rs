@@ -133,7 +133,7 @@ fn what_a_fork_repeats_of_another_session_counts_there() {
     );
     assert_eq!(
         reasons(&run, IssueKind::Copied),
-        ["2 records copied from another run: what they tell of counts there, and not here"]
+        ["2 records copied from another run (counted there, not here)"]
     );
     // The lines say where they come from.
     let marked = |line: Value| {
@@ -199,7 +199,7 @@ fn a_prompt_that_goes_on_from_an_earlier_line_leaves_a_branch() {
     assert_eq!(run.row.answer.as_deref(), Some("Right."));
     assert_eq!(
         reasons(&run, IssueKind::Left),
-        ["the run went back to before 1 step: what was done there is on no way to its end"]
+        ["the run went back past 1 step, which didn't lead to its end"]
     );
     let waits = session(FIRST, &all[..5]);
     assert_eq!(waits.row.answer, None, "an answer that was left is none");
@@ -322,7 +322,7 @@ fn a_fork_of_codex_begins_with_the_first_turn_that_is_not_older_than_it() {
     assert_eq!(run.row.verdict.sentence, "Answered at step 0");
     assert!(
         reasons(&run, IssueKind::Copied)[0]
-            .starts_with(&format!("7 records copied from run {parent}: "))
+            .starts_with(&format!("7 records copied from run {parent} ("))
     );
     let manifest = run.index.manifest().get().expect("what is said of it");
     assert_eq!(

@@ -168,7 +168,7 @@ fn a_reply_of_a_sub_agent_is_no_step_of_the_run() {
     let inferred =
         said(&trace, &["whatif", "--rule", "max_steps=2"])["runs"][0]["inferred"].to_string();
     assert!(
-        inferred.contains("of a sub-agent, is taken to be no step of the run"),
+        inferred.contains("sub-agent replies inside a call aren't counted as steps of the run"),
         "{inferred}"
     );
 }

@@ -135,7 +135,7 @@ fn a_row_says_what_is_known() {
             words(&row, "duration").as_deref(),
             words(&row, "tokens").as_deref()
         ),
-        (Some("1 min 31 s"), Some("12.9 k"))
+        (Some("1 min 31 s"), Some("12.9k"))
     );
     assert_eq!(row.issues().as_deref(), Some("5 issues"));
     let updated = row.when(UPDATED).unwrap();
@@ -259,7 +259,7 @@ fn the_page_counts_what_it_shows() {
     );
     assert_eq!(
         list.answered(),
-        ("17 %".to_owned(), "100 of 600 ended".to_owned())
+        ("17%".to_owned(), "100 of 600 ended".to_owned())
     );
     assert_eq!(all.body.rows.len(), 200);
     assert_eq!(list.showing(&200), "Showing 200 of 700");
