@@ -491,7 +491,7 @@ fn a_range_that_holds_no_two_steps_is_named_and_one_that_does_is_not_taken_for_a
             "#chartform [role=alert]",
         )
     };
-    let none = ["the range needs at least two steps; showing all"];
+    let none = ["choose at least two steps; showing all"];
     for wrong in [
         "from=5&to=5",
         "from=0&to=0",

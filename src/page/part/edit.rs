@@ -125,7 +125,7 @@ impl FileEdit {
         let more = match all.len() - rows.len() {
             0 => Line::default(),
             left => format!(
-                "and {} (see the raw line)",
+                "and {} (see the raw record)",
                 format::counted(left, "more line")
             )
             .into(),
@@ -245,7 +245,7 @@ mod tests {
         let new: String = (0..2000).map(|n| format!("line {n}\n")).collect();
         let html = html(&serde_json::json!({"path": "a", "old": "", "new": new}).to_string());
         assert!(
-            html.contains("more lines (see the raw line)"),
+            html.contains("more lines (see the raw record)"),
             "{}",
             html.len()
         );

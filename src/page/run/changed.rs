@@ -267,7 +267,7 @@ fn shown(lens: &Lens<'_>, file: &File, first: usize, fold: &mut Fold) -> Vec<Sho
             head
         };
         let told = |told: FileEdit| FileEdit {
-            name: format!("Edit {} of the file", at + 1).into(),
+            name: format!("Edit {} of this file", at + 1).into(),
             ..told
         };
         shown.push(Shown {

@@ -195,7 +195,7 @@ impl<'a> EventsTab<'a> {
         let index = self.lens.index;
         let error = || index.groups().get(index.group_at(n)?)?.error.as_ref();
         match error().filter(|(phase, _)| *phase == event.phase && !event.ok) {
-            _ if !event.fate.is_readable() => "not an event; see the raw line",
+            _ if !event.fate.is_readable() => "not an event (see the raw line)",
             Some((_, text)) => text,
             None => "",
         }

@@ -158,7 +158,7 @@ impl<'a> RunHead<'a> {
                 summary.parts
             ))
         };
-        add("made", (summary.parts > 1).then(in_parts));
+        add("recorded", (summary.parts > 1).then(in_parts));
         let link = |key: &RunKey| Phrase::new().link(key.as_str(), href::run(key.as_str()));
         let kin = (lens.kin)();
         let parent = kin.iter().find_map(|kin| match kin {

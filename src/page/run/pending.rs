@@ -119,7 +119,7 @@ impl<'a> PendingSlot<'a> {
             .as_deref()
             .and_then(|call| Some(call.split_once('(')?.0));
         let mut says = vec![match tool.filter(|_| waits) {
-            Some(tool) => Phrase::new().text("Waiting for the result of ").code(tool),
+            Some(tool) => Phrase::new().text("Waiting for ").code(tool),
             None => Phrase::new().dim(stages.join(" → ")),
         }];
         if name == "DECIDE" {

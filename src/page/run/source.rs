@@ -270,7 +270,7 @@ pub(crate) async fn asset(StepParam(run, n): StepParam, LastPart(which): LastPar
         let (path, bytes) = run
             .dir()
             .read_asset(path)
-            .map_err(|error| missing(&format!("The file is {error}.")))?;
+            .map_err(|error| missing(&format!("Reason: {error}.")))?;
         let mime = path
             .to_str()
             .and_then(picture_type)

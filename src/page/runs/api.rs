@@ -47,7 +47,7 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
     };
     if selection.after_ignored {
         let detail = "after must be the value of next from the previous response.";
-        return Err(WebError::bad_request("Not a cursor:", detail).named(after));
+        return Err(WebError::bad_request("Invalid cursor:", detail).named(after));
     }
     let roots = state.library.status().roots;
     let skipped = roots

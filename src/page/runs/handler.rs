@@ -32,7 +32,7 @@ pub(crate) async fn runs(State(state): State<AppState>, params: Params) -> Answe
             .filter(|after| !is_cursor(after, context.sort))
         {
             let detail = "Use the links below the table, which contain valid values of after.";
-            return Err(WebError::bad_request("Not a place in the list:", detail).named(after));
+            return Err(WebError::bad_request("Invalid list position:", detail).named(after));
         }
         html(&list::page(context, runs))
     })
@@ -215,10 +215,7 @@ fn cols(params: &Params) -> Result<Vec<Shown>, WebError> {
     });
     found.map_err(|name| {
         let names: Vec<&str> = COLUMNS.iter().map(|column| column.name).collect();
-        let detail = format!(
-            "Separate the columns with commas and choose from {}.",
-            names.join(", ")
-        );
+        let detail = format!("Choose from {}, separated by commas.", names.join(", "));
         WebError::bad_request("Unknown column", &detail).named(name)
     })
 }

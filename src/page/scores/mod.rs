@@ -291,7 +291,7 @@ impl Requests<'_> {
         match self.earlier {
             0 => "with the critic's score and its next one".to_owned(),
             more => format!(
-                "the last {MAX_REQUESTS}, {} earlier not listed",
+                "the last {MAX_REQUESTS} ({} earlier ones not listed)",
                 format::count(more as u64)
             ),
         }
@@ -376,7 +376,7 @@ fn or_no_score(score: Option<f64>) -> String {
 fn rank(pair: &Pair) -> (String, &'static str) {
     let rank = match pair.rank {
         Rank::TooFew => return ("too few".to_owned(), "fewer than 3 steps with both scores"),
-        Rank::Flat => return ("none".to_owned(), "one of them never changes"),
+        Rank::Flat => return ("none".to_owned(), "one critic's score never changes"),
         Rank::Of(rank) => rank,
     };
     let words = match rank {

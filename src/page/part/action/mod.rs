@@ -214,9 +214,9 @@ impl Actions {
 pub(crate) fn not_shown(left: usize, one: &str, many: &str) -> Line {
     match left {
         0 => Line::default(),
-        1 => format!("and 1 {one} (see the raw line)").into(),
+        1 => format!("and 1 {one} (see the raw record)").into(),
         _ => format!(
-            "and {} {many} (see the raw line)",
+            "and {} {many} (see the raw record)",
             format::count(left as u64)
         )
         .into(),

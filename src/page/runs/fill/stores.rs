@@ -73,10 +73,7 @@ impl Store {
             ));
         }
         if status.others > 0 {
-            parts.push(format!(
-                "{} not traces, by name",
-                count(status.others as u64)
-            ));
+            parts.push(format!("{} ignored by name", count(status.others as u64)));
         }
         parts.join(" · ")
     }

@@ -87,7 +87,7 @@ fn a_store_says_how_old_its_picture_is_what_it_costs_and_what_is_wrong() {
             "1,234 objects",
             "5 to fetch",
             "17 evicted (fetched again",
-            "6 not traces, by name",
+            "6 ignored by name",
             "7 s ago",
             "300 objects skipped",
             "299 more",
