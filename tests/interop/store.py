@@ -209,7 +209,7 @@ def follow(binary, proxy, s3, cache):
         if spoil in (503, 403):
             until("the error", lambda: said in (board.store().get("error") or ""))
             page = board.get("/")
-            assert "Not followed" in page and said in page, "the page says so"
+            assert "Not updating" in page and said in page, "the page says so"
         elif spoil == "cut":
             until("the cut body", lambda: board.store()["left_out"] == 1)
             assert said in board.get("/"), "the page names the object"
@@ -295,7 +295,7 @@ def small(binary, proxy, s3, cache):
     within = lambda: (store := board.store())["evicted"] == 6 and store["kept_bytes"] <= store["kept_limit"]
     assert within() and board.store()["left_out"] == 0, board.store()
     assert sorted(rows()) == [(name, 30) for name in "abcde"], "the rows of those that were evicted stay"
-    assert "6 evicted, fetched again when their run is opened" in board.get("/")
+    assert "6 evicted (fetched again when their run is opened)" in board.get("/")
     for name in "abcde":
         answer = board.get(f"/api/runs/{name}/steps/29")
         assert '"n":29' in answer.replace(" ", ""), f"it is fetched where it is opened: {answer[:300]}"

@@ -50,7 +50,7 @@ fn each_file_has_its_edits_in_order() {
     );
     assert!(page.text().contains("/runs/critic_stop?step=3"));
     let page = board.get("/runs/critic_stop?tab=files&file=nowhere");
-    assert!(page.text().contains("No call asks to change this file."));
+    assert!(page.text().contains("No edits of this file found."));
 }
 
 #[test]
@@ -160,7 +160,8 @@ fn a_change_without_lines_is_no_change_of_no_lines() {
         "/runs/tools%2Fcodex-exec%2Fanswered.jsonl?tab=files&file=%2Fhome%2Fme%2Fledger%2Fsplit.py",
     );
     assert!(
-        page.text().contains("Which lines changed is not recorded"),
+        page.text()
+            .contains("Changed lines not recorded, or too many to show."),
         "{}",
         page.text()
     );

@@ -253,7 +253,7 @@ fn the_scores_of_more_than_six_runs_are_a_band() {
     assert!(
         texts(&band, "#compare figcaption")
             .concat()
-            .starts_with("The band is where the middle half")
+            .starts_with("The band covers the middle half of the runs")
     );
     assert_eq!(
         texts(&band, "#compare .overlay svg .strong"),

@@ -173,10 +173,10 @@ fn a_step_shows_what_only_our_engine_writes() {
     let refused = words(&page("/runs/model/steps/0"), ".trouble");
     assert!(
         refused.contains("neither an action nor a final answer")
-            && refused.contains("the model is asked")
+            && refused.contains("repair instruction")
     );
     let second = page("/runs/model/steps/1");
-    assert!(words(&second, ".pair .head").contains("cut from 330.0 KB"));
+    assert!(words(&second, ".pair .head").contains("truncated from 330.0 KB"));
     assert!(words(&second, ".sec").contains("earlier message"));
     assert!(words(&page("/runs/critic_failed/steps/0"), ".crit .mk").contains("failed"));
     let manifest = words(&page("/runs/refused?tab=manifest"), ".checks tr");

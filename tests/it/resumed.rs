@@ -239,7 +239,7 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     }
     let parts = texts(&page(&format!("/runs/{key}")), "main dd").join("|");
     assert!(
-        parts.contains("in 2 parts; the numbers are those of all"),
+        parts.contains("in 2 parts (totals cover all of them)"),
         "{parts}"
     );
     assert_eq!(hrefs(&page("/compare"), ".likely a")[0], compare);

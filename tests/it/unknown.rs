@@ -63,7 +63,7 @@ fn a_run_none_of_whose_steps_is_told_is_not_shown_as_one_without_steps() {
     );
     let scores = texts(&page(&board, &format!("/runs/{UNTOLD}/scores")), "main").concat();
     assert!(
-        scores.contains(&format!("{untold}, so no score of one is known.")),
+        scores.contains(&format!("{untold}, so there are no scores.")),
         "{scores}"
     );
 
@@ -102,7 +102,7 @@ fn what_ended_before_its_first_step_is_not_awaited() {
     assert!(
         of_tab("/scores", "main")
             .concat()
-            .contains("No step was recorded, so no score of one is known.")
+            .contains("No step was recorded, so there are no scores.")
     );
     let said = Command::new(BINARY)
         .arg("state")
@@ -137,7 +137,7 @@ fn a_score_off_the_scale_is_the_lowest_all_the_same() {
 fn a_pick_that_leaves_no_step_does_not_say_that_the_run_has_none() {
     let (_dir, board) = board([sample("fix_bug")]);
     let picked = page(&board, "/runs/fix_bug?tool=read_file&err=1");
-    assert_eq!(texts(&picked, "#stepview"), ["No step matches."]);
+    assert_eq!(texts(&picked, "#stepview"), ["No steps match."]);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn what_stands_out_in_an_earlier_run_of_the_directory_is_not_said_of_the_newest(
     );
     let says = texts(&run, "#runhead dd").join("|");
     assert!(
-        says.contains("the newest of 2 in this directory; the numbers are its own, the lists hold the lines of all"),
+        says.contains("newest of 2 in this directory (totals cover this run, lists cover all)"),
         "{says}"
     );
 }
@@ -208,7 +208,7 @@ fn of_a_line_that_is_no_event_nothing_is_said_to_be_well() {
     );
     assert_eq!(
         texts(&events, ".eventform .dim"),
-        ["0 to 71 of 72 lines, 3 of them no JSON"]
+        ["0 to 71 of 72 lines, 3 not JSON"]
     );
     assert_eq!(texts(&events, ".eventform option")[0], "all 72");
 }
