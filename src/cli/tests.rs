@@ -40,8 +40,8 @@ fn root() -> tempfile::TempDir {
     root
 }
 
-/// Exit code and output; an error as the edge prints it. `ROOT` stands for the directory, going in and coming out, and
-/// `~` for a space inside an argument.
+/// Returns the exit code and the output; an error is formatted as the binary prints it. `ROOT`
+/// stands for the directory in both input and output, and `~` for a space inside an argument.
 fn board(root: &Path, line: &str) -> (u8, String) {
     let shown = root.to_string_lossy();
     let words = line

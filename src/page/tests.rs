@@ -1,4 +1,4 @@
-//! Pages rendered from sample values, asserted by element and attribute, never by layout.
+//! Renders pages from sample values. Asserts on elements and attributes, never on layout.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,7 +15,8 @@ use crate::page::lens::Lens;
 
 use crate::page::shell::Status;
 
-/// A text that ends an attribute, an element and a comment, and that htmx would take for one of its own tags.
+/// A text that closes an attribute, an element and a comment, and that htmx would take for one of
+/// its own tags.
 pub(crate) const HOSTILE: &str =
     r#"a"'><script>alert(1)</script><hx-partial hx-target="body">--></title><head>"#;
 
@@ -28,7 +29,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// A run with these lines of steps.
+    /// A run with these step lines.
     pub(crate) fn steps(lines: impl IntoIterator<Item = String>) -> Self {
         let lines: String = lines.into_iter().map(|line| line + "\n").collect();
         Self::files([("steps.jsonl", &*lines)])
@@ -47,7 +48,7 @@ impl Recorded {
         }
     }
 
-    /// A recorded run of the project.
+    /// A recorded run of this repository.
     pub(crate) fn run(path: &str) -> Self {
         Self::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
     }
@@ -81,7 +82,7 @@ impl Recorded {
     }
 }
 
-/// One start tag with its attributes, unescaped.
+/// One start tag with its unescaped attributes.
 pub(crate) struct Tag {
     pub(crate) name: String,
     attributes: Vec<(String, String)>,
@@ -96,8 +97,8 @@ impl Tag {
     }
 }
 
-/// All start tags of `html`. Enough of a parser for what our templates write: attributes are bare or double-quoted
-/// (one is single-quoted, the configuration of htmx).
+/// Parses all start tags of `html`. Supports only what our templates write: attributes are bare or
+/// double-quoted, except for htmx's configuration, which is single-quoted.
 pub(crate) fn tags(html: &str) -> Vec<Tag> {
     let mut tags = Vec::new();
     let mut rest = html;
@@ -152,7 +153,8 @@ pub(crate) fn by_id<'a>(tags: &'a [Tag], id: &str) -> &'a Tag {
         .unwrap_or_else(|| panic!("no element #{id}"))
 }
 
-/// What holds for every page: ids once, nothing inline, references that resolve, one heading, one main.
+/// Checks that a page has unique ids, nothing inline, resolvable references, one heading and one
+/// main.
 pub(crate) fn check_page(html: &str) -> Vec<Tag> {
     let tags = tags(html);
     let mut ids = HashSet::new();
@@ -231,7 +233,7 @@ fn every_status_has_a_shape_and_a_word() {
 
 #[test]
 fn scripts_are_small_and_make_no_markup() {
-    // The script of a saved run is one file, because the export is one.
+    // A saved run has one script file, because its export is one.
     let sources = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/static"))
         .unwrap()
         .flatten();
@@ -247,7 +249,7 @@ fn scripts_are_small_and_make_no_markup() {
         let (name, text) = (path.display(), std::fs::read_to_string(&path).unwrap());
         assert!(joined.contains(&text), "{name} is not served");
         assert!(text.lines().count() < 100, "{name} is too long");
-        // A custom property says where something is; how it then looks, the style sheet says.
+        // Custom properties pass positions; the style sheet decides the appearance.
         let text = text.replace(".style.setProperty(\"--", "");
         for forbidden in [
             ".innerHTML",

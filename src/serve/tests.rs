@@ -12,7 +12,7 @@ use tower::ServiceExt as _;
 
 use crate::serve::*;
 
-/// The status, the content type and the body.
+/// Requests a page; returns its status, content type and body.
 async fn ask(root: &Path, path: &str) -> (StatusCode, String, String) {
     let library = Library::load(vec![root.to_owned()]);
     let (_stop, stopping) = watch::channel(false);
@@ -166,7 +166,7 @@ async fn a_line_that_is_not_parsed_costs_no_page() {
     }
 }
 
-/// Writes a run that ended long ago, so that the board lets go of it.
+/// Writes a run that ended long ago, so that the board evicts it.
 fn write_old_run(root: &Path, key: &str) {
     let dir = root.join(key);
     std::fs::create_dir(&dir).unwrap();
@@ -271,7 +271,7 @@ async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_ne
         library.run(key).unwrap()
     };
     let run = known("a").await;
-    // A newer run, for which there is no room beside it, and one for which there never is.
+    // A newer run that doesn't fit beside the first, and one that never fits.
     put("b", 2);
     store.put_at("runs/large/x.jsonl", &vec![b'x'; size as usize + 21], 3);
     settled(&mirror);
@@ -292,12 +292,13 @@ async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_ne
     };
     let answer = ask("/runs/a/export.html").await;
     assert_eq!(answer.status(), StatusCode::OK);
-    // Now the other one is opened, for which it would make room.
+    // The other run is opened, which would evict the first.
     let other = ask("/api/runs/b").await;
     let status = other.status();
     let other = other.into_body().collect().await.unwrap().to_bytes();
     let other = String::from_utf8_lossy(&other);
-    // There is no room for both: it comes, or is said not to be here.
+    // There's no room for both: the file arrives, or the page reports that it isn't on this
+    // machine.
     assert!(
         status == StatusCode::OK || other.contains("Not on this machine now"),
         "{status} {other}"
@@ -349,7 +350,8 @@ async fn one_reader_of_many_downloads_keeps_nobody_from_the_board() {
         let router = router.clone();
         async move { router.oneshot(request).await.unwrap().status() }
     };
-    // Readers that take nothing have all turns, and there are more requests than answers may be held.
+    // Stalled readers hold all download slots, and there are more requests than responses may be
+    // buffered.
     let mut turns = Vec::new();
     for _ in 0..MAX_DOWNLOADS {
         turns.push(state.downloads.take().await.unwrap());
@@ -358,7 +360,7 @@ async fn one_reader_of_many_downloads_keeps_nobody_from_the_board() {
     for page in ["/", "/runs/a", "/api/runs"] {
         assert_eq!(ask(page).await, StatusCode::OK, "{page}");
     }
-    // The others are refused.
+    // The remaining requests are refused.
     while downloads
         .iter()
         .filter(|download| !download.is_finished())
@@ -377,7 +379,7 @@ async fn one_reader_of_many_downloads_keeps_nobody_from_the_board() {
 
 #[test]
 fn requests_that_wait_for_runs_to_be_read_hold_neither_threads_nor_places() {
-    /// Whether files answer, and word of it.
+    /// Whether files can be read yet, and a condition variable to wait for that.
     static GATE: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
     const RUNS: usize = 14;
     let root = tempfile::tempdir().unwrap();
@@ -402,7 +404,7 @@ fn requests_that_wait_for_runs_to_be_read_hold_neither_threads_nor_places() {
             status
         }
     };
-    // One thread more than reads runs.
+    // One more thread than reload runs.
     let threads = crate::page::extract::MAX_WAKES + 1;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -416,7 +418,7 @@ fn requests_that_wait_for_runs_to_be_read_hold_neither_threads_nor_places() {
             _ => format!("/scores?run=r{}&run=r{}", n % RUNS, (n + 3) % RUNS),
         };
         let waiting: Vec<_> = (0..560).map(|n| tokio::spawn(ask(addresses(n)))).collect();
-        // Those who leave leave nothing that grows.
+        // Clients that disconnect leave nothing behind that accumulates.
         for n in 0..560 {
             let leaving = tokio::spawn(ask(addresses(n)));
             tokio::task::yield_now().await;

@@ -61,7 +61,7 @@ fn an_optional_column_is_there_where_a_run_fills_it() {
         .iter()
         .map(|(column, _)| column.name)
         .collect();
-    // Neither has a model or a score: the verdict has their room.
+    // Neither run has a model or a score, so those columns make room for the verdict.
     assert_eq!(names[4..], ["duration", "cost", "updated"]);
     let cost = Column::find("cost").unwrap();
     assert_eq!(

@@ -22,7 +22,7 @@ fn end(text: &str, critic: &str) -> String {
     format!(r#""decision": {{"mode": "final", "final_answer": "{text}"}}, {outputs}"#)
 }
 
-/// Word of the parting, the steps, and the sentence.
+/// Returns the name of the first difference, its steps, and the summary sentence.
 fn parted(a: &[String], b: &[String]) -> (&'static str, Option<Pair>, String) {
     let (a, b) = (run(a), run(b));
     let comparison = compare(&a, &b);
@@ -60,7 +60,7 @@ fn runs_part_where_they_do_something_else() {
             })
         )
     );
-    // The lines of these runs all have the id 0.
+    // The lines of these runs all have id 0.
     assert_eq!(
         says,
         "Same actions for 1 step. At step 0 both call run, with other arguments."
@@ -272,7 +272,7 @@ fn a_result_that_a_writer_cut_is_not_said_to_be_another() {
         Relation::Cut,
         "nor is more known of two"
     );
-    // Our own engine says so beside the output.
+    // The board's own engine records the truncation beside the output.
     let ours = result(r#"{"status": "success", "output": "s", "cut_from_bytes": 900}"#);
     assert_eq!(relation(&ours, &whole), Relation::Cut);
     let talk = wrapped(r#""the marker is ... [truncated, N chars total] ...""#);

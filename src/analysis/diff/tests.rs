@@ -11,7 +11,7 @@ fn words(before: &str, after: &str, expected: &str) {
     assert_eq!(diff(&json(before), &json(after)).words(), expected);
 }
 
-/// The pieces as one line each: `path +ins`, `path -del`, `path  same`.
+/// Formats each piece as one line: `path +ins`, `path -del`, `path  same`.
 fn lines(change: &Change<'_>) -> Vec<String> {
     let sign = |kind| match kind {
         Kind::Ins => '+',
@@ -147,7 +147,7 @@ fn large_texts_are_called_replaced() {
         diff(&before, &after).words(),
         "text replaced, 400,000 → 400,000 bytes"
     );
-    // Each word is another one: nothing to strip, too much to align.
+    // All words differ: no common ends to strip, and too many words to align.
     let text = |start: u32| {
         (start..start + 5000)
             .map(|n| format!("w{n} "))
@@ -158,7 +158,7 @@ fn large_texts_are_called_replaced() {
         Json::String(text(100_000).into()),
     );
     assert!(diff(&before, &after).words().starts_with("text replaced, "));
-    // As long, with one change: equal ends are free.
+    // Just as long, but with a single change: equal ends cost nothing.
     let long = text(0);
     let other = long.replace("w2500", "x");
     let (before, after) = (Json::String(long.into()), Json::String(other.into()));
@@ -425,7 +425,7 @@ fn value() -> impl Strategy<Value = String> {
         })
 }
 
-/// Puts the two sides of a text change together again.
+/// Reconstructs the two sides of a text change.
 fn sides(change: &TextChange<'_>) -> (String, String) {
     match change {
         TextChange::Replaced { before, after, .. } => ((*before).to_owned(), (*after).to_owned()),
@@ -442,7 +442,7 @@ fn sides(change: &TextChange<'_>) -> (String, String) {
     }
 }
 
-/// Checks the counts of a change against the values it was made of.
+/// Checks the counts of a change against the values it was computed from.
 fn check(change: &Change<'_>, before: &Json<'_>, after: &Json<'_>) {
     match change {
         Change::Same => assert!(same(before, after)),

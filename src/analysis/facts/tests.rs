@@ -1,4 +1,4 @@
-//! What an index keeps of the facts is enough to ask the rules again.
+//! Checks that the facts kept in an index are enough to re-evaluate the rules.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::model::{Source, Span, TraceFile};
 use crate::stop::StopSet;
 use crate::trace::{RunDir, RunReader};
 
-/// A run directory read to its end.
+/// A run directory, read completely.
 pub(crate) struct Files {
     pub(crate) index: Index,
     dir: RunDir,
@@ -43,7 +43,7 @@ impl Lines for Files {
     }
 }
 
-/// The run directories below a folder of the project.
+/// Lists the run directories directly below a folder of the project.
 pub(crate) fn runs_below(folder: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut runs: Vec<PathBuf> = std::fs::read_dir(&root)
@@ -56,7 +56,7 @@ pub(crate) fn runs_below(folder: &str) -> Vec<PathBuf> {
     runs
 }
 
-/// The facts without what an index has no room for: whole texts and reasons.
+/// Removes what an index doesn't keep: whole texts and reasons.
 fn without_texts(mut facts: StepFacts) -> StepFacts {
     if let Text::Known(text) = &facts.text
         && !text.is_empty()
@@ -91,7 +91,7 @@ fn an_index_keeps_all_facts_of_our_own_runs_but_texts() {
     }
 }
 
-/// Counts the lines that are opened.
+/// Counts the lines that are read.
 struct Counted<'a>(&'a Files, std::cell::Cell<usize>);
 
 impl Lines for Counted<'_> {
@@ -166,7 +166,7 @@ fn the_recorded_rules_over_what_was_read_give_the_recorded_verdict() {
         let again =
             again.map(|verdict| (verdict.criterion, verdict.code.to_string(), verdict.step));
         let stop = manifest.stop.as_ref();
-        // Checks before the first step are no rules.
+        // Preflight checks aren't rules.
         let stop = stop.filter(|stop| stop.source != Source::Preflight);
         let recorded =
             stop.map(|stop| (stop.criterion.to_string(), stop.code.to_string(), stop.step));
@@ -201,7 +201,8 @@ fn a_run_of_qitos_is_told_as_far_as_its_files_go() {
     let record = Files::open(&path).record(Depth::Texts);
     assert_eq!((record.unread, record.rules.is_none()), (0, true));
     assert!(!record.inferred.is_empty());
-    // This layout does not say what a request cost, and the events say that a model was asked.
+    // This layout doesn't record the cost of a request, and the events show that a model was
+    // called.
     assert!(
         record.facts.iter().all(|facts| facts.usage.is_none()),
         "{:?}",
@@ -261,12 +262,12 @@ fn a_run_that_starts_over_in_a_used_directory_has_no_steps_before_its_first_line
     );
     let record = files.record(Depth::Heads);
     assert_eq!((record.facts.len(), record.lost), (0, None));
-    // With its first line it has one step.
+    // With the first line, the run has one step.
     std::fs::write(dir.path().join("steps.jsonl"), steps[..=first_run].concat()).unwrap();
     assert_eq!(Files::open(dir.path()).record(Depth::Heads).facts.len(), 1);
 }
 
-/// A run of QitOS of these files; one that is empty is not there.
+/// Writes a QitOS run with these files. Empty files are omitted.
 fn written(manifest: &str, steps: &str, events: &str) -> (tempfile::TempDir, Files) {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in [
@@ -282,7 +283,7 @@ fn written(manifest: &str, steps: &str, events: &str) -> (tempfile::TempDir, Fil
     (dir, files)
 }
 
-/// The word of a rule about the run, and the step.
+/// Returns the result of a rule on the run, and the step.
 fn told(files: &Files, rule: &str) -> (&'static str, Option<u64>) {
     use crate::analysis::whatif::Question;
     let question = Question::new(vec![rule.parse().unwrap()]).unwrap();
@@ -302,7 +303,7 @@ fn row(files: &Files) -> crate::analysis::summary::Summary {
     )
 }
 
-/// Events of so many rounds, from the first to the end.
+/// The events of `count` rounds, including the start and the end of the run.
 fn rounds(count: u64) -> String {
     let event = |id: u64, phase: &str, stage: &str| {
         format!(
@@ -396,7 +397,7 @@ fn lines_that_are_no_steps_do_not_count() {
     assert_eq!(told(&files, "max_steps=3"), ("unknown", None));
     assert_eq!(told(&files, "max_steps=4"), ("unknown", None));
     assert_eq!(row(&files).steps_known(), None);
-    // A line that cannot be read is a step where there are as many lines as rounds.
+    // An unreadable line counts as a step if there are as many lines as rounds.
     let (_dir, torn) = written(
         manifest,
         &(line(0) + "{\"step_id\": 1, \"dec\n" + &line(2)),
@@ -530,7 +531,7 @@ fn a_request_that_failed_says_nothing_of_tokens_and_resets_no_total() {
         .map(|facts| facts.usage.map(Usage::total))
         .collect();
     assert_eq!(tokens, [0, 1, 2, 3].map(|n| of(n).0));
-    // Another run in the same directory begins at nothing.
+    // Another run in the same directory starts its token counts at zero.
     let (_dir, again) = written(
         manifest,
         &(steps + &step(0, 90, 9, 99) + &step(1, 1, 1, 101)),
@@ -560,7 +561,7 @@ fn one_time_alone_tells_no_duration() {
     };
     let manifest = r#"{"run_id": "r", "status": "completed", "summary": {"stop_reason": "final"}}"#;
     assert_eq!(took(manifest, &event(1, "ACT")), (None, None));
-    // Two times that are equal are a duration.
+    // Two equal times are a duration of zero.
     assert_eq!(
         took(manifest, &(event(1, "ACT") + &event(1, "REDUCE"))),
         (Some(0.0), Some(0))
@@ -569,7 +570,7 @@ fn one_time_alone_tells_no_duration() {
         took(manifest, &(event(1, "ACT") + &event(3, "REDUCE"))),
         (Some(2e3), Some(2_000_000))
     );
-    // A run that says how long it took does not hang on that.
+    // A recorded run duration doesn't depend on the events.
     let latency = r#"{"run_id": "r", "status": "completed", "latency_seconds": 1.5, "summary": {"stop_reason": "final"}}"#;
     assert_eq!(took(latency, &event(1, "ACT")), (Some(1_500.0), None));
 }

@@ -1,4 +1,5 @@
-//! A list that follows a run is the list of that run read at once, and reads only what it has to.
+//! Checks that a list that follows a growing run equals the list of the whole run, and reads only
+//! the lines it needs.
 
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -7,7 +8,7 @@ use super::*;
 use crate::analysis::facts::tests::Files as Run;
 use crate::model::Span;
 
-/// A run that counts the lines which are read of it.
+/// A run that counts how many of its lines are read.
 struct Counted {
     run: Run,
     _dir: tempfile::TempDir,
@@ -27,7 +28,8 @@ impl Lines for Counted {
     }
 }
 
-/// A run whose steps edit these files, each with its number of new lines; no name, no edit.
+/// Builds a run whose steps edit these files, each with its number of added lines. An empty name
+/// means no edit.
 fn run(edits: &[(&str, usize)]) -> Counted {
     let dir = tempfile::tempdir().unwrap();
     let mut lines = String::new();
@@ -63,7 +65,7 @@ fn run(edits: &[(&str, usize)]) -> Counted {
     }
 }
 
-/// The list after a run went on or changed, and how many lines were read for it.
+/// Updates the list after the run has grown or changed, and returns how many lines it read.
 fn follow(list: &mut Followed, edits: &[(&str, usize)]) -> usize {
     let run = run(edits);
     let files = list.files(&run.run.index, &run);

@@ -8,7 +8,7 @@ fn micros(text: &str) -> i64 {
 }
 
 fn berlin() -> TimeZone {
-    // A fixed rule, so that the test needs no zone database.
+    // A fixed rule, so that the test needs no time zone database.
     TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap()
 }
 
@@ -84,7 +84,7 @@ fn ages() {
     ] {
         assert_eq!(age(micros(at), now, &TimeZone::UTC), text);
     }
-    // Already the next year in Berlin.
+    // In Berlin it's already the next year.
     assert_eq!(age(micros("2025-12-31T23:30:00Z"), now, &berlin()), "1 Jan");
     assert_eq!(age(i64::MIN, i64::MAX, &TimeZone::UTC), MISSING);
 }
@@ -99,7 +99,7 @@ fn clocks() {
     let utc = clock(stamp, &TimeZone::UTC).unwrap();
     assert_eq!(utc.title, "22 Feb 2026, 08:15:02.123 UTC");
     assert_eq!(utc.iso, "2026-02-22T08:15:02.123456+00:00");
-    // Without a zone the written clock stays.
+    // Without a zone, the recorded wall time is kept.
     let naive = clock(parse_ts("2026-02-22T08:15:02").unwrap(), &berlin()).unwrap();
     assert_eq!(naive.text, "08:15:02");
     assert_eq!(naive.title, "22 Feb 2026, 08:15:02.000, zone not recorded");
@@ -118,7 +118,7 @@ fn clocks() {
 
 #[test]
 fn a_named_zone_is_named() {
-    // Only where the system has a zone database.
+    // Only if the system has a time zone database.
     if let Ok(zone) = TimeZone::get("Europe/Berlin") {
         let stamp = parse_ts("2026-07-01T08:15:02Z").unwrap();
         assert_eq!(

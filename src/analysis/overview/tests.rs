@@ -1,7 +1,7 @@
 use super::*;
 use crate::model::{Delta, Names};
 
-/// A run whose steps have these fields.
+/// Builds a run whose steps have these fields.
 fn run(steps: &[String]) -> Index {
     let mut names = Names::default();
     let step = |(n, fields): (usize, &String)| {

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The rows as a text: sign and line, changed words in braces.
+/// Formats the rows as text: sign and line, with changed words in braces.
 fn shown(edit: &Edit<'_>) -> Vec<String> {
     let row = |row: &Row<'_>| match row {
         Row::Place(place) => (*place).to_owned(),
@@ -26,7 +26,7 @@ fn shown(edit: &Edit<'_>) -> Vec<String> {
     edit.rows().iter().map(row).collect()
 }
 
-/// Path, lines that come and go, rows.
+/// Path, numbers of added and removed lines, and rows.
 type Found = (String, usize, usize, Vec<String>);
 
 fn of(name: &str, args: &str) -> (Vec<Found>, Vec<String>) {
@@ -210,7 +210,7 @@ fn calls_that_change_no_file() {
     ] {
         assert_eq!(of(name, args), (vec![], vec![]), "{name} {args}");
     }
-    // A patch that is written into a file changes that file alone.
+    // Writing a patch to a file changes only that file.
     let (edits, _) = of(
         "Write",
         r#"{"path": "fix.patch", "content": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+2\n"}"#,
@@ -259,7 +259,7 @@ fn lines_far_from_a_change_are_counted() {
 }
 
 proptest! {
-    /// The lines that stay and those that go are the old text, the lines that stay and those that come the new one.
+    /// Unchanged plus removed lines make the old text, unchanged plus added lines the new text.
     #[test]
     fn nothing_is_lost(old in "[ab\n ]{0,60}", new in "[ab\n ]{0,60}") {
         let rows = compared(&old, &new).unwrap();

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::analysis::columns::{COLUMNS, MODEL, STATUS, STOP, UPDATED};
 
-/// A subject made of rows: `field=word`, `field#number`, `changed=key`, else free text.
+/// A subject described by rows: `field=word`, `field#number`, `changed=key`, or free text.
 struct Row(Vec<&'static str>);
 
 impl Row {
@@ -63,7 +63,7 @@ fn run() -> Row {
         "score#0.25",
         "score#0.9",
         "duration#90.5",
-        // 2026-02-22 04:41:38.940343 in UTC
+        // 2026-02-22 04:41:38.940343 in UTC.
         "updated#1771735298940343",
         "changed=count",
     ])
@@ -225,7 +225,7 @@ fn errors_and_state() {
 fn a_minus_takes_what_the_term_leaves() {
     miss("-steps:6");
     hit("-steps>6");
-    // Unknown: neither more nor less than 5 events, so both exclusions show it.
+    // The number of events is unknown, neither above 5 nor below, so both exclusions match.
     miss("events>5");
     miss("events<=5");
     hit("-events>5");

@@ -1,4 +1,4 @@
-//! Positions, clocks and breakpoints of every run of the corpus, and of one whose times are known.
+//! Checks positions, clocks and breakpoints of every corpus run, and of one run with known times.
 
 use std::path::Path;
 
@@ -204,7 +204,7 @@ fn breakpoints_find_steps_and_say_what_they_do_not_understand() {
                 .unwrap()
     };
     let next = |at: usize, back: bool| next_hit(&breaks, index, &track, at, back);
-    // A changed key is there after reduce, a tool when it has answered.
+    // A changed key appears after reduce, a tool call once its result has arrived.
     let all = [
         place(0, "REDUCE"),
         place(2, "REDUCE"),

@@ -1,4 +1,4 @@
-//! Lanes in numbers and words, how they go together, and that they are what the files say.
+//! Checks lanes in numbers and words, their correlation, and that they match the files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::*;
 use crate::analysis::facts::tests::Files;
 use crate::model::{Delta, Names};
 
-/// An index of steps that hold these `critic_outputs`; `-` is a step without any.
+/// Builds an index of steps with these `critic_outputs`. `-` is a step without any.
 fn index(outputs: &[&str]) -> Index {
     let mut names = Names::default();
     let mut delta = Delta::default();
@@ -117,7 +117,7 @@ fn critics_of_one_name_have_a_lane_each() {
             )
         })
         .collect();
-    // Which of the two spoke alone cannot be told.
+    // A single output can't be attributed to either of the two critics.
     assert_eq!(
         lanes,
         [
@@ -223,7 +223,7 @@ fn agreement_says_how_scores_go_together_and_where_it_cannot_tell() {
             rank: Rank::TooFew
         }
     );
-    // By hand: ranks 0 1 2 3 against 0.5 0.5 2 3.
+    // Computed by hand: ranks 0 1 2 3 against 0.5 0.5 2 3.
     let Rank::Of(tied) = rank(&rising, &all(&[0.1, 0.1, 0.5, 0.6])).rank else {
         panic!()
     };
@@ -323,7 +323,8 @@ fn bands_hold_what_half_of_the_runs_have() {
     );
 }
 
-/// Python writes numbers that are none as bare words; outside of strings, which are every second part, they become null.
+/// Replaces the bare words that Python writes for NaN and infinities with null. Every second part
+/// is inside a string and stays unchanged.
 fn without_bare_words(line: &str) -> String {
     let unescaped = line.replace(r"\\", "").replace(r#"\""#, "");
     let parts = unescaped
@@ -370,10 +371,10 @@ fn steps_that_ask_for_the_same_lie_over_each_other() {
     assert_eq!(aligned(&run(&[]), &run(&["x", "y"])), [0.0, 1.0]);
 }
 
-/// A step and its score as a file has them.
+/// A step and its score, as in the file.
 type Read = (usize, Option<f64>);
 
-/// The scores in the steps file, without the board: name by name, as (step, score).
+/// Reads the scores from the steps file without the board's code: (step, score) pairs by name.
 fn read_plainly(dir: &Path) -> Vec<(String, Vec<Read>)> {
     let mut lanes: Vec<(String, Vec<Read>)> = Vec::new();
     let bytes = fs::read(dir.join("steps.jsonl")).unwrap_or_default();
@@ -382,7 +383,7 @@ fn read_plainly(dir: &Path) -> Vec<(String, Vec<Read>)> {
         .filter(|line| !line.trim_ascii().is_empty());
     for (n, line) in lines.enumerate() {
         let text = String::from_utf8_lossy(line);
-        // What is no JSON at all counts as a step without critics.
+        // A line that isn't JSON counts as a step without critics.
         let step: Value = serde_json::from_str(&text)
             .or_else(|_| serde_json::from_str(&without_bare_words(&text)))
             .unwrap_or_default();
@@ -426,7 +427,7 @@ fn read_plainly(dir: &Path) -> Vec<(String, Vec<Read>)> {
     lanes
 }
 
-/// Every directory below `root` that has steps.
+/// Collects every directory below `root` that has steps.
 fn runs(root: &Path, out: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What is found in `block`, line by line as the sieve gives them.
+/// Returns the matches in `block`, by line, in the order in which the prefilter yields them.
 fn found(needle: &str, block: &str) -> Vec<InLine> {
     let needle = Needle::new(needle).unwrap();
     let lines = needle.candidates(block.as_bytes());
@@ -122,7 +122,7 @@ fn each_spelling_is_found() {
     );
 }
 
-/// One character as some writer spells it.
+/// Spells a character the way some JSON writer would.
 fn spell(c: char, style: u8) -> String {
     let numbered = || {
         c.encode_utf16(&mut [0; 2])
@@ -144,7 +144,8 @@ fn spell(c: char, style: u8) -> String {
 }
 
 proptest! {
-    /// The sieve lets through every line that says the text, and no look finds what is not said.
+    /// The prefilter keeps every line that contains the text, and the search reports no false
+    /// matches.
     #[test]
     fn what_is_said_is_found(
         text in "[a-dA-D\"\\\\/é日😀\n\t <]{0,12}",
@@ -158,7 +159,7 @@ proptest! {
         let raw = noise.to_ascii_lowercase().contains(&needle.to_ascii_lowercase());
         let found = found(&needle, &block);
         prop_assert_eq!(found.iter().any(|line| line.hits.iter().any(|hit| hit.path == "k_[0]")), says);
-        // Noise is no JSON, as good as always; a number or a quoted word may be.
+        // The noise is almost never JSON, but a number or a quoted word would be.
         if serde_json::from_str::<serde_json::Value>(&noise).is_err() {
             prop_assert_eq!(found.iter().filter(|line| line.as_text).count(), if raw { 2 } else { 0 });
         }

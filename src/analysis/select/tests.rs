@@ -188,7 +188,7 @@ fn a_window_goes_on_where_the_one_before_ended_whatever_happened_meanwhile() {
         )
         .rows,
     );
-    // The last row shown goes away, the first grows, a new one comes.
+    // The last visible row disappears, the first grows, and a new one arrives.
     runs.retain(|run| run.key.as_str() != first[39]);
     runs.iter_mut()
         .find(|run| run.key.as_str() == first[20])
@@ -400,7 +400,7 @@ fn a_contradiction_is_counted_that_the_verdict_lists() {
     );
 }
 
-/// Two steps with events: the first reads a file and is criticised, the second fails.
+/// Two steps with events: the first reads a file and is criticized, the second fails.
 fn index() -> Index {
     let mut names = Names::default();
     let mut delta = Delta::default();

@@ -1,4 +1,4 @@
-//! The state after a step against the whole states that the files hold.
+//! Compares the computed state after a step with the full states in the files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn open(run: &str) -> Files {
     Files::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join(run))
 }
 
-/// Goes through a run: the keys that changed outside of reduce, and how many steps could be checked.
+/// Walks a run and returns the keys that changed outside reduce, and the number of steps checked.
 fn observed_as_left(files: &Files) -> (BTreeSet<String>, usize) {
     let mut keys = BTreeSet::new();
     let mut checked = 0;
@@ -56,7 +56,8 @@ fn a_state_is_the_one_that_the_next_step_observes_but_for_what_changes_outside_o
         for path in runs_below(&format!("tests/corpus/{group}")) {
             let (keys, steps) = observed_as_left(&Files::open(&path));
             checked += steps;
-            // The engine counts its steps, keeps books in metadata, and sets the result and the reason without a diff.
+            // The engine counts its steps, maintains metadata, and sets the result and the reason
+            // without a diff.
             let own = ["current_step", "metadata", "final_result", "stop_reason"];
             let odd: Vec<_> = keys
                 .iter()
@@ -223,13 +224,14 @@ fn a_step_that_observed_nothing_is_known_from_what_the_next_one_found() {
             (Some(&*n.to_string()), "")
         );
     }
-    // Nothing tells what the last step began with but what is known of the step before it.
+    // The state at the last step's start isn't recorded; it's inferred from the step before.
     let last = files.index.steps().len() - 1;
     let state = state_at(&files.index, &files, last).unwrap();
     assert_eq!(state.get("current_step").unwrap().doubt, OLDER);
 }
 
-/// A run of four steps whose agent changes `plan` while it decides on the first two, and adds `extra` on the last.
+/// A run of four steps whose agent changes `plan` while deciding on the first two, and adds `extra`
+/// on the last.
 fn changed_in_decide() -> (tempfile::TempDir, Files) {
     let observed = [
         r#"{"plan": ["a"], "seen": 0, "current_step": 0}"#,

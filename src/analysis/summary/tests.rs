@@ -1,4 +1,4 @@
-//! Clocks that go back, and directories that several runs wrote into.
+//! Checks clocks that go back, and directories that several runs wrote to.
 
 use thin_vec::thin_vec;
 
@@ -12,7 +12,7 @@ use crate::analysis::why::tests::Gone;
 use crate::model::index::FileState;
 use crate::model::{Delta, ManifestState, Names, StepHead};
 
-/// An event of step `id`, `at` a time of one day.
+/// An event of step `id` at the time `at`, always on the same day.
 fn event(id: i64, phase: &str, stage: &str, at: &str) -> String {
     format!(
         r#"{{"step_id": {id}, "phase": "{phase}", "ts": "2026-03-01T{at}+00:00", "payload": {{"stage": "{stage}", "stop_reason": "final"}}}}"#
@@ -51,7 +51,7 @@ fn told(index: &Index) -> Summary {
     summary(&RunKey::new("r"), String::new(), index, Outside::default())
 }
 
-/// Three steps; in the second the clock is put back by an hour.
+/// Three steps. The clock is set back by an hour during the second.
 fn put_back() -> Index {
     let steps: Vec<String> = (0..3)
         .map(|id| format!(r#"{{"step_id": {id}, "decision": {{"mode": "wait"}}}}"#))
@@ -161,7 +161,7 @@ fn where_the_clock_goes_back_a_duration_is_unknown_and_an_issue_says_so() {
             .any(|issue| issue.reason == "time goes backwards here"),
         "{issues:?}"
     );
-    // Since then nobody knows how long the run had been going on.
+    // After that, the elapsed time of the run is unknown.
     let facts = record(&index, &Gone, Depth::Heads).facts;
     let known: Vec<_> = facts
         .iter()
@@ -292,7 +292,7 @@ fn the_numbers_of_a_directory_used_twice_are_the_newest_runs() {
         format!("{:?} {:?}", column("steps"), column("segments")),
         "Some(Count(2)) Some(Count(2))"
     );
-    // The writer's own figure counts where it is of the run that ended last.
+    // The writer's own duration counts if it belongs to the run that ended last.
     let latency =
         r#"{"status": "completed", "summary": {"latency_seconds": 2.5}, "latency_seconds": 2.5}"#;
     assert_eq!(told(&used_twice(latency)).duration_ms, Some(2500.0));
@@ -336,7 +336,7 @@ fn a_run_that_goes_on_under_rising_ids_is_one() {
 
 #[test]
 fn how_long_a_run_took_is_one_number() {
-    // The manifest speaks of the last session alone.
+    // The manifest describes only the last session.
     let manifest = r#"{"status": "completed", "latency_seconds": 2.0, "summary": {"stop_reason": "budget_time"}, "token_usage": 0}"#;
     let step = |id: u32| format!(r#"{{"step_id": {id}, "decision": {{"mode": "wait"}}}}"#);
     let end = |at: &str| {
@@ -398,7 +398,7 @@ fn a_cost_that_is_not_recorded_is_estimated_by_the_tokens_of_each_model() {
         manifest,
     );
     assert_eq!(run.model.as_deref(), Some("large"));
-    // 500 in, 500 from the cache and 100 out are 750 times the price of input.
+    // 500 input, 500 cached and 100 output tokens cost as much as 750 input tokens.
     let estimate = |run: &Summary, table: &[(&str, f64)]| run.clone().priced(&prices(table)).cost();
     let both = [("small", 1.0), ("lar*", 10.0)];
     assert_eq!(estimate(&run, &both), Some(Cost::Estimated(0.009)));
@@ -517,7 +517,7 @@ fn what_the_reply_of_the_last_step_took_counts_in_a_run_that_was_killed_in_it() 
     );
 }
 
-/// A run of six steps that each ask a model.
+/// A run of six steps that each call a model.
 fn six_steps() -> (Vec<String>, Vec<String>) {
     let step = |id: i64| {
         let context = format!(
@@ -560,7 +560,7 @@ fn a_step_line_that_cannot_be_read_makes_what_is_counted_unknown() {
         steps[2] = torn.to_owned();
         let index = index(&steps, &events, "{}");
         let run = told(&index);
-        // The events tell of six rounds.
+        // The events show six rounds.
         assert_eq!(
             (run.steps_known(), run.tool_calls, run.errors_known()),
             (Some(6), None, None),
@@ -604,7 +604,7 @@ fn errors_and_events_are_unknown_where_what_tells_of_them_is_missing() {
         (run.events_known(), run.errors_known(), run.segments_known()),
         (readable, None, Some(1))
     );
-    // An error in the round in which the run died counts, though its step has no line.
+    // An error in the round in which the run died counts, although its step has no line.
     let failed = r#"{"step_id": 5, "phase": "ACT_ERROR", "ok": false, "error": "no", "ts": "2026-03-01T10:05:02+00:00", "payload": {}}"#;
     let (steps, mut events) = six_steps();
     events.pop();
@@ -664,7 +664,7 @@ fn what_depends_on_the_order_of_steps_is_unknown_where_they_are_out_of_order() {
         run.verdict.sentence
     );
     assert!(record(&index, &Gone, Depth::Heads).disordered);
-    // A repeated id begins no second run where events tell of one.
+    // A repeated id doesn't start a second run if the events show only one.
     let (mut steps, events) = six_steps();
     steps.insert(4, steps[3].replace("\"a\"", "\"b\""));
     let twice = told(&self::index(&steps, &events, "{}"));

@@ -1,4 +1,4 @@
-//! Sums over runs: what is counted, what is never mixed in, and that order does not matter.
+//! Checks sums over runs: which runs count, which are kept apart, and that order doesn't matter.
 
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ fn inquiry(sweep: &str, values: &str, rules: &[&str]) -> Inquiry {
         .unwrap()
 }
 
-/// A summary of a run that is about nothing; tests set what they need.
+/// An empty summary; tests set the fields they need.
 fn blank(name: &str) -> Summary {
     summary(
         &RunKey::new(name),
@@ -35,7 +35,7 @@ fn blank(name: &str) -> Summary {
     )
 }
 
-/// A run of `steps` steps of a second and 10 tokens each, the last with an answer where `answered`.
+/// A run of `steps` steps, each with a second and 10 tokens. The last one answers if `answered`.
 fn run(name: &str, steps: u64, answered: bool, tokens: bool) -> (Summary, Record) {
     let step = |n: u64| StepFacts {
         reached: Gate::AfterStep,
@@ -123,7 +123,7 @@ fn each_limit_says_what_it_cuts_loses_spends_and_saves() {
 fn a_stop_within_the_last_step_cuts_the_run_and_may_lose_its_answer() {
     let inquiry = inquiry("max_rounds", "3", &["max_steps=3"]);
     let mut short = run("short", 3, true, true);
-    // The answer is what the last step's actions put into the state.
+    // The answer comes from the state that the last step's actions set.
     short.1.facts.last_mut().unwrap().candidate = false;
     let sweep = sums(&inquiry, &[short]);
     let row = |effect: &Effect| {
@@ -190,7 +190,7 @@ fn what_is_unknown_is_counted_and_in_no_sum() {
         reasons(&sweep),
         [("the token usage of every step is not recorded", 1)]
     );
-    // A rule that can be told of a run without tokens counts its steps and leaves its tokens out.
+    // A rule that can be evaluated without tokens counts the run's steps and leaves its tokens out.
     let steps = sums(
         &super::tests::inquiry("max_steps", "2", &[]),
         &[run("silent", 4, true, false)],
@@ -200,7 +200,7 @@ fn what_is_unknown_is_counted_and_in_no_sum() {
         (1, 0)
     );
     assert_eq!(steps.measure(), Measure::Steps);
-    // Scripted runs are known to have spent nothing; by their tokens no limit is better than another.
+    // Scripted runs are known to have spent no tokens, so tokens don't favor any limit.
     let scripted = |name: &str| {
         let mut run = run(name, 4, true, true);
         run.1
@@ -260,7 +260,7 @@ fn rules_beside_the_varied_one_are_asked_each_and_together() {
         .iter()
         .map(|effect| (effect.cut, effect.unknown, effect.tokens.saved))
         .collect();
-    // The silent run may be over the budget before its third round.
+    // The run without tokens may have exceeded the budget before its third round.
     assert_eq!(rows, [(2, 0, 20), (1, 1, 30), (1, 1, 30)]);
 }
 
@@ -289,7 +289,7 @@ fn a_limit_is_recommended_where_it_stands_out_and_answers_could_be_lost() {
     // Both budgets stop the long run before its fifth step.
     let tied = sums(&inquiry("token_budget", "31,35", &[]), &mixed);
     assert_eq!((tied.choice(), tied.best()), (Choice::Tie(0), None));
-    // Of scores, a smaller limit is the looser one.
+    // For scores, a smaller limit is less strict.
     assert!(
         Dial::parse("critic_below", "tests", "1")
             .unwrap()
@@ -378,7 +378,7 @@ fn limits_are_chosen_from_what_the_runs_took() {
         (20..=MAX_VALUES).contains(&many.len()) && many.last() == Some(&74_000.0),
         "{many:?}"
     );
-    // Nothing recorded: one limit, of which nothing can be told.
+    // Without recorded values there's a single limit, and nothing can be evaluated.
     assert_eq!(took(dial("timeout"), &[4]), [1.0]);
     let paid = |cost_usd| Summary {
         cost_usd,
@@ -536,7 +536,7 @@ proptest! {
         mut answers in proptest::collection::vec(any_answer(), 0..40),
         cut in 0_usize..40,
     ) {
-        // Keys are distinct on a board.
+        // Keys are unique on a board.
         for (place, answer) in answers.iter_mut().enumerate() {
             answer.key = RunKey::new(&format!("{}-{place}", answer.key));
         }

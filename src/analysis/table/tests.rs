@@ -1,4 +1,4 @@
-//! Do rows hold what their columns promise, and say what pages say?
+//! Checks that table rows match their column types and agree with the pages.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::analysis::summary::summary;
 use crate::analysis::why::{Standing, ended_by, why};
 use crate::model::RunKey;
 
-/// Every name of the documented table, in its order; others may follow.
+/// Every column of the documented table, in order. More may follow.
 const RUN_NAMES: &str = "transcript_id source_type source_id source_uri date task_set task_id task_repeat agent agent_args model \
     model_options score score_explanation success message_count total_time total_tokens error limit format format_version outcome \
     stop_kind stop_word stop_grade stop_limit stop_measured first_trouble_step steps tool_calls tool_errors tokens_in \
@@ -224,7 +224,7 @@ fn rows_say_what_pages_say() {
             &files.index,
             Outside::default(),
         );
-        // The rule that ended it measured what the page's table of rules says.
+        // The rule that ended the run measured the same values as the page's rule table shows.
         let why = why(&summary, &files.index, &files);
         let fired = why
             .rules

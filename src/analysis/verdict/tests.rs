@@ -2,7 +2,7 @@ use super::*;
 use crate::analysis::life::{Outside, life};
 use crate::model::{Delta, Issue, IssueKind, ManifestState, Names, TraceFile};
 
-/// A run of the given lines, looked at long after it was written.
+/// Returns the verdict's sentences for a run with these lines, read long after it was written.
 fn sentence(steps: &[&str], events: &[&str], manifest: Option<&str>) -> (String, String) {
     let verdict = judged(steps, events, manifest);
     (verdict.sentence, verdict.second)
@@ -12,7 +12,7 @@ fn judged(steps: &[&str], events: &[&str], manifest: Option<&str>) -> Verdict {
     judged_at(LATER, steps, events, manifest)
 }
 
-/// Long after files of time 0 were written; microseconds.
+/// Long after files with modification time 0 were written, in microseconds.
 const LATER: i64 = 1_000_000_000_000;
 
 fn judged_at(now: i64, steps: &[&str], events: &[&str], manifest: Option<&str>) -> Verdict {
@@ -235,7 +235,7 @@ fn the_second_sentence_tells_the_last_error_and_never_scolds_a_run_that_did_not_
     assert_eq!(second, "");
 }
 
-/// A run of one step, `final` by its mode where it answered, that ended with this verdict.
+/// The verdict of a one-step run with this recorded stop. With mode `final`, the step answers.
 fn recorded_as(mode: &str, stop: &str) -> Verdict {
     let step = format!(r#"{{"step_id": 0, "decision": {{"mode": "{mode}"}}, "facts": {{}}}}"#);
     let end = format!(
@@ -279,7 +279,7 @@ fn a_recorded_limit_is_told_with_what_was_measured() {
     );
 }
 
-/// Every code has words of its own, and a class that fits its outcome.
+/// Every code has its own sentence, and a class that fits its outcome.
 #[test]
 fn every_code_reads_as_a_sentence() {
     use crate::model::{Code, Source};
@@ -374,7 +374,7 @@ fn the_limit_that_held_is_the_recorded_one() {
     );
 }
 
-/// A step with an answer, on which a critic asked for a stop.
+/// A step with an answer on which a critic requested a stop.
 const ANSWER_1: &str = r#"{"step_id": 1, "decision": {"mode": "final", "final_answer": "x"},
     "critic_outputs": [{"action": "stop", "score": 0.1, "reason": "wrong"}]}"#;
 

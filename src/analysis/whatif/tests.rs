@@ -1,4 +1,4 @@
-//! What other rules would have done to runs whose files are here.
+//! Checks what other rules would have done to the runs in this repository.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn question(rules: &[&str]) -> Question {
     .expect("sound rules")
 }
 
-/// Ten steps of a second and 10 tokens each, the last with an answer.
+/// Ten steps, each with a second and 10 tokens. The last one answers.
 fn answered_run() -> Record {
     let step = |n: u64| StepFacts {
         t_start_ms: Some(n * 1000),
@@ -112,7 +112,7 @@ fn each_of_the_four_answers_and_what_it_spares() {
 #[test]
 fn what_the_last_steps_actions_brought_is_lost_where_they_would_not_have_run() {
     let mut run = answered_run();
-    // The answer is what the last step's reduce put into the state.
+    // The answer comes from the state that the last step's reduce set.
     run.facts[9].candidate = false;
     let told = question(&["max_rounds=10", "max_steps=10"]).ask(&run, true);
     assert_eq!(
@@ -155,7 +155,7 @@ fn past_a_refused_answer_nothing_is_told() {
         (StopTiming::Unknown, Some(4)),
         "what it would have said instead is not known"
     );
-    // The run's own rule refused it with the same words.
+    // The run's own rule rejected the answer with the same keyword.
     let own = question(&["keyword=two"]).set.record();
     run.rules = Some(own);
     assert_eq!(
@@ -253,7 +253,7 @@ fn the_recorded_rules_give_the_recorded_stop() {
                 continue;
             };
             let question = Question::new(vec![spec.clone()]).unwrap();
-            // What the question says it needs is enough to answer it.
+            // The depth that a question declares must be enough to answer it.
             let record = if question.depth() == Depth::Texts {
                 &deep
             } else {
@@ -331,7 +331,7 @@ fn up_to_a_step_without_a_line_all_is_told_and_nothing_after_it() {
             "{run}"
         );
     }
-    // The line of step 3 is cut; its events are there.
+    // The line of step 3 is truncated, but its events are complete.
     let cut = ask(
         "emulated/emulated_q060_steps_last_line_cut",
         &["max_steps=3", "max_steps=4"],
@@ -348,7 +348,7 @@ fn up_to_a_step_without_a_line_all_is_told_and_nothing_after_it() {
         cut[1].needs.as_deref(),
         Some("1 step has no line in steps.jsonl")
     );
-    // Step 4 was under way when the process was killed, and would not have begun.
+    // Step 4 was running when the process was killed, and wouldn't have started under this rule.
     let killed = ask("q060/q060_sigkill", &["max_steps=4", "max_steps=5"]);
     assert_eq!(
         (killed[0].found, killed[0].step, killed[0].saved.steps),

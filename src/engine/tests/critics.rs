@@ -1,11 +1,11 @@
-//! What critics say, and what it changes.
+//! Checks the effects of critics' opinions.
 
 use serde_json::json;
 
 use super::*;
 use crate::stop::{MaxSteps, Outcome, Stagnation, StopSpec};
 
-/// Says what it is told to, in order, then goes on.
+/// A critic that returns the given opinions in order, then always proceeds.
 struct Says {
     name: &'static str,
     opinions: std::sync::Mutex<VecDeque<Opinion>>,

@@ -1,4 +1,5 @@
-//! What tools reach of their run, what hooks hear of it, and agents that work for others.
+//! Checks what tools can access in their run, what hooks receive, and agents that work for other
+//! agents.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::*;
 
-/// Reads what it can of the run around it.
+/// A tool that reads everything it can from its run.
 struct Looks;
 
 impl Tool for Looks {
@@ -54,7 +55,7 @@ impl Env for World {
     }
 }
 
-/// Writes down what it hears of calls.
+/// A hook that records calls and results.
 struct Hears(Arc<Mutex<Vec<String>>>);
 
 impl Hook<Notes> for Hears {
@@ -96,7 +97,7 @@ async fn tools_reach_the_state_the_environment_and_the_end_and_hooks_hear_calls(
     assert_eq!(*heard.lock().unwrap(), all);
 }
 
-/// Gives up at once.
+/// An agent that fails immediately.
 struct Cannot;
 
 impl Agent for Cannot {
@@ -183,7 +184,7 @@ async fn many_tasks_run_at_once_and_stay_in_order() {
     }
 }
 
-/// Moves its work elsewhere, ends the run, and waits.
+/// A tool that hands its work to a background task, cancels the run, and never returns.
 struct MovesOut(Arc<Notify>);
 
 impl Tool for MovesOut {

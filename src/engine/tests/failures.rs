@@ -1,11 +1,12 @@
-//! Code of a user's that fails or panics: the run ends, or goes on, as it is told, and the manifest is closed.
+//! User code that fails or panics: the run ends or continues as configured, and the manifest is
+//! closed.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::stop::{ConsecutiveErrors, StopSpec};
 
-/// Fails or panics in the part it is named after.
+/// An agent that fails or panics in the named part.
 struct Breaks {
     part: &'static str,
     panics: bool,
@@ -241,7 +242,7 @@ async fn case_15_failed_steps_in_a_row_and_in_all() {
             _: &State<()>,
             cx: &StepCx<'_>,
         ) -> Result<Option<Decision>, AgentError> {
-            // Three failures, a good step, and so on.
+            // Three failures, then a good step, repeatedly.
             match cx.step % 4 {
                 3 => Ok(Some(Decision::wait("a breath"))),
                 _ if cx.step < self.0 => Err(AgentError::new(format!("failure {}", cx.step))),

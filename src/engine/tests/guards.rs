@@ -1,4 +1,4 @@
-//! Guards: what they let pass, refuse, change and end, and what is recorded of it.
+//! Checks what guards allow, deny, change and end, and what is recorded.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use super::*;
 use crate::stop::{AnyOf, Budget, MaxRuntime, MaxSteps, Origin, Timeout};
 
-/// Says what a closure says.
+/// A guard that returns the closure's result.
 struct Says<F>(&'static str, F);
 
 impl<F: Fn(&str) -> Result<Pass, String> + Send + Sync> Guard<Notes> for Says<F> {
@@ -21,7 +21,7 @@ impl<F: Fn(&str) -> Result<Pass, String> + Send + Sync> Guard<Notes> for Says<F>
     }
 }
 
-/// Consents to what it is asked first, and to nothing else.
+/// A person who consents to the first request and to no other.
 struct Once(Mutex<Vec<String>>);
 
 impl Person for std::sync::Arc<Once> {
@@ -208,7 +208,7 @@ async fn a_guard_that_fails_refuses() {
     assert_eq!(result.state.unwrap().data.seen, seen);
 }
 
-/// The machine's clock as tokio's tests turn it.
+/// Follows tokio's paused test clock.
 struct Turned(tokio::time::Instant);
 
 impl Clock for Turned {
@@ -229,7 +229,7 @@ impl Clock for Turned {
     }
 }
 
-/// Answers with yes after so many seconds, or never.
+/// A person who consents after this many seconds, or never answers.
 struct Slow(Option<u64>);
 
 impl Person for Slow {
@@ -292,7 +292,7 @@ async fn a_question_that_nobody_answers_ends_with_the_time_of_the_run() {
             60_000,
         ),
         (
-            // What is off bounds nothing, and the rule that is not is asked at its own gate.
+            // A disabled rule sets no limit, and the enabled one is evaluated at its own gate.
             |play| {
                 play.stop(Timeout { seconds: 0 })
                     .stop(MaxRuntime { seconds: 60.0 })
@@ -354,7 +354,7 @@ async fn an_answer_in_time_is_an_answer_and_its_time_is_told() {
     assert_eq!(result.verdict.reading.detail, detail);
 }
 
-/// A call that is over only when two of them have begun.
+/// A tool whose calls return only once two of them are running.
 struct Together(tokio::sync::Barrier);
 
 impl Tool for Together {
@@ -382,7 +382,7 @@ impl Tool for Together {
     }
 }
 
-/// Has something to say of each of several calls.
+/// A guard with a different verdict for each of several calls.
 struct Sorts;
 
 impl Guard<Notes> for Sorts {
@@ -404,7 +404,8 @@ impl Guard<Notes> for Sorts {
     }
 }
 
-// Where the two that are left are not carried out at the same time, each waits until its tool's limit of a minute.
+// If the two remaining calls didn't run in parallel, each would wait until its tool timeout of a
+// minute.
 #[tokio::test(start_paused = true)]
 async fn of_calls_at_the_same_time_one_is_refused_one_changed_one_asked_for_and_one_fails() {
     let call = |text: &str| Action::new("together").arg("text", text);

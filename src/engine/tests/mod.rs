@@ -1,4 +1,4 @@
-//! A small agent that plays a list of decisions, and what it is played with.
+//! A small agent that plays a list of decisions, and its test setup.
 
 mod critics;
 mod delegates;
@@ -25,7 +25,7 @@ use super::*;
 use crate::stop::StopVerdict;
 use crate::trace::RunWriter;
 
-/// What the played agent counts.
+/// The state of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Notes {
     pub(super) seen: Vec<String>,
@@ -34,7 +34,7 @@ pub(super) struct Notes {
 /// Plays decisions in order, then waits.
 pub(super) struct Play {
     pub(super) decisions: VecDeque<Decision>,
-    /// Whether results go into the state.
+    /// Whether the agent copies results into its state.
     pub(super) takes_notes: bool,
 }
 
@@ -81,7 +81,7 @@ impl Agent for Play {
     }
 }
 
-/// Leaves everything to the model.
+/// An agent that leaves every decision to the model.
 struct Asks;
 
 impl Agent for Asks {
@@ -102,7 +102,7 @@ pub(super) struct EchoArgs {
     pub(super) text: String,
 }
 
-/// Gives back what it is given.
+/// A tool that returns its argument.
 pub(super) struct Echo;
 
 impl Tool for Echo {
@@ -136,7 +136,7 @@ pub(super) fn engine(decisions: impl IntoIterator<Item = Decision>) -> Builder<P
         .process(None)
 }
 
-/// Waits until it is dropped, and asks for that itself.
+/// A tool that cancels through its handle and waits until it's dropped.
 pub(super) struct Waits {
     pub(super) cancel: Cancel,
 }
@@ -172,7 +172,7 @@ pub(super) struct Disk {
     pub(super) steps: Vec<Value>,
     pub(super) step_lines: Vec<String>,
     pub(super) events: Vec<Value>,
-    /// The directory, which goes away with this.
+    /// The run's directory, deleted with this value.
     pub(super) dir: Option<tempfile::TempDir>,
 }
 
@@ -203,7 +203,7 @@ impl Disk {
         end
     }
 
-    /// Phases and stages of a step's events.
+    /// Returns the phases and stages of a step's events.
     pub(super) fn phases(&self, step: u64) -> Vec<String> {
         let of_step = self.events.iter().filter(|event| event["step_id"] == step);
         let name = |event: &Value| match event["payload"]["stage"].as_str() {
@@ -214,7 +214,7 @@ impl Disk {
     }
 }
 
-/// Runs to the end with a trace, and reads it back.
+/// Runs to the end with a trace, and reads the trace back.
 pub(super) async fn recorded<A: Agent>(
     builder: Builder<A>,
     task: impl Into<Task>,

@@ -1,4 +1,4 @@
-//! Going on from a trace: killed, used up, cancelled, branched.
+//! Resumes runs that were killed, used up a budget or were cancelled, and branches runs.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::stop::{Outcome, Usage};
 
-/// Remembers what it is asked.
+/// A scripted model that records its requests.
 struct Told {
     replies: Scripted,
     asked: Arc<Mutex<Vec<Request>>>,
@@ -42,7 +42,7 @@ impl ChatModel for Told {
     }
 }
 
-/// Counts its calls, and leaves all else to the model.
+/// An agent that counts its calls and leaves the rest to the model.
 struct Counts;
 
 impl Agent for Counts {
@@ -94,7 +94,8 @@ async fn record(builder: Builder<Counts>, root: &Path) -> RunResult<Notes> {
         .await
 }
 
-/// What a killed process leaves: the first lines, a torn one, and a manifest that says running.
+/// Truncates a trace as a killed process leaves it: whole lines, a torn line, and a manifest with
+/// status `running`.
 fn kill(dir: &Path, steps: usize, events: usize) {
     let cut = |name: &str, lines: usize, torn: &str| {
         let text = std::fs::read_to_string(dir.join(name)).unwrap();
@@ -122,7 +123,7 @@ async fn a_killed_run_goes_on_as_if_it_had_not_been() {
     let straight = record(builder, root.path()).await;
     let dir = root.path().join("r");
     let disk = Disk::read(&dir);
-    // Killed in step 2, after the model answered.
+    // Killed in step 2, after the model replied.
     let of_two =
         |event: &Value| event["step_id"] == 2 && event["payload"]["stage"] == "decision_ready";
     let events = disk.events.iter().position(of_two).unwrap() + 1;
@@ -146,13 +147,13 @@ async fn a_killed_run_goes_on_as_if_it_had_not_been() {
         result.state.unwrap().data.seen,
         ["said 0", "said 1", "said 2"]
     );
-    // The conversation is the one that the model had.
+    // The model gets the same conversation as in the uninterrupted run.
     let (asked, whole) = (asked.lock().unwrap(), whole.lock().unwrap());
     assert_eq!(
         asked.iter().map(|r| &r.messages).collect::<Vec<_>>(),
         whole[2..].iter().map(|r| &r.messages).collect::<Vec<_>>()
     );
-    // The model was asked twice in step 2, and both times were paid for.
+    // The model was called twice in step 2, and both calls count.
     assert_eq!(
         (result.step_count, result.stats.tokens.total()),
         (4, straight.stats.tokens.total() + 110)
@@ -194,7 +195,7 @@ async fn a_killed_run_goes_on_as_if_it_had_not_been() {
         .collect();
     assert_eq!(resumed, [false, false, true, false]);
     assert!(!dir.join(".reserve").exists());
-    // Times go on, though the clock began anew.
+    // Times continue to rise, although the clock restarted.
     let at = |n: usize| disk.steps[n]["facts"]["t_start_ms"].as_u64().unwrap();
     assert!(at(2) >= disk.steps[1]["facts"]["t_end_ms"].as_u64().unwrap() && at(3) > at(2));
 }
@@ -216,13 +217,13 @@ async fn a_limit_counts_every_part_and_what_ended_before_is_no_end() {
         (ending(&again.verdict), again.step_count),
         (("budget_steps", "budget.steps", Some(2)), 3)
     );
-    // Of the end before nothing is left in the state.
+    // Nothing of the earlier stop remains in the state.
     let disk = Disk::read(&dir);
     assert_eq!(
         disk.steps[2]["state_diff"]["seen"]["after"],
         json!(["said 0", "said 1", "said 2"])
     );
-    // Under a limit that is used up it ends where it is.
+    // If the limit is already used up, the run ends where it is.
     let over = go_on(2).await;
     assert_eq!(
         (ending(&over.verdict), over.step_count),
@@ -325,7 +326,7 @@ async fn a_run_that_is_written_or_not_ours_is_refused() {
         "{refused:?}"
     );
     drop(held);
-    // Who only looked left nothing.
+    // Opening a run without resuming it leaves nothing behind.
     assert!(!dir.join(".reserve").exists());
     drop(Earlier::open(&dir).unwrap());
     let manifest = std::fs::read_to_string(dir.join("manifest.json")).unwrap();
@@ -417,7 +418,7 @@ async fn a_run_goes_on_with_the_agent_that_made_it_and_in_its_own_directory() {
         (after.manifest, after.events)
     );
 
-    // A branch is a run of its own, and may be another agent's.
+    // A branch is a separate run, and may use another agent.
     let branch = Earlier::branch(&dir, 1, RunWriter::create(root.path(), "b").unwrap()).unwrap();
     assert_eq!(
         play().go_on(branch).await.unwrap().require_answer(),

@@ -1,4 +1,4 @@
-//! Files of several runs that are too large to be looked through between two other things.
+//! Multi-run files too large to read in one pass of the scanner.
 
 use super::*;
 

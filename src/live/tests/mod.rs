@@ -146,8 +146,8 @@ fn write_old_run(root: &std::path::Path, key: &str, task: &str) -> PathBuf {
     dir
 }
 
-/// What a board that starts now and remembers what is in `cache` knows of its runs: key, task and whether it had to
-/// read them.
+/// Starts a board with this cache and returns its runs: key, task, and how many runs it had to
+/// read.
 fn start(root: &std::path::Path, cache: &std::path::Path) -> Vec<(String, Option<String>, usize)> {
     let roots = [root.to_owned()];
     let shared = Arc::new(Shared::new(&roots, &[]));
@@ -183,7 +183,7 @@ fn a_second_start_reads_only_what_changed() {
     };
     assert_eq!(start(root.path(), cache.path()), known("count", "add", 2));
     assert_eq!(start(root.path(), cache.path()), known("count", "add", 0));
-    // The same size and the same time of change, as after a copy that keeps times.
+    // Same size and modification time, as after a copy that preserves times.
     write_old_run(root.path(), "b", "ADD");
     assert_eq!(start(root.path(), cache.path()), known("count", "ADD", 1));
     fs::remove_dir_all(b).unwrap();
@@ -451,7 +451,7 @@ fn after_lost_events_every_run_is_looked_at_at_once() {
     assert_eq!(run.summary().steps, 2);
 }
 
-/// Puts steps of 100 KB each into a run, and takes its files for old.
+/// Writes steps of 100 KB each to a run, and sets the file's modification time back.
 fn write_many_steps(dir: &Path, steps: usize) {
     let text = "x".repeat(100_000);
     let lines: String = (0..steps)
@@ -505,7 +505,7 @@ fn a_large_run_that_changed_keeps_no_other_waiting() {
         hear(&mut scanner, &small);
         assert_eq!(other.summary().steps, 1 + round);
         assert!(other.revision_now() > told, "it is told");
-        // What was said of the large run stays until all of it is read.
+        // The large run keeps its old summary until all of it has been read.
         assert_eq!(
             (run.summary().steps, run.summary().partial, run.is_parked()),
             (STEPS, true, true)
@@ -565,7 +565,7 @@ fn while_a_large_run_is_read_for_the_first_time_news_of_it_is_seldom() {
             break;
         }
     }
-    // The first, the last, and two a second between them.
+    // The first update, the last, and two per second in between.
     let most = 2 + start.elapsed().as_millis() / run::SUM_EVERY.as_millis();
     assert!(
         looks > 40 && (2..=most).contains(&(told as u128)),
@@ -653,7 +653,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A library on `root` whose scan thread is given up for lost quickly.
+/// A library on `root` that soon considers its scan thread lost.
 fn impatient(root: &std::path::Path) -> Library {
     let roots = vec![root.to_owned()];
     let shared = Shared {

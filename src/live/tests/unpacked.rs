@@ -1,4 +1,4 @@
-//! Runs whose files are compressed.
+//! Runs with compressed files.
 
 use super::*;
 use crate::model::{Lines as _, TraceFile};
@@ -17,7 +17,7 @@ fn a_page_of_a_parked_run_unpacks_it_once() {
     let run = library.shared.runs.read().unwrap()[&RunKey::new("l.eval/rent_epoch_1")].clone();
     assert!(run.is_parked() || run.park(false));
     let index = run.index();
-    // What is unpacked again from now on is damaged.
+    // Anything decompressed after this is damaged.
     let name = b"samples/rent_epoch_1.json";
     let at = bytes
         .windows(name.len())

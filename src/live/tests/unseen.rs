@@ -1,9 +1,9 @@
-//! Changes that another part of a run or of its file tells of, not the file that was looked at.
+//! Changes that show only in another file of a run, or in another part of its file.
 
 use super::replaced::{fresh, sample, told};
 use super::*;
 
-/// Makes files and directories as old as they are long after they were written.
+/// Sets modification times back by `hours`.
 fn age(paths: &[PathBuf], hours: u64) {
     let time = std::time::SystemTime::now() - Duration::from_secs(hours * 3600);
     for path in paths {
@@ -11,7 +11,7 @@ fn age(paths: &[PathBuf], hours: u64) {
     }
 }
 
-/// A board that has read all below `root`.
+/// A board that has read everything below `root`.
 fn board(root: &Path) -> (Arc<Shared>, scan::Scanner) {
     let root = root.to_owned();
     let shared = Arc::new(Shared::new(std::slice::from_ref(&root), &[]));
@@ -55,12 +55,12 @@ fn a_record_that_is_written_over_in_its_own_file_is_seen() {
         let (shared, mut scanner) = board(&root);
         let run = only(&shared);
         assert_eq!(run.summary().issues.1, 0);
-        // Whoever asks for the index keeps it open.
+        // Reading the index, as `told` does, keeps it loaded.
         match parked {
             true => assert!(run.is_parked() || run.park(false)),
             false => assert_eq!(told(&shared), fresh(&root)),
         }
-        // Its directory knows nothing of it.
+        // The change doesn't affect the directory's modification time.
         fs::write(&files[1], "[").unwrap();
         age(&files[1..2], 1);
         scanner.refresh(&run);
@@ -100,7 +100,7 @@ fn of_very_many_records_new_ones_are_read_at_once_and_changed_ones_are_seen() {
     }
     let (shared, mut scanner) = board(&root);
     let run = only(&shared);
-    // Whoever asks for the index keeps it open.
+    // Reading the index keeps it loaded.
     assert_eq!(run.index().events().len(), 1_200);
     fs::copy(&events[1], event(1_200)).unwrap();
     scanner.refresh(&run);
@@ -134,7 +134,7 @@ fn a_run_whose_file_gets_another_time_was_written_then() {
     let (shared, mut scanner) = board(&root);
     let updated = |shared: &Shared| only(shared).summary().updated.unwrap();
     let before = updated(&shared);
-    // Whoever asks for the index keeps it open; one that is let go of is read anew whatever changed.
+    // Reading the index keeps it loaded. An evicted run would be reloaded for any change.
     only(&shared).index();
     age(&files, 5);
     scanner.refresh(&only(&shared));
@@ -154,7 +154,7 @@ fn damage_of_an_archive_is_an_issue_of_each_run_wherever_one_looks() {
             .map(|run| (run.key().to_string(), run.summary().issues.0))
             .collect::<Vec<_>>()
     };
-    // Without its directory, its members are found by their headers.
+    // Without the central directory, members are found by their headers.
     fs::write(&path, &whole[..whole.len() - 10]).unwrap();
     let (shared, mut scanner) = board(&root);
     let found = issues(&shared);
@@ -194,7 +194,7 @@ fn a_member_that_is_damaged_or_mended_where_it_lies_is_read_again() {
     let path = root.join("l.eval");
     let whole = sample("inspect/ledger.eval");
     let mut damaged = whole.clone();
-    // Among the packed bytes of the first sample; the directory says what it said.
+    // Inside the compressed bytes of the first sample. The central directory stays unchanged.
     let name = b"samples/";
     let at = whole
         .windows(name.len())
@@ -211,10 +211,10 @@ fn a_member_that_is_damaged_or_mended_where_it_lies_is_read_again() {
     for run in &runs {
         assert!(run.is_parked() || run.park(false), "{}", run.key());
     }
-    // The first of them finds them parked; whoever asks for the steps keeps them open.
+    // The first iteration finds the runs parked. Reading their steps keeps them loaded.
     for (bytes, issues) in [(&damaged, true), (&whole, false), (&damaged, true)] {
         let before: Vec<_> = runs.iter().map(|run| stamps(run)).collect();
-        // In place, with the time put back: as large and as old as it was.
+        // Rewritten in place with the old modification time, so size and age are unchanged.
         fs::write(&path, bytes).unwrap();
         age(std::slice::from_ref(&path), 1);
         for run in &runs {

@@ -1,4 +1,4 @@
-//! What is sent, and answers that are as they should be.
+//! Checks requests and well-formed responses.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Faulty answers: which are asked for again, after how long, and what is said of the others.
+//! Checks faulty responses: which are retried, after how long, and how the others are reported.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn fails(status: u16, message: &str) -> Play {
     )
 }
 
-/// Asks a server that plays only this.
+/// Calls a server that plays only these responses, without retries.
 async fn error(plays: impl IntoIterator<Item = Play>) -> ModelError {
     let endpoint = Endpoint::playing(plays);
     client(Address {
@@ -200,7 +200,7 @@ async fn what_is_too_long_is_said_to_be() {
     ] {
         assert_eq!(error([play]).await.kind, ModelErrorKind::Overflow);
     }
-    // In the middle of an answer too.
+    // Also in the middle of a response.
     let inside = json!({"error": {"message": text}}).to_string();
     assert_eq!(
         error([Play::Events(vec![inside.clone()])]).await.kind,
@@ -286,12 +286,12 @@ async fn what_came_of_a_torn_answer_counts_as_an_estimate() {
             Some(4),
         ),
         (Play::HangInside(text()), Some(4)),
-        // Nothing came, and nobody knows what was done for it.
+        // No reply arrived, and it's unknown what the server did.
         (Play::Events(Vec::new()), Some(0)),
         (Play::Close, Some(0)),
         (Play::Hang, Some(0)),
         (Play::Whole(200, "", "<h1>Hello</h1>".to_owned()), Some(0)),
-        // It says that nothing was done.
+        // The server reports that it did nothing.
         (Play::Whole(500, "", "{}".to_owned()), None),
         (fails(200, "overloaded"), None),
     ];

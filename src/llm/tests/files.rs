@@ -1,4 +1,4 @@
-//! Agent files: what they may say, and how mistakes in them are told.
+//! Checks the contents of agent files, and how mistakes in them are reported.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn parse(text: &str) -> crate::Result<AgentFile> {
     AgentFile::parse(text, Path::new("dir/agent.toml"))
 }
 
-/// What is said of a file that has `text` below the model.
+/// Returns the error for an agent file with `text` after the model section.
 #[track_caller]
 fn wrong(text: &str) -> String {
     let error = parse(&format!("{MODEL}{text}")).unwrap_err();

@@ -1,10 +1,10 @@
-//! Who gets which job, and how a job ends before it is done.
+//! Checks which job is taken next, and how a job ends early.
 
 use std::sync::atomic::AtomicUsize;
 
 use crate::page::jobs::*;
 
-/// Counts to five.
+/// A task that counts to five.
 #[derive(Debug, Default)]
 struct Count(AtomicUsize);
 
@@ -23,7 +23,7 @@ impl Task for Count {
     }
 }
 
-/// Does what no task should.
+/// A task that panics.
 struct Fails;
 
 impl Task for Fails {

@@ -81,7 +81,7 @@ fn the_names_of_the_contract_are_there() {
         assert!(row.get(name).is_some(), "{name}");
     }
     assert_eq!(row["tokens"], Value::Null);
-    // Two runs wrote here; the row is the newest one's.
+    // Two runs share this directory; the row shows the newest.
     assert_eq!(
         (&row["started_at"], &row["segment_count"]),
         (&json!("1970-01-01T00:00:06.000000Z"), &json!(2))

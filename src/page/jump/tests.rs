@@ -41,7 +41,7 @@ fn the_run_that_is_called_so_comes_first() {
         ["sweep/calc_1", "sweep/CALC_12", "sweep/calc_10", "other"]
     );
     assert_eq!(runs_of("calc_10"), ["sweep/calc_10"]);
-    // All words, wherever they stand.
+    // All words must match, in any order.
     assert_eq!(runs_of("cart sweep"), ["sweep/calc_1", "sweep/calc_10"]);
     assert_eq!(runs_of("nothing"), Vec::<String>::new());
 }

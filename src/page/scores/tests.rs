@@ -1,4 +1,4 @@
-//! Where scores stand in a picture, what is left out of it and what never is.
+//! Checks the geometry of score charts, and what they leave out.
 
 use askama::Template as _;
 
@@ -26,7 +26,8 @@ fn spot(n: usize, of: usize, score: f64) -> Spot {
     }
 }
 
-/// A run with one critic, `x`; each step has what it says besides its name, or no critic.
+/// A run with one critic, `x`. Each text holds a step's other output fields; an empty text means no
+/// critic.
 fn run<'o>(outputs: impl IntoIterator<Item = &'o str>) -> Recorded {
     let output = |output: &str| format!(r#"[{{"critic_name": "x", {output}}}]"#);
     let outputs = outputs.into_iter().map(|said| {
@@ -43,7 +44,7 @@ fn run<'o>(outputs: impl IntoIterator<Item = &'o str>) -> Recorded {
     )
 }
 
-/// Calls `look` with the only lane of a run.
+/// Calls `look` with a run's only lane.
 fn only_lane<T>(run: &Recorded, query: Query, look: impl FnOnce(&LaneView<'_>) -> T) -> T {
     let lens = run.lens();
     let body = ScoresBody::new(&lens, query);
@@ -292,7 +293,7 @@ fn the_median_stands_where_the_lines_do() {
         false,
         (View::WHOLE, None),
     );
-    // Ten steps, the first at the left edge and the last at the right one, as in a line.
+    // Ten steps, from the left edge to the right one, as in a line.
     assert!(
         overlay.band.1.starts_with("M0.0 236.0h0L111.1 ")
             && overlay.band.1.ends_with("L1000.0 34.4"),
@@ -344,7 +345,7 @@ fn a_part_of_a_lane_has_its_own_points_and_labels() {
             lane.caption()
         );
     });
-    // What is nothing to see is all of it.
+    // An empty range shows the whole run.
     assert!(
         Query {
             from: Some(9),

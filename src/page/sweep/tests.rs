@@ -1,4 +1,4 @@
-//! What the page says and draws, over the runs of this repository.
+//! Checks the page's texts and charts over the runs of this repository.
 
 use crate::page::sweep::table::limit;
 use crate::page::sweep::words::answer;
@@ -24,7 +24,7 @@ fn context(form: Form) -> Context {
     }
 }
 
-/// The page over `sample_runs`, or while none of them is asked yet.
+/// Renders the page for `sample_runs`, either with results or before the first run is evaluated.
 fn page_of(form: Form, state: State) -> String {
     let rules = form.rules.iter().map(String::as_str).collect();
     let typed = Typed {

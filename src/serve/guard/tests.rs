@@ -13,13 +13,14 @@ const TOKEN: &str = "a-token-of-a-test";
 const BEARER: (&str, &str) = ("authorization", "Bearer a-token-of-a-test");
 const BOX: (&str, &str) = ("host", "box:8765");
 
-/// What a browser holds once it brought the token, as it sends it.
+/// The cookies of a browser that has presented the token.
 fn cookie() -> String {
     let gate = Gate::new(Token::new(TOKEN).unwrap());
     format!("theme=dark; {}={}", gate.cookie, gate.ticket.reveal())
 }
 
-/// What a board behind a token, started with `--host box`, answers; without a `host` among the headers it is `box`.
+/// The response of a board with a token, started with `--host box`. If `headers` has no `host`,
+/// it's `box`.
 async fn ask(path: &str, headers: &[(&str, &str)]) -> Response {
     let root = tempfile::tempdir().unwrap();
     let library = Library::load(vec![root.path().to_owned()]);
@@ -176,7 +177,7 @@ async fn a_token_in_an_address_moves_into_a_cookie() {
     ];
     let held = cookie();
     for (path, place) in given {
-        // Also where the browser has the cookie: the address must not keep the token.
+        // Also if the browser already has the cookie: the address must not keep the token.
         for headers in [&[][..], &[("cookie", held.as_str())]] {
             let response = ask(path, headers).await;
             assert_eq!(response.status(), 303, "{path}");
@@ -217,7 +218,8 @@ async fn whoever_brings_the_token_means_this_board_by_any_name() {
         303
     );
     assert_eq!(ask("/", &[other, held]).await.status(), 200);
-    // Another port of the machine is another site here, though not to the browser, which sends the cookie along.
+    // Another port on the machine counts as another site, but the browser sends it the cookie
+    // anyway.
     assert_eq!(
         ask("/", &[held, ("origin", "http://box:3000")])
             .await
@@ -281,7 +283,7 @@ async fn a_request_names_one_host_and_has_no_body() {
             .status(),
         431
     );
-    // The form that names the address comes first, and the header must not name another.
+    // An absolute request target takes precedence, and the header must not name another host.
     assert_eq!(ask("http://evil.example/", &[]).await.status(), 421);
     assert_eq!(
         ask("http://box/", &[("host", "evil.example")])

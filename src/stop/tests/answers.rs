@@ -1,4 +1,4 @@
-//! Edge cases 7 to 10: what counts as an answer, and what a limit does to it.
+//! Edge cases 7 to 10: what counts as an answer, and how limits affect it.
 
 use std::sync::Arc;
 
@@ -161,7 +161,7 @@ fn case_10_json_plain_fenced_padded_and_with_prose() {
     assert_eq!(&block[start as usize..end as usize], "{\"a\": 1}\n");
 }
 
-/// A validator that knows `{"required": [..]}`, `true` and `false`, enough to show the seam.
+/// A validator for `{"required": [..]}`, `true` and `false`, enough to test the interface.
 struct Required(Option<Vec<String>>);
 
 impl SchemaCheck for Required {

@@ -320,7 +320,8 @@ fn case_18_groups_of_completion_rules_accept() {
     );
 }
 
-/// Of the last of `steps` and the rule: the step at which it stops, and the first at which it cannot be told.
+/// Evaluates a rule on `steps`. Returns the step at which it stops, and the first step at which the
+/// result is unknown.
 fn first(rule: &str, steps: &[StepFacts]) -> (Option<u64>, Option<u64>) {
     let firsts = set(&[rule]).firsts(Stats::default(), steps);
     let first = &firsts.rules[0];

@@ -1,10 +1,10 @@
-//! Edge cases 1 to 6, 20 to 23 and 27: limits, their order, and where a stop stands.
+//! Edge cases 1 to 6, 20 to 23 and 27: limits, their order, and the position of a stop.
 
 use std::time::Duration;
 
 use super::*;
 
-/// Per rule: the step at which it stops, the gate, and the operator of its verdict.
+/// Expects for each rule the step at which it stops, and the operator in its verdict.
 #[test]
 fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_say() {
     let paid = |step: u64, cost_usd: Option<f64>| StepFacts {
@@ -117,7 +117,7 @@ fn case_1_time_at_one_below_and_one_above() {
         ("max_runtime=1", 999, "none"),
         ("max_runtime=1", 1000, "max_runtime"),
         ("max_runtime=1", 1001, "max_runtime"),
-        // Only 0 is off; less than a millisecond is a limit, too.
+        // Only 0 disables the rule. Less than a millisecond is still a limit.
         ("max_runtime=0.0001", 0, "none"),
         ("max_runtime=0.0001", 1, "max_runtime"),
         ("max_runtime=1e300", u64::MAX - 1, "none"),

@@ -1,4 +1,4 @@
-//! The edge cases of the stop rules, and the property that holds them together.
+//! The edge cases of the stop rules, and the property that ties them together.
 
 mod answers;
 mod critics;
@@ -12,7 +12,8 @@ mod texts;
 
 use super::*;
 
-/// A good step: ten milliseconds, 10 tokens in and 5 out, one action, a state of its own, no text.
+/// A good step: ten milliseconds, 10 input tokens and 5 output tokens, one action, a unique state,
+/// no text.
 fn step(n: u64) -> StepFacts {
     StepFacts {
         reached: Gate::AfterStep,
@@ -39,7 +40,7 @@ fn answer(n: u64, text: &str) -> StepFacts {
     }
 }
 
-/// A step whose model said something beside its action.
+/// A step whose model wrote text beside its action.
 fn said(n: u64, text: &str) -> StepFacts {
     StepFacts {
         text: Text::Known(text.to_owned()),
@@ -68,7 +69,7 @@ fn critic(name: &str, wish: CriticWish) -> CriticFact {
     }
 }
 
-/// What an engine knows of a step when it stands at `gate`.
+/// The facts that an engine has about a step at `gate`.
 fn seen_at(gate: Gate, whole: &StepFacts, opaque: &[OpaqueAnswer]) -> StepFacts {
     let mut facts = match gate {
         Gate::AfterStep => whole.clone(),
@@ -90,7 +91,7 @@ fn seen_at(gate: Gate, whole: &StepFacts, opaque: &[OpaqueAnswer]) -> StepFacts 
     facts
 }
 
-/// How a run went that an engine would have made of these steps.
+/// The result of a run of these steps in an engine.
 struct Run {
     verdict: Option<StopVerdict>,
     recorded: Vec<StepFacts>,
@@ -110,7 +111,7 @@ impl Run {
         self.verdict.as_ref().expect("the run was stopped")
     }
 
-    /// Where it stopped: the last step that ran and the gate.
+    /// The position of the stop: the last step that ran, and the gate.
     fn place(&self) -> (Option<u64>, Option<Gate>) {
         (self.verdict().step, self.verdict().gate)
     }
@@ -147,7 +148,7 @@ fn live<S>(set: &StopSet<S>, state: &S, stats: Stats, steps: &[StepFacts]) -> Ru
     run
 }
 
-/// Runs these rules (in the short form) over steps.
+/// Runs these rules (in the short form) on the steps.
 fn run(rules: &[&str], steps: &[StepFacts]) -> Run {
     live(&set(rules), &(), Stats::default(), steps)
 }

@@ -1,4 +1,4 @@
-//! Edge case 10 with the validator that the feature `schema` brings.
+//! Edge case 10 with the validator of the `schema` feature.
 
 use serde_json::{Map, Value, json};
 
@@ -30,7 +30,7 @@ fn accepts(schema: Value, text: &str) -> bool {
     judge_in(schema, false, text).code() == "structured_output"
 }
 
-/// What the miss says, and where.
+/// Returns the text of a rejection and its evidence.
 fn miss(schema: Value, text: &str) -> (String, Vec<Evidence>) {
     let run = judge_in(schema, false, text);
     assert_eq!(run.code(), "none");
@@ -175,7 +175,7 @@ fn case_10_a_remote_reference_is_a_build_error_and_nobody_is_asked() {
         .set_nonblocking(true)
         .expect("a listener that does not wait");
     let address = listener.local_addr().expect("its address");
-    // A file that is a sound schema: would it be read, the build would succeed.
+    // The file is a valid schema, so the build would succeed if it were read.
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("schema.json");
     std::fs::write(&file, "true").expect("a file");
@@ -237,7 +237,8 @@ fn case_10_references_inside_the_schema_are_followed() {
     );
 }
 
-/// `d0` is twice `d1`, `d1` is twice `d2`, .. to a schema of `bottom`.
+/// A chain of schemas in which `d0` includes `d1` twice, `d1` includes `d2` twice, and so on, down
+/// to `bottom`.
 fn doubling(times: usize, keyword: &str, bottom: &Value) -> Value {
     let target = |at: usize| json!({"$ref": format!("#/$defs/d{at}")});
     let twice = |at: usize| {
@@ -300,7 +301,7 @@ fn case_10_a_schema_that_refers_to_itself_ends() {
     ] {
         assert!(accepts(round.clone(), "1"), "it asks for nothing: {round}");
     }
-    // Two ways into each level: a walk of every way would take 2^120 steps.
+    // Two ways into each level: walking every path would take 2^120 steps.
     let twice = json!({"allOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]});
     assert!(accepts(twice, &nested(120)));
     let never = json!({"anyOf": [

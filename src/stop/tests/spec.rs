@@ -1,4 +1,4 @@
-//! Edge case 26: how rules are written, and what their codes mean to others.
+//! Edge case 26: the syntax of rules, and what their codes mean to other tools.
 
 use serde_json::json;
 
@@ -240,7 +240,7 @@ fn the_table_of_rules_is_made_from_the_code() {
             row.name
         );
     }
-    // The page is part of the documentation; a rule that changes must change it.
+    // `RULES.md` is part of the documentation, so a changed rule must change it.
     assert_eq!(include_str!("../RULES.md"), rules_table());
 }
 

@@ -1,4 +1,4 @@
-//! Edge cases 11 to 14: rules about what the model said and asked for.
+//! Edge cases 11 to 14: rules about the model's text and its tool calls.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Reading, listing and searching.
+//! Tests for reading, listing and searching.
 
 use serde_json::json;
 

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{Delta, Names};
 
-/// A run whose steps are these decisions.
+/// Builds a run whose steps have these decisions.
 pub(in crate::analysis::compare) fn run(decisions: &[String]) -> Index {
     let mut names = Names::default();
     let step = |decision: &String| {
@@ -33,7 +33,7 @@ fn answer(text: &str) -> String {
     format!(r#""decision": {{"mode": "final", "actions": [], "final_answer": "{text}"}}"#)
 }
 
-/// A run of one call for each letter.
+/// Builds a run with one call per letter.
 fn letters(letters: &str) -> Index {
     run(&letters
         .chars()
@@ -41,7 +41,8 @@ fn letters(letters: &str) -> Index {
         .collect::<Vec<_>>())
 }
 
-/// `=` for like steps, `!` for steps side by side that differ, `<` and `>` for steps of A and of B alone.
+/// Draws an alignment: `=` for matching steps, `!` for paired steps that differ, `<` and `>` for
+/// steps only in A or only in B.
 fn drawn(a: &Index, b: &Index) -> String {
     let sign = |pair: &Pair| match (pair.a, pair.b) {
         (Some(_), Some(_)) if pair.asks_same => '=',
@@ -110,7 +111,7 @@ fn long_runs_that_drift_apart_find_each_other_again() {
     let calls =
         |range: std::ops::Range<usize>| range.map(|n| call(&n.to_string())).collect::<Vec<_>>();
     let a = calls(0..9_000);
-    // Every hundredth step has another call before it, and the ends differ.
+    // Every hundredth step is preceded by an extra call, and the ends differ.
     let mut b: Vec<String> = a
         .iter()
         .enumerate()

@@ -44,7 +44,7 @@ fn shared(runs: Vec<Summary>) -> Vec<Arc<Summary>> {
     runs.into_iter().map(Arc::new).collect()
 }
 
-/// Runs of nine projects, and some of none.
+/// Runs in nine projects, and some without one.
 fn projects(number: usize) -> Vec<Arc<Summary>> {
     let mut runs = many(number);
     for (n, run) in runs.iter_mut().enumerate() {
@@ -141,7 +141,7 @@ fn windows_of_groups_follow_each_other_in_every_order() {
                 by.name
             );
             if !sort.by.sums && *by != *PARENT {
-                // The first rows of the groups are in the order of the list.
+                // Within a group, rows follow the order of the list.
                 let list = select(&all, &Query::default(), sort, usize::MAX, None).rows;
                 let at: HashMap<_, _> = list
                     .iter()
@@ -245,7 +245,7 @@ fn children_stand_below_their_parents() {
     assert_eq!(of("s/2"), Some((false, "s/2 0")));
     assert_eq!(of("gone"), Some((false, "s/3/lost 0, s/3/other 0")));
     assert_eq!(of("self"), Some((true, "self 0")));
-    // A child that matches alone stands in the group of its parent.
+    // A child that matches on its own is listed in its parent's group.
     let part = put(&all, "run:s/1/a/x", "parent", "run", WHOLE);
     assert_eq!(
         (

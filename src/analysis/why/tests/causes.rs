@@ -1,14 +1,15 @@
-//! Which rule is said to have ended a run that records a word: never one that the files do not name.
+//! Checks which rule is reported as the cause of a recorded stop reason: never one that the files
+//! don't name.
 
 use super::*;
 use crate::analysis::verdict::LimitFrom;
 use crate::analysis::why::Standing;
 
-/// A task with limits that no run here comes near.
+/// A task with limits that no run in these tests approaches.
 const INIT: &str = r#"{"step_id": 0, "phase": "INIT", "payload": {"task_meta": {"budget":
     {"max_steps": 40, "max_tokens": 1000, "max_runtime_seconds": 600}}}}"#;
 
-/// Four steps that changed the state each, under the task's limits where `task`.
+/// Four steps that each change the state, with the task's limits if `task`.
 fn four(task: bool) -> Run {
     let run = if task {
         Run::default().event(INIT)
@@ -20,7 +21,7 @@ fn four(task: bool) -> Run {
         .fold(run, |run, tool| run.call(&tool.to_string(), "plan"))
 }
 
-/// The same, stopped for `reason` by a criterion that says `words`.
+/// The same run, stopped for `reason` by a criterion whose detail is `words`.
 fn by_criterion(task: bool, reason: &str, words: &str) -> Run {
     let check = format!(
         r#"{{"step_id": 3, "phase": "CHECK_STOP", "payload": {{"stage": "stop", "stop_reason": "{reason}", "stop_detail": "{words}"}}}}"#
@@ -36,12 +37,12 @@ fn by_criterion(task: bool, reason: &str, words: &str) -> Run {
     }
 }
 
-/// The same, stopped for `reason` with an END event as a budget writes it.
+/// The same run, stopped for `reason` with an END event as a budget writes it.
 fn by_budget(task: bool, reason: &str, manifest: &str) -> Run {
     with(&four(task).ended(reason), manifest)
 }
 
-/// The names of the rules with this standing.
+/// Names of the rules with this standing.
 fn named(why: &Why, standing: Standing) -> Vec<String> {
     why.rules
         .iter()
@@ -158,7 +159,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
         "Step budget used up: 4 of 4 steps"
     );
     assert_eq!(named(&why, Standing::Fired), ["Step budget"]);
-    // No file states the limit; that the run ended at it is what the END event of a budget says.
+    // No file records the limit, but the END event has the form that a budget writes.
     let (summary, why) = by_budget(false, "budget_steps", &manifest("null")).explained();
     assert_eq!(
         summary.verdict.sentence,
@@ -169,7 +170,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
         Some((4, LimitFrom::Inferred))
     );
     assert_eq!(named(&why, Standing::Fired), ["Step budget"]);
-    // A manifest alone: the numbers show it, or nothing does.
+    // With only a manifest, the rule is known from its numbers or not at all.
     let alone = |limit: &str| {
         let run = Run {
             events: Vec::new(),
@@ -222,7 +223,8 @@ fn numbers_that_refute_the_word_are_named() {
     }
 }
 
-/// A run whose errors the failure report tells of: whether each is recoverable, and what the engine did.
+/// A run whose failure report lists these errors: whether each is recoverable, and what the engine
+/// did.
 fn failing(reason: &str, failures: &[(&str, &str)]) -> Run {
     let error = |run: Run, _| {
         run.event(
@@ -350,7 +352,7 @@ fn the_newest_failure_is_the_one_that_ended_the_run() {
     );
 }
 
-/// A manifest that tells of this end, without an answer.
+/// A manifest with this stop reason and no answer.
 fn unanswered(reason: &str) -> String {
     format!(r#"{{"status": "completed", "summary": {{"stop_reason": "{reason}"}}}}"#)
 }
@@ -466,7 +468,7 @@ fn a_run_that_answered_by_its_state_was_not_ended_by_a_final_decision() {
         ),
         ["Final answer"]
     );
-    // A last step without a line is known by its events.
+    // If the last step has no line, its events describe it.
     let decided = |mode: &str, actions: &str| {
         let ready = r#"{"step_id": 2, "phase": "DECIDE", "payload": {"stage": "state_ready"}}"#;
         let decided = format!(
@@ -542,7 +544,7 @@ fn steps_are_not_counted_from_lines_that_hold_none() {
     };
     assert_eq!(measured(r#"{"step_id": 1.5}"#), None);
     assert_eq!(measured(r#""just a text""#), None);
-    // A run that died in step 3 and has no line of step 1; with it, three were over.
+    // The run died in step 3. Without the line of step 1, the number of finished steps is unknown.
     let died = |run: Run| {
         let why = with(&run, r#"{"status": "running"}"#).explained().1;
         why.rules

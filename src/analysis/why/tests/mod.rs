@@ -8,7 +8,7 @@ use crate::model::{Delta, ManifestState, Names, RunKey, Span, StepHead, TraceFil
 mod causes;
 mod table;
 
-/// A run of these lines, looked at long after it was written.
+/// A run with these lines, read long after it was written.
 #[derive(Default)]
 struct Run {
     steps: Vec<String>,
@@ -16,7 +16,7 @@ struct Run {
     manifest: String,
 }
 
-/// Files that cannot be read any more.
+/// Files that can't be read anymore.
 pub(in crate::analysis) struct Gone;
 
 impl Lines for Gone {
@@ -42,7 +42,7 @@ impl Run {
         self
     }
 
-    /// A step that calls `tool` and changes `key`.
+    /// Adds a step that calls `tool` and changes `key`.
     fn call(self, tool: &str, key: &str) -> Self {
         let diff = if key.is_empty() {
             String::new()
@@ -66,7 +66,7 @@ impl Run {
         self
     }
 
-    /// Ended for `reason`; by a budget as one does, with the step that never began.
+    /// Ends the run for `reason`. A budget ends it at the next step, which never starts.
     fn ended(self, reason: &str) -> Self {
         let (budget, steps) = (reason.starts_with("budget_"), self.steps.len());
         let step = if budget {
@@ -168,7 +168,7 @@ fn repeated_calls_are_found_with_their_first_step() {
             "From step 1 on two calls take turns for 4 steps: a(), b()"
         )
     );
-    // The call that came first leads, in whichever one the run ends.
+    // The call that came first is listed first, whichever one ends the run.
     assert_eq!(
         one("xababa"),
         said(
@@ -236,7 +236,7 @@ fn a_chain_explains_some_ends_and_no_others() {
     let idle = (0..3).fold(Run::default(), |run, n| run.call(&n.to_string(), ""));
     assert_eq!(idle.chain(RunStatus::Limit, "stagnation")[0].0, Sort::Idle);
     assert_eq!(idle.chain(RunStatus::Died, ""), []);
-    // The loop says it better.
+    // The repeated call is the better explanation.
     let both = (0..3).fold(Run::default(), |run, _| run.call("a", ""));
     assert_eq!(
         both.chain(RunStatus::Limit, "stagnation")
@@ -337,7 +337,7 @@ fn the_first_trouble_is_the_earliest_sign() {
         trouble(Run::default().scored("a", 0.9).scored("b", 0.6)),
         None
     );
-    // A scale of its own is not measured with ours.
+    // Scores outside 0 to 1 use another scale, so the drop doesn't count.
     assert_eq!(
         trouble(Run::default().scored("a", 9.0).scored("b", 0.6)),
         None
@@ -358,7 +358,7 @@ fn the_first_trouble_is_the_earliest_sign() {
             "neighbour asked for a retry: not straight; botanist asked to stop"
         )
     );
-    // It shows later than the error, and began before it.
+    // The loop is detected after the error, but began before it.
     let looped = calls("aa").step(
         r#""decision": {"mode": "act", "actions": [{"name": "a", "args": {}}]},
         "action_results": [{"status": "error", "error": "no file"}]"#,
@@ -390,7 +390,7 @@ fn an_error_in_a_step_without_a_line_is_trouble_too() {
     );
 }
 
-/// `run` with another manifest.
+/// Replaces the manifest of `run`.
 fn with(run: &Run, manifest: &str) -> Run {
     Run {
         manifest: manifest.to_owned(),

@@ -1,4 +1,5 @@
-//! Every stop reason in every layout: the sentence, what it rests on, and the rule that is said to have fired.
+//! Checks every stop reason in every layout: the sentence, its evidence, and the rule reported as
+//! fired.
 
 use super::*;
 use crate::analysis::why::Standing;
@@ -24,7 +25,7 @@ const REASONS: [&str; 18] = [
     "interrupt",
 ];
 
-/// What tells the layouts apart, and the writer's name where there is one.
+/// The manifest fields that identify a layout, including the writer's name if there is one.
 const LAYOUTS: [(&str, &str); 4] = [
     ("A", ""),
     ("B", r#""token_usage": 0,"#),
@@ -32,7 +33,7 @@ const LAYOUTS: [(&str, &str); 4] = [
     ("board", r#""writer": "board 1","#),
 ];
 
-/// The code of our own engine that older viewers read as `reason`.
+/// The code for which the board's engine writes `reason` as the stop reason, for older viewers.
 fn code(reason: &str) -> &str {
     match reason {
         "success" => "keyword",
@@ -65,7 +66,7 @@ fn ended(reason: &str, layout: (&str, &str)) -> Run {
     } else {
         "null"
     };
-    // QitOS records `failed` for an unrecoverable error alone, our own engine for every failure.
+    // QitOS records `failed` only for an unrecoverable error, the board's engine for every failure.
     let status = match reason {
         "unrecoverable_error" => "failed",
         "cancelled_immediate" => "stopped",
@@ -84,7 +85,7 @@ fn ended(reason: &str, layout: (&str, &str)) -> Run {
     }
 }
 
-/// One line for `reason` in `layout`.
+/// Formats one line for `reason` in `layout`.
 fn told(reason: &str, layout: (&str, &str)) -> String {
     let (summary, why) = ended(reason, layout).explained();
     let verdict = &summary.verdict;
@@ -95,7 +96,7 @@ fn told(reason: &str, layout: (&str, &str)) -> String {
         .map(|rule| &*rule.id)
         .collect();
     assert_eq!(verdict.stop_reason.as_deref(), Some(reason));
-    // A rule that fired comes first, and one rule ends a run.
+    // A fired rule comes first, and only one rule ends a run.
     assert!(
         fired.len() == 1 && why.rules[0].result == Standing::Fired,
         "{reason} in {}: {fired:?}",

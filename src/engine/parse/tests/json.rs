@@ -163,7 +163,7 @@ fn refusals() {
         (r#"{"result": 42}"#, MissingActionOrFinal, None),
         (r#"{"thought": "hm"}"#, MissingActionOrFinal, None),
         (r#"{"final_answer": " "}"#, MissingActionOrFinal, None),
-        // Broken inside.
+        // Invalid inside.
         (
             r#"{"action": {"name": "read" "args": {}}}"#,
             InvalidJson,
@@ -202,7 +202,7 @@ fn refusals() {
             InvalidJson,
             None,
         ),
-        // Cut off.
+        // Truncated.
         (r#"{"#, InvalidJson, None),
         (r#"{"final_ans"#, InvalidJson, None),
         (r#"{"final_answer": "the first ha"#, InvalidJson, None),
@@ -226,7 +226,7 @@ fn refusals() {
             MissingRequiredField,
             Some("action.args"),
         ),
-        // Two of them.
+        // More than one decision.
         (
             r#"{"final_answer": "a"} {"final_answer": "b"}"#,
             InvalidJson,
@@ -252,7 +252,7 @@ fn refusals() {
             InvalidActionSchema,
             Some("actions"),
         ),
-        // The wrong form.
+        // Wrong shape.
         (r#"{"action": "read"}"#, InvalidActionSchema, Some("action")),
         (
             r#"{"actions": [{"name": "a"}, 1]}"#,

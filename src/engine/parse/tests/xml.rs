@@ -216,7 +216,7 @@ fn refusals() {
             InvalidActionSchema,
             Some("actions[0].args"),
         ),
-        // Cut off.
+        // Truncated.
         ("<decision", InvalidXml, None),
         ("<think>perhaps <decision mode='wait'/>", InvalidXml, None),
         ("<decision mode='act", InvalidXml, None),

@@ -1,4 +1,4 @@
-//! From rules to fields and back, and what is said of each rule.
+//! Checks the conversion between rules and form fields, and the results for each rule.
 
 use crate::page::whatif::fill::form::from_form;
 use std::path::Path;
@@ -62,7 +62,7 @@ fn fields<'a>(body: &'a WhatIfBody<'_>) -> Vec<&'a Field> {
         .collect()
 }
 
-/// What a browser sends of the form.
+/// The form fields that a browser would send.
 fn sent(html: &str) -> Vec<(String, String)> {
     let value = |tag: &Tag| match tag.get("type") {
         Some("checkbox") => tag.get("checked").map(|_| "on".to_owned()),
@@ -104,13 +104,13 @@ fn every_rule_goes_through_the_form_and_comes_back() {
         "stop_on_tool=write",
         "critic_below=tests:0.25:2",
         "critic_below=style:0.5",
-        // No field holds these.
+        // No field can hold these.
         "max_steps=12",
         "critic_below=Nobody:0.5",
         "max_rounds=",
         r#"{"type":"structured_output","fenced":true}"#,
         r#"{"type":"any_of","of":[{"type":"max_steps","steps":3}]}"#,
-        // What is wrong is kept too.
+        // Invalid rules are kept too.
         "max_step=4",
         "content_match=(",
     ];

@@ -16,7 +16,7 @@ use crate::page::app::AppState;
 use crate::serve::listen::connections::seats::in_turn;
 use crate::serve::listen::connections::*;
 
-/// Generous: what is waited for comes long before.
+/// Generous; a passing test finishes much earlier.
 const DEADLINE: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_millis(100);
 const HELLO: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -49,7 +49,7 @@ impl Server {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// The whole answer to a request of its own.
+    /// Whether a new connection gets the complete response.
     async fn answers(&self) -> bool {
         let mut stream = self.connect().await;
         stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
@@ -57,7 +57,7 @@ impl Server {
     }
 }
 
-/// Everything until the other side ends the connection.
+/// Reads until the other side closes the connection.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut text = Vec::new();
     match timeout(DEADLINE, stream.read_to_end(&mut text))
@@ -98,7 +98,7 @@ async fn whoever_sends_no_whole_head_in_time_is_dropped() {
         },
     )
     .await;
-    // Nothing at all; half a head; a request that was answered, and then nothing.
+    // Nothing at all, an incomplete head, or a complete request followed by silence.
     for (sent, answer) in [
         (&b""[..], ""),
         (b"GET / HT", ""),
@@ -114,7 +114,7 @@ async fn whoever_sends_no_whole_head_in_time_is_dropped() {
             "{said}"
         );
     }
-    // A byte now and then does not buy time.
+    // Sending a byte now and then doesn't extend the deadline.
     let (mut read, mut write) = server.connect().await.into_split();
     let drip = tokio::spawn(async move {
         while write.write_all(b"X").await.is_ok() {
@@ -158,7 +158,7 @@ async fn whoever_takes_nothing_is_dropped_and_holds_little_meanwhile() {
         .await
         .expect("it is asked for")
         .unwrap();
-    // The body never ends by itself; it ends because nobody takes it.
+    // The body is endless. It ends because the client doesn't read it.
     let piece = Bytes::from(vec![b'x'; 64 << 10]);
     let mut pieces = 0;
     while timeout(DEADLINE, body.send(Ok(piece.clone())))
@@ -182,7 +182,7 @@ async fn only_so_many_are_open_and_the_others_wait() {
         "/",
         get(move || async move {
             highest.fetch_max(opened.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            // Long enough for others to come in, were they let in.
+            // Long enough for other connections to be accepted, if the limit allowed it.
             tokio::time::sleep(SOON / 10).await;
             opened.fetch_sub(1, Ordering::SeqCst);
             "hello"
@@ -195,7 +195,7 @@ async fn only_so_many_are_open_and_the_others_wait() {
         ..limits()
     };
     let server = Arc::new(Server::start(app, limits).await);
-    // Two that say nothing keep nobody from being answered.
+    // Two silent connections don't block the others.
     let silent = [server.connect().await, server.connect().await];
     let ask = |_| {
         let server = Arc::clone(&server);
@@ -225,7 +225,7 @@ async fn those_who_say_nothing_make_room_for_a_new_connection() {
         },
     )
     .await;
-    // A whole request that was answered, half of one, and nothing.
+    // A whole request, half of one, and nothing.
     let mut held = Vec::new();
     for sent in [HELLO, &HELLO[..10], b""].into_iter().cycle().take(12) {
         let mut stream = server.connect().await;
@@ -280,13 +280,13 @@ async fn health_is_answered_while_one_client_takes_all_there_is() {
         .await
         .unwrap();
     assert!(rest(&mut stream).await.ends_with("hello"));
-    // Whoever waits longest for a turn is refused for those who come.
+    // The connection that has waited longest is refused in favor of new ones.
     let refused = rest(&mut held.remove(4)).await;
     assert!(
         refused.starts_with("HTTP/1.1 503") && refused.contains("connection: close"),
         "{refused}"
     );
-    // A turn that is given back goes to one that waits.
+    // A freed slot goes to a waiting connection.
     held.remove(0);
     let mut last = held.pop().unwrap();
     let mut first = [0; 12];
@@ -310,7 +310,7 @@ async fn one_machine_leaves_room_for_others() {
             .bind(format!("{address}:0").parse().unwrap())
             .unwrap();
         let mut stream = socket.connect(server.address).await.unwrap();
-        // It may be closed already.
+        // The connection may already be closed.
         let _ = stream.write_all(HELLO).await;
         let mut first = [0; 8];
         (stream.read_exact(&mut first).await.is_ok(), stream)
@@ -336,7 +336,7 @@ async fn a_head_is_bounded_and_bytes_that_are_no_request_end_one_connection() {
     let endless = format!("GET / HTTP/1.1\r\nX: {}", "y".repeat(2 * MAX_HEAD_BYTES));
     for request in [long, many, endless] {
         let mut stream = server.connect().await;
-        // It may be refused before it is sent to its end.
+        // The server may refuse the request before it's completely sent.
         let _ = stream.write_all(request.as_bytes()).await;
         let said = rest(&mut stream).await;
         assert!(

@@ -1,4 +1,4 @@
-//! The bar of why runs ended, and the lists that its parts open.
+//! Checks the bar of end reasons, and the lists that its parts open.
 
 use super::{ctx, table};
 use crate::analysis::life::Liveness;
@@ -33,7 +33,7 @@ fn parts_of_the_bar_lead_to_their_runs() {
     assert_eq!(list.contradicted(), None);
     let mut runs = many(70);
     runs[0].verdict.contradictions = vec!["The status is failed".to_owned()];
-    // Words in a run's own text are no contradiction.
+    // A similar phrase in a run's own text doesn't count as a contradiction.
     runs[1].verdict.sentence = "Answered at step 5 · but success is recorded as false".to_owned();
     let (text, href) = table(&ctx(""), runs.clone()).list.contradicted().unwrap();
     assert_eq!(text, "1 run with files that contradict each other");
@@ -47,7 +47,8 @@ fn parts_of_the_bar_lead_to_their_runs() {
 fn every_part_of_the_bar_opens_as_many_runs_as_it_counts() {
     let mut runs = many(400);
     for (n, run) in runs.iter_mut().enumerate() {
-        // One reason under several marks and in two spellings, more reasons than have a part, and some without.
+        // One reason under several marks and in two spellings, more reasons than the bar has parts,
+        // and some runs without one.
         run.verdict.stop_reason = match n % 4 {
             0 => Some("submitted".to_owned()),
             1 => Some("Submitted".to_owned()),

@@ -1,8 +1,8 @@
-//! A page that follows by pulses, against one that is opened anew.
+//! A page that follows by pulses, compared with a freshly loaded one.
 
 use crate::page::runs::fill::tests::*;
 
-/// A browser that has the page open: element ids in their order, and the verdict each row shows.
+/// A browser with the page open: element ids in order, and the verdict of each row.
 struct Page {
     rows: Vec<(String, String)>,
     pulse: Pulse,
@@ -34,7 +34,8 @@ impl Page {
             RunsNews::Nothing => {}
             RunsNews::Whole(body) => {
                 let rows = Self::rows(&body);
-                // Between something and nothing it is the way.
+                // A change between an empty and a non-empty list always replaces the whole page, so
+                // it isn't counted.
                 self.wholes += usize::from(!self.rows.is_empty() && !rows.is_empty());
                 self.rows = rows;
             }
@@ -64,7 +65,8 @@ impl Page {
     }
 }
 
-/// Runs come, change and go at random; whoever follows by pulses sees what whoever opens the page anew sees.
+/// Runs come, change and go at random. A page that follows by pulses shows the same as a freshly
+/// loaded one.
 #[test]
 fn pulses_lead_to_the_page_as_it_would_be_opened_now() {
     let mut random: u64 = 7;

@@ -1,4 +1,4 @@
-//! Runs that belong together, and what sessions are called.
+//! Groups of runs, and the names of sessions.
 
 use super::*;
 use crate::analysis::columns::PARENT;
@@ -70,7 +70,7 @@ fn groups_are_rows_with_counts_and_sums() {
         .into_iter()
         .filter(|tag| tag.get("role") == Some("row"))
         .collect();
-    // The head of the table, three groups, and five, one and one of their runs.
+    // The table head, three groups, and five, one and one of their runs.
     assert_eq!(rows.len(), 1 + 3 + 5 + 1 + 1, "{html}");
     assert!(
         html.contains(">12 runs<") && html.contains("1 failed · the first 5 are shown"),
@@ -83,7 +83,7 @@ fn groups_are_rows_with_counts_and_sums() {
     assert!(html.contains("title=\"/home/me/shop\""), "{html}");
     assert_eq!(body.list.showing(&7), "Showing 3 of 3 groups, 7 of 14 runs");
     assert!(body.list.caption().ends_with(", put together by project"));
-    // The link of a group leads to its runs, without groups.
+    // A group's link leads to its runs, ungrouped.
     let links = tags(&html)
         .into_iter()
         .filter_map(|tag| tag.get("href").map(str::to_owned))
@@ -133,7 +133,7 @@ fn children_are_indented_below_the_run_that_started_them() {
         1,
         "{classes:?}"
     );
-    // One that stands alone needs no row for its group.
+    // A group of one needs no group row.
     assert_eq!(
         (classes.len(), html.matches("class=\"grp\"").count()),
         (4, 1)

@@ -54,7 +54,7 @@ fn listed(runs: Vec<Summary>) -> Vec<Listed> {
     runs.into_iter().enumerate().map(one).collect()
 }
 
-/// What the page shows; it keeps what it is made of for the rest of the test.
+/// Renders the page body. Its inputs are leaked, so that they outlive the page.
 fn table(ctx: &ListContext, runs: Vec<Summary>) -> RunsBody<'static> {
     page(Box::leak(Box::new(ctx.clone())), listed(runs).leak()).body
 }
@@ -67,7 +67,7 @@ fn words(row: &Row<'_>, name: &str) -> Option<String> {
     row.words(Column::find(name).unwrap())
 }
 
-/// What the next request of a page with this pulse asks for.
+/// The next request of a page with this pulse.
 fn ask(ctx: &ListContext, pulse: &Pulse) -> ListContext {
     let (path, query) = pulse.url.split_once('?').unwrap();
     assert_eq!(path, PULSE);
@@ -552,7 +552,7 @@ fn hostile_names_stay_text() {
                     .filter(|tag| tag.name == "script")
                     .all(|tag| tag.get("src").is_some())
             );
-            // The boxes send keys as they are; nobody sees those.
+            // Checkbox values contain the raw keys, which aren't visible.
             let mut boxes = html.split("name=\"run\" value=\"");
             let mut shown = boxes.next().unwrap_or_default().to_owned();
             shown.extend(boxes.filter_map(|rest| Some(rest.split_once("\" form=")?.1)));
@@ -570,7 +570,7 @@ fn hostile_names_stay_text() {
                 .filter(|tag| tag.get("rel") != Some("icon"))
                 .filter_map(|tag| tag.get("href"))
             {
-                // An empty address is that of the page itself.
+                // An empty address is the page itself.
                 assert!(href.is_empty() || href.starts_with(['/', '#']), "{href}");
             }
         }

@@ -1,4 +1,4 @@
-//! Which rows and which columns does a page show, and what leads to others?
+//! Checks which rows and columns a page shows, and its links to others.
 
 use crate::analysis::columns::chosen;
 use crate::page::runs::fill::tests::*;
@@ -13,7 +13,7 @@ fn more_rows_go_on_below_and_lead_back() {
         (&*more.text, &*more.href),
         ("Show 200 more", "/?q=steps%3E%3D0&limit=400")
     );
-    // Nothing on the page is news because the reader asked for more.
+    // Nothing on the page is marked as new just because the reader loaded more rows.
     assert!(more.part.unwrap().ends_with("&limit=400&since=17"));
     let longer = ListContext {
         limit: 400,
@@ -25,7 +25,7 @@ fn more_rows_go_on_below_and_lead_back() {
         ("Showing 400 of 1,500", 400)
     );
     assert_eq!(list.first().as_deref(), Some("/?q=steps%3E%3D0"));
-    // A page holds so many; the next ones stand on a page of their own.
+    // This page is full, so the next rows are on another page.
     let full = ListContext {
         limit: 1_000,
         ..ctx("steps>=0")
@@ -84,7 +84,7 @@ fn a_reader_chooses_the_columns() {
         list.offered_columns()
             .any(|(column, is_shown)| column.name == "errors" && is_shown)
     );
-    // News of a run comes with the same cells.
+    // Updates of a run have the same cells.
     let asked = ask(&ctx, &page(&ctx, &runs).pulse);
     assert!(
         asked.query == "calc"
