@@ -8,7 +8,7 @@ use trace_board::analysis::whatif::typed;
 use trace_board::model::json::{Json, same};
 use trace_board::stop::StopSpec;
 
-/// A search box query: nothing is dropped, and its printed form parses back to the same query.
+/// A search box query: every term is kept, and the printed form parses back to the same query.
 pub fn query(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use trace_board::model::Index;
 use trace_board::trace::{RunDir, RunReader};
 
-/// Refreshes the reader until nothing is left to read.
+/// Refreshes the reader until it has read everything.
 pub fn follow(reader: &mut RunReader, index: &mut Index, limit: u64) {
     loop {
         let delta = reader.refresh(limit);

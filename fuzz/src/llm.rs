@@ -11,8 +11,8 @@ use serde_json::Map;
 use trace_board::engine::{ChatModel, Message, Request};
 use trace_board::llm::{AgentFile, Client, Endpoint, Retry, Secret, Timeouts};
 
-/// An agent's TOML file. Inputs that reference other files are skipped, because those would be the
-/// user's files.
+/// An agent's TOML file. Inputs that may reference other files are skipped, because those would be
+/// the user's own.
 pub fn agent_file(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

@@ -40,8 +40,8 @@ fn root() -> tempfile::TempDir {
     root
 }
 
-/// Returns the exit code and the output; an error is formatted as the binary prints it. `ROOT`
-/// stands for the directory in both input and output, and `~` for a space inside an argument.
+/// Returns the exit code and the output. An error is formatted as the binary prints it. `ROOT` is
+/// replaced by the directory and back, and `~` by a space inside an argument.
 fn board(root: &Path, line: &str) -> (u8, String) {
     let shown = root.to_string_lossy();
     let words = line

@@ -271,7 +271,7 @@ async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_ne
         library.run(key).unwrap()
     };
     let run = known("a").await;
-    // A newer run that doesn't fit beside the first, and one that never fits.
+    // A newer run that fits only after the first is evicted, and one that never fits.
     put("b", 2);
     store.put_at("runs/large/x.jsonl", &vec![b'x'; size as usize + 21], 3);
     settled(&mirror);

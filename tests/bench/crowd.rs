@@ -1,4 +1,4 @@
-//! Measures many growing runs, and many readers of one run, some of which never read.
+//! Measures many growing runs, and many clients of one run, including some that never read.
 
 use std::io::Write;
 use std::net::TcpStream;

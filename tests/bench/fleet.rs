@@ -264,7 +264,7 @@ fn a_day(seen: &Followed, exported: &Exported) {
     }
 }
 
-/// A store whose objects are all the same run.
+/// A store that serves the same run under every key.
 struct Store {
     address: SocketAddr,
     /// Number of requests for listings, and for objects.

@@ -57,7 +57,7 @@ fn the_jump_box_leads_anywhere_and_gives_the_focus_back() {
     page.wait("document.activeElement.role === 'combobox'");
     page.insert("4");
     offered("Step 4");
-    // Letters in the box aren't shortcuts, and what they match is escaped as text.
+    // Letters in the box aren't shortcuts, and suggestions are escaped as text.
     page.eval("document.activeElement.value = ''");
     page.insert("<b>j</b>");
     offered("<b>j</b>");

@@ -8,8 +8,8 @@ use crate::page::Page;
 use crate::site::Site;
 use crate::wait::until;
 
-/// A board over runs recorded by our engine: `fix_bug` with 11 steps, 1 and 5 of which have failed
-/// commands, and `long` with 300 steps.
+/// A board over runs recorded by our engine: `fix_bug` with 11 steps and failed commands in steps 1
+/// and 5, and `long` with 300 steps.
 fn site() -> Site {
     let site = Site::with(&[]);
     for name in ["fix_bug", "long"] {

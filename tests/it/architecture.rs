@@ -32,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     // Messages, independent of their transport.
     ("rpc", &[]),
-    // An HTTP server's transport, independent of the requests.
+    // An HTTP client, independent of the requests.
     ("wire", &["error"]),
     // The board's own files, independent of their contents.
     ("own", &[]),

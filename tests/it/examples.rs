@@ -82,7 +82,7 @@ async fn a_rule_in_code_ends_the_run_under_its_own_name() {
     let data = result.state.unwrap().data;
     assert_eq!((data.spent, data.bought.len()), (13, 3));
     let why = why(runs.path(), "custom_rule");
-    // QitOS's stop reason for a user's own condition. The rule is named beside it.
+    // QitOS's stop reason for a user's own condition. The rule has its own field.
     assert_eq!(why["stop_reason"], "agent_condition", "{why}");
     let rule = &why["rules"][0];
     assert_eq!(

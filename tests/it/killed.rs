@@ -96,7 +96,7 @@ impl Hook<Heard> for Says {
     }
 }
 
-/// The writer: another process runs only this test and is killed. If nobody kills it, it finishes.
+/// The writer: another process runs only this test and is killed. Otherwise, it runs to the end.
 #[test]
 fn the_writer() {
     let scratch = tempfile::tempdir().unwrap();

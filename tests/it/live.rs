@@ -95,7 +95,7 @@ fn later(lines: &str, by: u64) -> String {
     lines.lines().map(step).collect()
 }
 
-/// Stands for an unknown number of steps.
+/// An unknown number of steps.
 const UNKNOWN: u64 = u64::MAX;
 
 /// Lists all runs of a board.
@@ -352,7 +352,7 @@ fn a_link_that_leads_out_of_the_root() {
     copy(&corpus().join("q060/q060_minimal"), &outside);
     std::os::unix::fs::symlink(&outside, watched.root().join("link")).unwrap();
     std::os::unix::fs::symlink(watched.root(), watched.root().join("loop")).unwrap();
-    // A run beside the links shows that the board has scanned the directory.
+    // Once this run is listed, the board has scanned the directory with the links.
     copy(
         &corpus().join("q060/q060_minimal"),
         &watched.root().join("inside"),

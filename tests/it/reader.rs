@@ -1,9 +1,9 @@
 //! Compares the board's figures with those of an independent reader.
 //!
 //! The reader in this file follows the description of what QitOS writes, not the board's code, and
-//! uses nothing of the board but its addresses. It covers lines, fields, critics, scores, the state
-//! after a step, where a step limit would have ended a run, and the alignment of two runs. It
-//! checks every recorded run.
+//! uses only the board's addresses. It covers lines, fields, critics, scores, the state after a
+//! step, where a step limit would have ended a run, and the alignment of two runs. It checks every
+//! recorded run.
 
 use std::collections::BTreeMap;
 use std::fs;

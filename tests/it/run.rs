@@ -828,7 +828,7 @@ fn what_a_killed_run_spent_in_its_last_step_is_not_left_out_in_silence() {
         (&json!("unknown"), &json!("unknown")),
         "{why}"
     );
-    // The lines that exist determine the time.
+    // The recorded lines are enough to evaluate the step budget.
     assert_eq!(result("budget.steps"), "held");
 }
 

@@ -73,7 +73,7 @@ fn compared(root: &Path, every: usize) -> (BTreeSet<String>, usize) {
                     .unwrap()
                     .iter()
                     .any(|key| key == name);
-                // If no whole state is recorded, nothing is claimed about keys that no step wrote.
+                // If no whole state is recorded, keys that no step wrote have no value.
                 let unclaimed = state["base"] == "none" && state["state"].get(name).is_none();
                 assert!(
                     state["state"][name] == *value || unknown || unclaimed,

@@ -1,4 +1,4 @@
-//! Reads the expected contents of recorded runs from the tables in the README beside them.
+//! Reads the expected contents of recorded runs from the tables in their README.
 
 use std::fs;
 use std::path::Path;

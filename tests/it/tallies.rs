@@ -343,8 +343,8 @@ proptest! {
     }
 }
 
-/// If the events are read first, they show a single run, so lines out of order don't start another.
-/// The issues about the state must not depend on that.
+/// Events that are read first show a single run, so lines out of order don't start another. The
+/// order of reading must not affect how state changes are followed.
 #[test]
 fn lines_out_of_order_have_the_same_issues_whenever_their_events_are_read() {
     let dir = tempfile::tempdir().unwrap();

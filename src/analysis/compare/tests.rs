@@ -272,7 +272,7 @@ fn a_result_that_a_writer_cut_is_not_said_to_be_another() {
         Relation::Cut,
         "nor is more known of two"
     );
-    // The board's own engine records the truncation beside the output.
+    // The board's own engine records the truncation in a separate field.
     let ours = result(r#"{"status": "success", "output": "s", "cut_from_bytes": 900}"#);
     assert_eq!(relation(&ours, &whole), Relation::Cut);
     let talk = wrapped(r#""the marker is ... [truncated, N chars total] ...""#);

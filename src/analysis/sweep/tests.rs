@@ -378,7 +378,7 @@ fn limits_are_chosen_from_what_the_runs_took() {
         (20..=MAX_VALUES).contains(&many.len()) && many.last() == Some(&74_000.0),
         "{many:?}"
     );
-    // Without recorded values there's a single limit, and nothing can be evaluated.
+    // Without recorded values, there's a single limit that can't be evaluated.
     assert_eq!(took(dial("timeout"), &[4]), [1.0]);
     let paid = |cost_usd| Summary {
         cost_usd,

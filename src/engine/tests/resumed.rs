@@ -217,13 +217,13 @@ async fn a_limit_counts_every_part_and_what_ended_before_is_no_end() {
         (ending(&again.verdict), again.step_count),
         (("budget_steps", "budget.steps", Some(2)), 3)
     );
-    // Nothing of the earlier stop remains in the state.
+    // The earlier stop leaves no trace in the state.
     let disk = Disk::read(&dir);
     assert_eq!(
         disk.steps[2]["state_diff"]["seen"]["after"],
         json!(["said 0", "said 1", "said 2"])
     );
-    // If the limit is already used up, the run ends where it is.
+    // If the limit is already used up, the run ends immediately.
     let over = go_on(2).await;
     assert_eq!(
         (ending(&over.verdict), over.step_count),

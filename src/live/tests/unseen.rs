@@ -1,4 +1,4 @@
-//! Changes that show only in another file of a run, or in another part of its file.
+//! Changes that are visible only in another file of a run, or in another part of its file.
 
 use super::replaced::{fresh, sample, told};
 use super::*;

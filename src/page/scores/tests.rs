@@ -26,8 +26,8 @@ fn spot(n: usize, of: usize, score: f64) -> Spot {
     }
 }
 
-/// A run with one critic, `x`. Each text holds a step's other output fields; an empty text means no
-/// critic.
+/// A run with one critic, `x`. Each text contains a step's other output fields. An empty text means
+/// no critic.
 fn run<'o>(outputs: impl IntoIterator<Item = &'o str>) -> Recorded {
     let output = |output: &str| format!(r#"[{{"critic_name": "x", {output}}}]"#);
     let outputs = outputs.into_iter().map(|said| {

@@ -135,7 +135,7 @@ fn a_request_may_name_its_version_itself() {
             (&json!(-32022), &json!(MODERN_VERSION))
         );
     }
-    // Clients older than this field get nothing that they don't know.
+    // Clients older than this field get only fields that they know.
     let fields: Vec<_> = answers[4]["result"].as_object().unwrap().keys().collect();
     assert_eq!(fields, ["tools"]);
 }

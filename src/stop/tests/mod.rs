@@ -40,7 +40,7 @@ fn answer(n: u64, text: &str) -> StepFacts {
     }
 }
 
-/// A step whose model wrote text beside its action.
+/// A step whose model wrote text in addition to its action.
 fn said(n: u64, text: &str) -> StepFacts {
     StepFacts {
         text: Text::Known(text.to_owned()),

@@ -86,7 +86,7 @@ impl Act {
     }
 
     /// Plays the act below `root`, with `aside` as a directory that the board doesn't watch.
-    /// Returns what it happened to, or `None` if the chosen run has no such file.
+    /// Returns the path that it changed, or `None` if the chosen run has no such file.
     pub(super) fn play(self, root: &Path, aside: &Path, chance: &mut Chance) -> Option<String> {
         fs::create_dir_all(aside).unwrap();
         let fresh = root.join(format!("run-{}", chance.below(100_000)));

@@ -22,7 +22,7 @@ fn roots() -> Vec<PathBuf> {
     roots
 }
 
-/// Files beside traces that aren't traces themselves.
+/// Companion files that aren't traces themselves.
 fn is_beside(path: &Path) -> bool {
     let name = path
         .file_name()

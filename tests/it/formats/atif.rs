@@ -460,7 +460,8 @@ fn what_some_steps_cost_is_not_what_the_run_cost() {
         of_steps(temp.path(), &all, &json!({})).row.cost_usd,
         Some(0.5)
     );
-    // In a trial, the cost comes from the steps, not from the result.
+    // A trial's result.json states a cost too. Here it contradicts the steps, so the cost is
+    // unknown.
     let trial = with_result(temp.path(), |result| {
         result["agent_result"] =
             json!({"n_input_tokens": 5_000, "n_output_tokens": 70, "cost_usd": 0.875});
@@ -557,8 +558,8 @@ fn totals_that_no_step_accounts_for_are_named() {
         );
         assert_eq!(said(&run).len(), issues, "{:?}", said(&run));
     }
-    // The cost of a contained trajectory may be included in the totals or not. Totals far above
-    // both, or without any figures to explain them, are different.
+    // Totals may also include contained trajectories. Totals below the agent's own steps, or above
+    // everything they may include, are issues.
     let path = temp.path().join("trajectory.json");
     let text = fs::read_to_string(&path).expect("written");
     let mut document: Value = serde_json::from_str(&text).expect("JSON");

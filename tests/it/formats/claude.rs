@@ -166,7 +166,7 @@ fn messages_that_do_not_name_their_session_are_a_run() {
         (read(&path).row.steps, read(&path).row.verdict.mark.word()),
         (0, "unknown")
     );
-    // Message lines of other programs don't make a Claude Code session.
+    // Similar lines of other programs aren't recognized as a Claude Code session.
     for other in [
         r#"{"type":"user","message":{"content":"x"}}"#,
         r#"{"type":"user","timestamp":"2026-05-04T09:00:00Z"}"#,

@@ -363,7 +363,7 @@ fn a_reply_that_was_cut_at_its_limit_is_no_final_result() {
     std::fs::write(&path, lines.collect::<String>()).expect("written");
     assert_eq!(outcomes(&path, &["final_result"]), [nowhere("not_reached")]);
     assert_eq!(said(&path, &["show"])["steps_list"][2]["mode"], "thought");
-    // The same holds if the trace records `length` as the finish reason.
+    // The same holds for an OpenTelemetry trace, if the finish reason is `length`.
     let traces = std::fs::read_to_string(sample("tools/otlp/traces.jsonl")).expect("the sample");
     let path = temp.path().join("traces.jsonl");
     std::fs::write(&path, &traces).expect("written");

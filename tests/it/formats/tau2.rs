@@ -13,7 +13,7 @@ use super::{damaged, read, sample};
 fn each_simulation_is_a_run() {
     let found = RootScanner::new(sample("tools/tau2")).scan();
     let keys: Vec<&str> = found.runs.keys().map(|key| key.as_str()).collect();
-    // The file that lists the simulations beside it isn't a run.
+    // The file that lists the simulations isn't a run itself.
     let expected = [
         "results.json/restart_trial_0",
         "results.json/restart_trial_1",

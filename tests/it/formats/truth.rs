@@ -1,6 +1,6 @@
 //! Compares the counts of real sessions with what their drivers recorded. Walks the directory in
 //! `BOARD_AGENTS`, which has a directory per tool. Each contains one directory per session, with a
-//! `truth.json` beside the tool's own files. Skipped without it.
+//! `truth.json` next to the tool's own files. Skipped without it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

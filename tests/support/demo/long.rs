@@ -1,4 +1,4 @@
-//! A run of many steps: an observatory at night, with looks through the telescope.
+//! A run of 300 steps: an observatory through a night, with looks through the telescope.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -33,7 +33,7 @@ const LAYOUTS: [(&str, &str); 4] = [
     ("board", r#""writer": "board 1","#),
 ];
 
-/// The code for which the board's engine writes `reason` as the stop reason, for older viewers.
+/// Returns the code of the board's engine that older viewers read as `reason`.
 fn code(reason: &str) -> &str {
     match reason {
         "success" => "keyword",

@@ -163,7 +163,7 @@ fn refusals() {
         (r#"{"result": 42}"#, MissingActionOrFinal, None),
         (r#"{"thought": "hm"}"#, MissingActionOrFinal, None),
         (r#"{"final_answer": " "}"#, MissingActionOrFinal, None),
-        // Invalid inside.
+        // Syntax errors in the middle.
         (
             r#"{"action": {"name": "read" "args": {}}}"#,
             InvalidJson,
