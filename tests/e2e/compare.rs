@@ -1,4 +1,5 @@
-//! Can two runs be marked, compared and walked through side by side, with keys alone and without scripts?
+//! Tests comparing two runs side by side: marking and browsing them, by keyboard only and without
+//! scripts.
 
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use crate::page::Page;
 use crate::site::Site;
 use crate::wait::until;
 
-/// Two runs of our own engine that part at step 1, and a few others.
+/// Two runs of the board's engine that diverge at step 1, and a few others.
 fn site() -> Site {
     let site = Site::with(&["q060/q060_handoff", "q060/q060_minimal"]);
     for run in ["fix_bug", "loop"] {

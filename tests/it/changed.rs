@@ -1,4 +1,4 @@
-//! Does the board tell which files a run changed, whoever wrote the trace?
+//! Tests the list of files changed by a run, whichever tool wrote the trace.
 
 use std::fs;
 use std::path::Path;
@@ -67,7 +67,7 @@ fn other_tools_edits_are_found_in_calls_and_in_records() {
             &true.into()
         )
     );
-    // What the records tell counts before what a script asks for.
+    // Recorded changes take precedence over the edits in a script.
     let codex = "tools/codex/sessions/2026/05/04/rollout-2026-05-04T09-00-00-019df000-0000-7000-8000-0000000000a1.jsonl";
     let told = files(&board, codex);
     let paths: Vec<_> = told["files"]

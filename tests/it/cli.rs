@@ -1,4 +1,4 @@
-//! Do the commands say what a person or a script expects? Streams and exit codes of the real binary.
+//! Tests the output streams and exit codes of the real binary's commands.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use crate::board::{BINARY, Board};
 use crate::disk::{copy, corpus};
 use crate::soak::times;
 
-/// What a command left behind.
+/// The exit code and output of a command.
 pub(crate) struct Said {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -36,7 +36,7 @@ fn in_corpus(name: &str) -> String {
     corpus().join(name).display().to_string()
 }
 
-/// An error: nothing on stdout, `code`, and lines of the one agreed shape on stderr.
+/// Asserts an error: nothing on stdout, exit code `code`, and correctly formatted lines on stderr.
 #[track_caller]
 fn fails(said: &Said, code: i32) {
     assert_eq!(
@@ -572,7 +572,7 @@ fn what_may_not_be_read_is_said() {
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(said.code, 0, "{}", said.stderr);
     assert!(said.stdout.contains("good"), "{}", said.stdout);
-    // Nothing is locked to the superuser.
+    // Root can open locked files.
     assert!(is_root || said.stderr.contains("locked"), "{}", said.stderr);
 }
 

@@ -1,4 +1,4 @@
-//! Do two runs part where they part: on the page, in the API and on the command line?
+//! Tests that the page, the API and the command line agree on where two runs diverge.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn ours(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A board over runs of our own engine, which part at step 1, and one that was killed.
+/// A board over runs of our own engine that diverge at step 1, and one killed run.
 fn board() -> (tempfile::TempDir, Board) {
     let dir = tempfile::tempdir().unwrap();
     for run in ["fix_bug", "loop", "max_rounds", "task_validation_failed"] {
@@ -65,7 +65,7 @@ fn the_sides_show_the_steps_of_the_newest_run_and_only_a_limit_that_ends_it() {
         .iter()
         .map(|text| text.trim().to_owned())
         .collect();
-    // The first directory was used twice, and only the agent's state has a number of steps there.
+    // The first directory was used twice, so only the agent's own state has a step count.
     assert_eq!(facts, ["4", "2 of 14"]);
 }
 
@@ -179,7 +179,7 @@ fn the_page_opens_the_first_difference() {
         ]
     );
     assert_eq!(texts(&page, "[aria-current=page]"), ["Compare"]);
-    // What machines say to each other is no prose.
+    // Data exchanged with tools isn't prose, so it's set in monospace.
     let code = texts(&page, ".diverge dd.mono");
     assert_eq!(code.len(), 4, "action and result of both: {code:?}");
 }
@@ -292,7 +292,7 @@ fn two_marked_runs_are_a_and_b() {
             .iter()
             .all(|href| href.ends_with("mark=loop&mark=fix_bug"))
     );
-    // A marked run that the filter hides is still sent.
+    // A marked run that the filter hides is still submitted.
     let other = Html::parse_document(board.get("/?q=loop&mark=fix_bug").text());
     let hidden = selector("#cmp input[type=hidden][name=run][value=fix_bug]");
     assert_eq!(other.select(&hidden).count(), 1);
@@ -359,7 +359,7 @@ fn pairs_of_the_corpus_have_an_answer() {
             .collect();
         assert!(runs.len() > 2, "{group}");
         for (at, a) in runs.iter().enumerate() {
-            // Each with itself and with the one behind it; with large numbers each with each.
+            // Compares each run with itself and the next one; in soak tests, with every run.
             let others = runs.iter().cycle().skip(at).take(times(2, runs.len()));
             for b in others {
                 let (code, said) = diff(a, b, &["--json"]);

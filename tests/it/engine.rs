@@ -1,4 +1,5 @@
-//! Do the runs of our own engine read as what they are? Made in this process, asked for over HTTP and typed.
+//! Tests that runs of our own engine are read correctly. They're made in this process and read over
+//! HTTP and from the command line.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +11,7 @@ use crate::board::{BINARY, Board};
 use crate::engine_runs;
 use crate::html::{page, texts};
 
-/// The number of a process that ended.
+/// Returns the id of a process that has exited.
 fn gone() -> u32 {
     let mut child = Command::new(BINARY)
         .arg("--version")
@@ -73,7 +74,7 @@ fn every_end_reads_as_its_recorded_verdict() {
                 run["steps"], run["max_steps"], run["issues"]
             )
         })
-        // Whether the process of this test can be asked for depends on the system.
+        // Whether this test's process can be inspected depends on the system.
         .filter(|line| !line.starts_with("died") && !line.starts_with("waiting"))
         .collect();
     table.sort();
@@ -186,7 +187,7 @@ fn a_step_shows_what_only_our_engine_writes() {
     );
 }
 
-/// Where the two places of the verdict differ, somebody changed one.
+/// If the two copies of the verdict differ, one of them was changed.
 #[test]
 fn two_verdicts_are_a_contradiction_and_a_lost_step_is_an_issue() {
     let dir = runs();

@@ -1,4 +1,5 @@
-//! Is every place of every run an address, and is what is no place said so? Over HTTP, through the real board.
+//! Tests over HTTP that every position of every run has an address, and that invalid positions are
+//! reported.
 
 use std::path::Path;
 
@@ -26,7 +27,7 @@ fn with(run: &str) -> (tempfile::TempDir, Board) {
     (dir, board)
 }
 
-/// The value of a data attribute of `#replay`.
+/// Returns a data attribute of `#replay`.
 fn data(page: &str, name: &str) -> String {
     html::attribute(
         &Html::parse_document(page),
@@ -45,7 +46,7 @@ fn part(board: &Board, query: &str) -> String {
     answer.text().to_owned()
 }
 
-/// Walks every run below `root` with fewer than `most` events from its start to its end, and back.
+/// Walks every run below `root` with fewer than `most` events from start to end and back.
 fn walked(root: &Path, most: u64) -> usize {
     let board = serve(root);
     let runs = board.json("/api/runs?limit=1000");
@@ -74,7 +75,7 @@ fn walked(root: &Path, most: u64) -> usize {
             assert!(!seen.contains(&here), "{key}: {here} is two places");
             seen.push(here);
         }
-        // The address of a place leads back to it.
+        // A position's address leads back to it.
         for (at, here) in seen.iter().enumerate().step_by(7) {
             assert_eq!(data(board.get(here).text(), "at"), at.to_string(), "{here}");
         }
@@ -214,7 +215,7 @@ fn breakpoints_are_counted_kept_and_named_where_they_are_not_understood() {
         url,
         "/runs/run/replay?step=3&event=6&break=tool%3Arun_python&break=state.tool_calls%20changed&break=bogus%3C"
     );
-    // Playing stops where the tool has answered, nowhere else.
+    // Playing stops only after the tool's result.
     assert_eq!(
         texts(
             &part(&board, "step=3&event=2&break=tool%3Arun_python"),

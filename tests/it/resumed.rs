@@ -1,5 +1,5 @@
-//! Does a run go on where it was killed, and another way from one of its steps? The real binary, on the command line and
-//! on the board.
+//! Tests that a killed run resumes, and that a run branches at one of its steps, with the real
+//! binary on the command line and on the board.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
     let run = runs(place.path()).remove(0);
     let run = run.as_path();
 
-    // Alive, it belongs to the process that writes it.
+    // A live run belongs to the process that writes it.
     let refused = command(place.path(), &["--resume", run.to_str().unwrap()])
         .output()
         .unwrap();
@@ -120,7 +120,7 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
         said.contains("board: a record of 19 bytes was torn and is cut off"),
         "{said}"
     );
-    // The model is asked what it was asked when the run was killed.
+    // The model gets the same request as when the run was killed.
     let seen = endpoint.seen();
     assert_eq!(seen[3].body["messages"], seen[2].body["messages"]);
     let checked = text(&board(&["check"], run).stdout);

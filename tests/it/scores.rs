@@ -1,4 +1,4 @@
-//! Are the scores on the page, in the CSV, in the API and on the command line those of the files?
+//! Tests that the page, the CSV, the API and the command line show the scores in the files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +39,7 @@ fn board() -> (tempfile::TempDir, Board) {
     (dir, board)
 }
 
-/// What `board` prints for these arguments: the exit code, and both streams.
+/// Returns the exit code and both output streams of `board` with these arguments.
 fn command(args: &[&str]) -> (Option<i32>, String, String) {
     let home = env!("CARGO_MANIFEST_DIR");
     let output = Command::new(BINARY)
@@ -56,7 +56,7 @@ fn command(args: &[&str]) -> (Option<i32>, String, String) {
     )
 }
 
-/// The fields of a CSV without line breaks inside of fields.
+/// Splits a CSV line into fields. Fields with line breaks aren't supported.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let (mut quoted, mut letters) = (false, line.chars().peekable());
@@ -389,7 +389,7 @@ fn the_command_prints_as_many_critics_as_fit_and_says_so() {
             let said = |c: usize| {
                 format!(r#"{{"critic_name": "c{c}", "action": "continue", "score": 0.{n}}}"#)
             };
-            // One of them speaks at the last step only.
+            // One of the critics has output only at the last step.
             let outputs = (0..30).filter(|c| n == 2 || *c != 1).map(said);
             format!(
                 "{{\"step_id\": {n}, \"critic_outputs\": [{}]}}\n",
@@ -428,7 +428,7 @@ fn the_command_prints_as_many_critics_as_fit_and_says_so() {
     );
 }
 
-/// Compares page, CSV and API of every run below `root` with each other; says how many scores there were.
+/// Compares the page, CSV and API of every run below `root`. Returns the number of scores.
 fn all_agree(root: &Path) -> usize {
     let (board, runs) = serve_all(root);
     let mut scores = 0;
@@ -526,7 +526,7 @@ fn a_range_that_holds_no_two_steps_is_named_and_one_that_does_is_not_taken_for_a
         .map(|said| format!("Of all steps: {said}"))
         .collect();
     assert_eq!(described("from=5&to=60"), of_part);
-    // There is a table on the page of one run alone.
+    // Only the page of a single run has a table.
     let over = page(&board, "/scores?run=fix_bug&run=judge");
     assert_eq!(
         texts(&over, ".overlay desc"),

@@ -1,4 +1,4 @@
-//! Is what is not known said to be unknown wherever it stands, on pages, in JSON and on the command line?
+//! Tests that unknown values are reported as unknown on pages, in JSON and on the command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn sample(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A board over copies of these runs, each under the last part of its path, read to the end.
+/// A board over copies of these runs, each under the last part of its path, completely read.
 fn board<const N: usize>(runs: [PathBuf; N]) -> (tempfile::TempDir, Board) {
     let dir = tempfile::tempdir().unwrap();
     for run in runs {
@@ -32,7 +32,7 @@ fn board<const N: usize>(runs: [PathBuf; N]) -> (tempfile::TempDir, Board) {
     (dir, board)
 }
 
-/// A simulation that broke off, which records neither messages nor ticks.
+/// An aborted simulation that records neither messages nor ticks.
 const UNTOLD: &str = "sim-voice-0.json";
 
 #[test]
@@ -199,7 +199,7 @@ fn of_a_line_that_is_no_event_nothing_is_said_to_be_well() {
         );
     }
     assert_eq!((&*cells(4, 4), &*cells(4, 6)), ("0", "ok"));
-    // Three lines are JSON and no objects.
+    // Three lines are JSON but not objects.
     assert_eq!(board.json(&format!("/api{run}"))["events"], 69);
     assert!(
         texts(&events, "#tabs a").contains(&"Events 69".to_owned()),
@@ -258,7 +258,7 @@ fn a_repetition_is_left_out_only_where_the_evidence_tells_of_it() {
         )
         .concat()
     };
-    // Requests grow from the same step on; that is another sign.
+    // Requests also grow from the same step on, which is another kind of trouble.
     assert_eq!(
         first("context_overflow"),
         "Step 0: the same call repeats: listen()"
@@ -278,7 +278,7 @@ fn a_repetition_is_left_out_only_where_the_evidence_tells_of_it() {
     );
 }
 
-/// Two steps, the second with tokens that the engine estimated.
+/// Writes two steps, the second with an estimated token count.
 fn write_estimated(run: &Path) {
     fs::create_dir(run).unwrap();
     let step = |n: u32, mode: &str| {

@@ -1,5 +1,5 @@
-//! Do other stop rules get an answer for every run, on the page, in the API and on the command line, and a bad rule a
-//! good word?
+//! Tests that other stop rules are evaluated for every run, on the page, in the API and on the
+//! command line, and that invalid rules get a helpful error.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use crate::disk::{copy, corpus};
 use crate::html::{attribute, texts};
 use crate::soak::times;
 
-/// Three rules that ask for a count, a text and a score.
+/// Three rules: on a count, a text and a score.
 const RULES: &str = "rule=max_steps%3D2&rule=keyword%3Ddone&rule=critic_below%3Dtests%3A0.5";
 
 fn ours(name: &str) -> PathBuf {
@@ -219,7 +219,8 @@ fn the_api_tells_the_same() {
     assert_eq!(board.get("/runs/a%20b%2Fq060_sigkill/whatif").status, 200);
 }
 
-/// Runs below a root answer three rules, and say a word for each: some, with large numbers every one. How many there are.
+/// Evaluates three rules on some runs below a root, or on all in soak tests, and expects a result
+/// for each rule. Returns the number of runs.
 pub(crate) fn every_run_answers(root: &Path) -> usize {
     let board = Board::serve(root);
     board.until_read();
@@ -277,7 +278,7 @@ fn runs_that_we_have_answer() {
     assert!(every_run_answers(&ours("")) >= 35);
 }
 
-/// What a command left behind.
+/// The exit code and output of a command.
 struct Said {
     code: i32,
     stdout: String,
@@ -464,7 +465,8 @@ fn one_path_that_is_no_run_does_not_hide_the_others() {
     assert_eq!(json["runs"][1]["rules"][0]["result"], "earlier");
 }
 
-/// What rules answer of a run: the result, the step from which it cannot be told, and what is missing.
+/// Returns the rules' results for a run: the result, the step from which it's unknown, and the
+/// missing data.
 fn answers(run: &Path, rules: &[&str]) -> Vec<(String, Option<u64>, String)> {
     let run = run.display().to_string();
     let rules = rules.iter().flat_map(|rule| ["--rule", rule]);
@@ -610,7 +612,7 @@ fn a_rule_that_stops_within_the_last_step_loses_the_answer_everywhere() {
     .unwrap();
     let board = Board::serve(dir.path());
     board.until_read();
-    // The fifth step submits. The rule stops between its decision and what that does.
+    // The fifth step submits. The rule stops the run between that decision and its execution.
     let page = Html::parse_document(
         board
             .get("/runs/submitted.traj/whatif?rule=max_rounds%3D5")

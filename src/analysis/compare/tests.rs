@@ -60,7 +60,7 @@ fn runs_diverge_where_they_do_something_different() {
             })
         )
     );
-    // The lines of these runs all have the id 0.
+    // The lines of these runs all have id 0.
     assert_eq!(
         says,
         "The runs diverge at step 0: both call run, with different arguments. Same actions in the first step."

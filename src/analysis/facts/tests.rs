@@ -91,7 +91,7 @@ fn an_index_keeps_all_facts_of_our_own_runs_except_texts() {
     }
 }
 
-/// Counts the lines that are opened.
+/// Counts the lines that are read.
 struct Counted<'a>(&'a Files, std::cell::Cell<usize>);
 
 impl Lines for Counted<'_> {

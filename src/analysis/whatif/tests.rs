@@ -155,7 +155,7 @@ fn past_a_refused_answer_nothing_is_told() {
         (StopTiming::Unknown, Some(4)),
         "what it would have said instead is not known"
     );
-    // The run's own rule refused it with the same words.
+    // The run's own rule rejected the answer with the same keyword.
     let own = question(&["keyword=two"]).set.record();
     run.rules = Some(own);
     assert_eq!(

@@ -183,7 +183,7 @@ async fn many_tasks_run_at_once_and_stay_in_order() {
     }
 }
 
-/// Moves its work elsewhere, ends the run, and waits.
+/// A tool that hands its work to a background task, cancels the run, and never returns.
 struct MovesOut(Arc<Notify>);
 
 impl Tool for MovesOut {

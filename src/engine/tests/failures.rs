@@ -242,7 +242,7 @@ async fn case_15_failed_steps_in_a_row_and_in_all() {
             _: &State<()>,
             cx: &StepCx<'_>,
         ) -> Result<Option<Decision>, AgentError> {
-            // Three failures, a good step, and so on.
+            // Three failures, then a good step, repeatedly.
             match cx.step % 4 {
                 3 => Ok(Some(Decision::wait("a breath"))),
                 _ if cx.step < self.0 => Err(AgentError::new(format!("failure {}", cx.step))),

@@ -62,7 +62,7 @@ impl Agent for Shaped {
     }
 }
 
-/// Sets one field in the first step.
+/// An agent that sets one field in the first step.
 struct Sets;
 
 impl Critic<Shapes> for Sets {

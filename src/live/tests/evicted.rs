@@ -16,7 +16,7 @@ fn put_run(store: &Fake, key: &str, hours: u32) {
     }
 }
 
-/// Follows the store with room for one run.
+/// Follows the store with room for a single run.
 fn follow(store: &Fake, cache: &Path) -> Arc<Mirror> {
     let mirror = Arc::new(store.follow(Some(cache), 300));
     settled(&mirror);

@@ -59,7 +59,7 @@ fn a_board_that_is_ended_while_it_notes_what_it_knows_loses_the_cheapest_runs_al
             .collect::<Vec<_>>(),
         ["b"]
     );
-    // The next board adds what is missing, once.
+    // The next board adds the missing rows, once.
     next.add(&place, "", &runs).unwrap();
     next.add(&place, "", &runs).unwrap();
     assert_eq!(told(dir.path()), ["b", "c", "a"]);

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicUsize;
 
 use crate::page::jobs::*;
 
-/// Counts to five.
+/// A task that counts to five.
 #[derive(Debug, Default)]
 struct Count(AtomicUsize);
 

@@ -44,7 +44,7 @@ fn run<'o>(outputs: impl IntoIterator<Item = &'o str>) -> Recorded {
     )
 }
 
-/// Calls `look` with the only lane of a run.
+/// Calls `look` with a run's only lane.
 fn only_lane<T>(run: &Recorded, query: Query, look: impl FnOnce(&LaneView<'_>) -> T) -> T {
     let lens = run.lens();
     let body = ScoresBody::new(&lens, query);

@@ -15,11 +15,11 @@ const RUNS: [&str; 2] = ["fix_bug", "critic_stop"];
 
 fn samples() -> Library {
     let root = Path::new("sample_runs");
-    // Two runs are known at once; all of them take a while in debug.
+    // Loading two runs is quick; all of them take a while in debug builds.
     Library::load(RUNS.iter().map(|run| root.join(run)).collect())
 }
 
-/// What is answered to these lines, by id.
+/// Returns the responses to these lines.
 fn ask_lines(text: &str) -> Vec<Value> {
     let mut out = Vec::new();
     talk(samples(), Cursor::new(text.to_owned()), &mut out).unwrap();
@@ -48,7 +48,7 @@ fn ask(requests: &[(&str, Value)]) -> Vec<Value> {
     answers
 }
 
-/// What tools answer: the document, or the words of an error.
+/// Returns the tools' results: the document, or the error text.
 fn call(calls: &[(&str, Value)]) -> Vec<Result<Value, String>> {
     let call = |(name, arguments): &(&str, Value)| {
         (
@@ -135,7 +135,7 @@ fn a_request_may_name_its_version_itself() {
             (&json!(-32022), &json!(MODERN_VERSION))
         );
     }
-    // Those of before the word existed get nothing that they do not know.
+    // Clients older than this field get only fields that they know.
     let fields: Vec<_> = answers[4]["result"].as_object().unwrap().keys().collect();
     assert_eq!(fields, ["tools"]);
 }
@@ -396,7 +396,7 @@ fn garbage_is_answered_and_the_talk_goes_on() {
     assert_eq!(codes(list.as_array().unwrap()), [None, None, Some(-32600)]);
 }
 
-/// Requests that come when a test sends them.
+/// Requests that arrive when a test sends them.
 struct Piped(mpsc::Receiver<String>, Vec<u8>);
 
 impl Read for Piped {
@@ -411,7 +411,7 @@ impl Read for Piped {
     }
 }
 
-/// Tells what is written, line by line.
+/// Passes on written output, line by line.
 struct Told(mpsc::Sender<Value>, Vec<u8>);
 
 impl Write for Told {
@@ -487,7 +487,7 @@ fn a_request_that_was_cancelled_is_not_answered() {
     let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "a" } });
     let state = AppState::new(Arc::new(samples()), "localhost", watch::channel(false).1);
     let session = Session::new(state, Duration::ZERO);
-    // On one thread lines that are there are taken before any of them is answered.
+    // On a single thread, all available lines are taken before any of them is answered.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -1,4 +1,4 @@
-//! Edge cases 24 and 25: the recorded rules over the recorded facts give the recorded verdict.
+//! Edge cases 24 and 25: the recorded rules on the recorded facts yield the recorded verdict.
 
 use proptest::prelude::*;
 

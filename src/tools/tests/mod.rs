@@ -45,7 +45,7 @@ impl Place {
     }
 }
 
-/// Calls a tool with arguments as a model writes them.
+/// Calls a tool with JSON arguments, as a model writes them.
 async fn call<T: Tool>(tool: &T, args: serde_json::Value) -> Result<T::Output, ToolError> {
     let off_limits = OffLimits::default();
     call_beside(tool, args, &off_limits).await

@@ -9,7 +9,7 @@ use super::*;
 use crate::error::causes;
 use crate::model::{Code, Source, StopVerdict};
 
-/// 2026-11-22T00:57:00Z
+/// 2026-11-22T00:57:00Z.
 const START: i64 = 1_795_309_020_000_000;
 
 fn begun(root: &Path) -> RunWriter {

@@ -252,7 +252,7 @@ fn refusals() {
             InvalidActionSchema,
             Some("actions"),
         ),
-        // The wrong form.
+        // Wrong shape.
         (r#"{"action": "read"}"#, InvalidActionSchema, Some("action")),
         (
             r#"{"actions": [{"name": "a"}, 1]}"#,
