@@ -47,7 +47,7 @@ fn max_cost_counts_what_completed_steps_cost_and_is_unknown_where_one_does_not_s
             gap.unknown[0].step,
             gap.unknown[0].needs.as_str()
         ),
-        (None, 1, "the cost of every step")
+        (None, 1, "the cost of some steps")
     );
     let enough = set.replay(&[paid(0, None), paid(1, Some(0.3))]);
     assert_eq!(
@@ -274,7 +274,7 @@ fn case_6_missing_usage_is_unknown_and_all_calls_of_a_step_count() {
     };
     let unsure = run(&["token_budget=40"], &[silent.clone(), step(1)]);
     assert_eq!(unsure.code(), "none");
-    assert_eq!(unsure.unknown[0].needs, "the token usage of every step");
+    assert_eq!(unsure.unknown[0].needs, "the token usage of some steps");
     assert_eq!(
         run(&["token_budget=20"], &[silent, step(1), step(2)]).code(),
         "token_budget",

@@ -261,7 +261,7 @@ fn case_10_a_bomb_of_references_is_refused_when_built() {
     for keyword in ["allOf", "anyOf", "prefixItems"] {
         let wrong = refusal(doubling(30, keyword, &json!({"type": "integer"})));
         assert!(
-            wrong.contains("unfold to more than 1000000 subschemas"),
+            wrong.contains("expand to more than 1000000 subschemas"),
             "{wrong}"
         );
         assert!(
