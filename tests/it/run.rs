@@ -408,7 +408,7 @@ fn an_agent_does_not_write_its_own_record() {
     // A command can do it, and the run says so.
     let altered = "steps.jsonl is not the file that was written";
     assert!(
-        text(&done.stderr).contains(&format!("somebody else wrote into it: {altered}")),
+        text(&done.stderr).contains(&format!("another program changed it: {altered}")),
         "{}",
         text(&done.stderr)
     );
