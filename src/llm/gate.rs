@@ -62,9 +62,7 @@ impl GateRules {
             return Pass::Deny(format!("the agent file denies {glob}"));
         }
         if let Some(glob) = first(&self.ask) {
-            return Pass::Ask(format!(
-                "the agent file wants somebody to be asked for {glob}"
-            ));
+            return Pass::Ask(format!("the agent file requires approval for {glob}"));
         }
         match self.allow.as_deref().map(first) {
             Some(None) => Pass::Deny(format!("the agent file does not allow {tool}")),

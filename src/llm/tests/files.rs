@@ -121,12 +121,12 @@ fn rules_are_short_or_tables_and_stand_in_their_list() {
     assert!(rule("7").starts_with("dir/agent.toml:6: invalid type: integer `7`, expected a rule"));
     assert_eq!(
         rule("\"final_result\""),
-        "dir/agent.toml:6: this rule accepts answers; it belongs to `completion`"
+        "dir/agent.toml:6: this rule accepts answers, so it belongs in `completion`"
     );
     let refused = wrong("[stop]\ncompletion = [\"max_steps=1\"]");
     assert_eq!(
         refused,
-        "dir/agent.toml:5: this rule accepts no answers; it belongs to `policies`"
+        "dir/agent.toml:5: this rule never accepts an answer, so it belongs in `policies`"
     );
 }
 
@@ -179,6 +179,6 @@ fn other_files_lie_beside_this_one() {
     let both = wrong("[agent]\nsystem = \"x\"\nsystem_file = \"y\"");
     assert_eq!(
         both,
-        "dir/agent.toml:6: there is `system` already; keep one of the two"
+        "dir/agent.toml:6: `system` is already set; keep one of the two"
     );
 }
