@@ -112,12 +112,12 @@ mod tests {
         assert_eq!(
             rules(None, &["a.c"], &[]).pass("abc"),
             Pass::Allow,
-            "a dot is a dot"
+            "a dot only matches a dot"
         );
         assert_eq!(
             rules(None, &["read"], &[]).pass("read_file"),
             Pass::Allow,
-            "the whole name counts"
+            "the whole name must match"
         );
         assert!(
             denied(&rules(Some(&[]), &[], &[]), "read_file"),

@@ -99,7 +99,7 @@ async fn nobody_waits_longer_than_all_waits_may_take() {
     assert_eq!(
         asked.waits(),
         [Duration::from_secs(100)],
-        "the second wait would be beyond two minutes"
+        "the second wait would exceed two minutes"
     );
     let told = "come back tomorrow; it says to retry after 100 s (2 attempts). Another attempt would exceed the limit of 120 s per reply";
     assert!(error.message.ends_with(told), "{error}");
@@ -323,7 +323,7 @@ async fn what_came_of_a_torn_answer_counts_as_an_estimate() {
     assert_eq!(
         told.usage,
         Usage::reported(90, 30),
-        "what the service says wins"
+        "the service's value takes precedence"
     );
 }
 

@@ -56,12 +56,9 @@ fn an_address_and_a_model_are_enough() {
     assert_eq!(
         file.workspace.tools.len(),
         5,
-        "a shell is given to nobody unasked"
+        "run_command is not a default tool"
     );
-    assert!(
-        !file.needs_key(),
-        "a server on this machine seldom wants one"
-    );
+    assert!(!file.needs_key(), "a local server rarely needs a key");
     let named = parse(&format!("{MODEL}api_key_env = \"KEY\"")).unwrap();
     assert!(named.needs_key() && named.key_variable() == Some("KEY"));
     assert!(
