@@ -41,8 +41,10 @@ impl Agent for Coder {
     // Without `decide`, the model decides. It gets this prompt, the results of its calls, and any
     // instructions from critics.
     fn prepare(&mut self, state: &State<Repair>, cx: &StepCx<'_>) -> Result<Prompt, AgentError> {
-        let system =
-            Some("You repair programs. Change as little as possible, and run the test before you answer.".to_owned());
+        let system = Some(
+            "You fix bugs. Change as little as possible, and run the test before you answer."
+                .to_owned(),
+        );
         Ok(Prompt {
             system,
             user: (cx.step == 0).then(|| state.task.clone()),
@@ -77,7 +79,7 @@ impl Critic<Repair> for TestPasses {
         let passes = step.state.data.exit_code == Some(0);
         Ok(match (passes, &step.decision.final_answer) {
             (true, _) => Opinion::proceed("the test passes").score(1.0),
-            (false, None) => Opinion::proceed("the test did not pass yet").score(0.0),
+            (false, None) => Opinion::proceed("the test has not passed yet").score(0.0),
             (false, Some(_)) => Opinion::retry("answered without a passing test")
                 .score(0.0)
                 .instruction("Run the test first."),
@@ -99,14 +101,14 @@ pub async fn run(runs: &Path) -> Result<RunResult<Repair>, Box<dyn Error>> {
         json!({"path": "greet.sh", "start_line": 1, "end_line": 1, "text": "echo \"Hello, $1\""});
     let model = Scripted::new([
         call("1", "read_file", &json!({"path": "greet.sh"}))
-            .saying("First I read it.")
+            .saying("I'll read the file first.")
             .usage(310, 24),
         call("2", "replace_lines", &change)
-            .saying("A letter is missing.")
+            .saying("An \"l\" is missing.")
             .usage(380, 41),
-        Reply::text("It is repaired.").usage(450, 12), // The critic sends this back.
+        Reply::text("It's fixed.").usage(450, 12), // The critic sends this back.
         call("3", "run_command", &json!({"command": "sh test.sh"})).usage(520, 19),
-        Reply::text("`greet.sh` said \"Helo\"; the test passes now.").usage(560, 21),
+        Reply::text("`greet.sh` printed \"Helo\". It's fixed, and the test passes.").usage(560, 21),
     ]);
     let engine = Engine::builder(Coder)
         .model(model)
@@ -117,7 +119,7 @@ pub async fn run(runs: &Path) -> Result<RunResult<Repair>, Box<dyn Error>> {
         .max_steps(10)
         .record(RunWriter::create(runs, "coding_agent")?)
         .build()?;
-    Ok(engine.run("The test of greet.sh fails. Repair it.").await)
+    Ok(engine.run("The test of greet.sh fails. Fix it.").await)
 }
 
 fn call(id: &str, tool: &str, arguments: &serde_json::Value) -> Reply {
@@ -128,7 +130,7 @@ fn call(id: &str, tool: &str, arguments: &serde_json::Value) -> Reply {
 #[allow(
     dead_code,
     clippy::print_stdout,
-    reason = "a test takes this file in and calls `run`"
+    reason = "a test includes this file and calls `run`"
 )]
 async fn main() -> Result<(), Box<dyn Error>> {
     let result = run(Path::new("runs")).await?;

@@ -43,7 +43,7 @@ impl Tool for Buy {
     }
 
     fn description(&self) -> &str {
-        "Buys one thing from the shelf and returns its price."
+        "Buys one item from the shelf and returns its price."
     }
 
     async fn call(&self, item: Item, _: ToolCx<'_>) -> Result<u64, ToolError> {
@@ -75,7 +75,7 @@ impl Agent for Shopper {
     ) -> Result<Option<Decision>, AgentError> {
         Ok(Some(match SHELF.get(state.data.bought.len()) {
             Some((name, _)) => Decision::act([Action::new("buy").arg("name", *name)])
-                .because("it is the next on the shelf"),
+                .because("it is the next item on the shelf"),
             None => Decision::final_answer(format!("bought {}", state.data.bought.join(", "))),
         }))
     }
@@ -113,7 +113,7 @@ impl StopCriterion<State<Purse>> for Reserve {
             return Ok(Check::Pass(reading));
         }
         let sentence = format!(
-            "{left} of {} left, and {} are to be kept",
+            "{left} of {} coins left, below the reserve of {}",
             self.money, self.reserve
         );
         Ok(Check::stop("reserve", reading.detail(sentence)))
@@ -132,8 +132,10 @@ impl Critic<Purse> for Thrift {
 
     async fn judge(&self, step: CriticCx<'_, Purse>) -> Result<Opinion, CriticError> {
         let left = self.money.saturating_sub(step.state.data.spent);
-        Ok(Opinion::proceed(format!("{left} of {} left", self.money))
-            .score(left as f64 / self.money as f64))
+        Ok(
+            Opinion::proceed(format!("{left} of {} coins left", self.money))
+                .score(left as f64 / self.money as f64),
+        )
     }
 }
 
@@ -151,14 +153,14 @@ pub async fn run(runs: &Path) -> Result<RunResult<Purse>, Box<dyn Error>> {
         .max_steps(10)
         .record(RunWriter::create(runs, "custom_rule")?)
         .build()?;
-    Ok(engine.run("Buy supper.").await)
+    Ok(engine.run("Buy dinner.").await)
 }
 
 #[tokio::main(flavor = "current_thread")]
 #[allow(
     dead_code,
     clippy::print_stdout,
-    reason = "a test takes this file in and calls `run`"
+    reason = "a test includes this file and calls `run`"
 )]
 async fn main() -> Result<(), Box<dyn Error>> {
     let result = run(Path::new("runs")).await?;

@@ -116,12 +116,12 @@ impl Agent for Operator {
     ) -> Result<Option<Decision>, AgentError> {
         let at = |key: &str| cx.observation.get(key).and_then(Value::as_i64);
         let (Some(floor), Some(goal)) = (at("floor"), at("called_to")) else {
-            return Err(AgentError::fatal("the lift does not say where it is"));
+            return Err(AgentError::fatal("the observation has no floor"));
         };
         let floors = (goal - floor).clamp(-2, 2);
         Ok(Some(
             Decision::act([Action::new("move").arg("floors", floors)])
-                .because(format!("from {floor} towards {goal}")),
+                .because(format!("moving from floor {floor} toward {goal}")),
         ))
     }
 }
@@ -137,14 +137,16 @@ pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
         .max_steps(10)
         .record(RunWriter::create(runs, "environment")?)
         .build()?;
-    Ok(engine.run("Bring the lift to where it is called.").await)
+    Ok(engine
+        .run("Move the lift to the floor that called it.")
+        .await)
 }
 
 #[tokio::main(flavor = "current_thread")]
 #[allow(
     dead_code,
     clippy::print_stdout,
-    reason = "a test takes this file in and calls `run`"
+    reason = "a test includes this file and calls `run`"
 )]
 async fn main() -> Result<(), Box<dyn Error>> {
     let result = run(Path::new("runs")).await?;

@@ -43,7 +43,7 @@ impl Tool for Buy {
     }
 
     fn description(&self) -> &str {
-        "Buys one thing."
+        "Buys one item."
     }
 
     async fn call(&self, item: Item, _: ToolCx<'_>) -> Result<String, ToolError> {
@@ -143,7 +143,7 @@ pub async fn run(runs: &Path) -> Result<(RunResult<Basket>, Vec<String>), Box<dy
         .max_steps(2)
         .record(writer)
         .build()?
-        .run("Buy supper.")
+        .run("Buy dinner.")
         .await;
     // No `record` here: the resumed run appends to the run's directory. The step limit counts the
     // steps of both parts.
@@ -161,7 +161,7 @@ pub async fn run(runs: &Path) -> Result<(RunResult<Basket>, Vec<String>), Box<dy
 #[allow(
     dead_code,
     clippy::print_stdout,
-    reason = "a test takes this file in and calls `run`"
+    reason = "a test includes this file and calls `run`"
 )]
 async fn main() -> Result<(), Box<dyn Error>> {
     let (result, notes) = run(Path::new("runs")).await?;

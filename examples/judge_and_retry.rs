@@ -52,8 +52,9 @@ impl<M: ChatModel> Critic<()> for Judge<M> {
         let Some(answer) = &step.decision.final_answer else {
             return Ok(Opinion::proceed("no answer yet"));
         };
-        let question =
-            format!("Score from 0 to 1 how clear this is, then say what it lacks:\n{answer}");
+        let question = format!(
+            "Rate the clarity of this sentence from 0 to 1, then say what it lacks:\n{answer}"
+        );
         let request = Request::new(vec![Message::user(question)]);
         let reply = self.model.complete(&request, &|_| ()).await?;
         let (score, lacks) = reply.text.split_once(' ').unwrap_or((&reply.text, ""));
@@ -76,12 +77,14 @@ pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
     let writer = Scripted::new([
         Reply::text("The cache is invalidated on mutation.").usage(60, 9),
         Reply::text("When you change a file, the board reads it again.").usage(110, 12),
-        Reply::text("When a file changes, the board reads what is new and shows it at once.")
-            .usage(160, 17),
+        Reply::text(
+            "When a file changes, the board reads only the new part and shows it immediately.",
+        )
+        .usage(160, 17),
     ]);
     let judge = Scripted::new([
-        Reply::text("0.3 Who does what? Say it for users.").usage(40, 11),
-        Reply::text("0.6 Does it read all of it?").usage(40, 8),
+        Reply::text("0.3 Who does what? Write it for users.").usage(40, 11),
+        Reply::text("0.6 Does it read the whole file again?").usage(40, 8),
         Reply::text("0.9 nothing").usage(44, 4),
     ]);
     let engine = Engine::builder(Writer)
@@ -91,7 +94,7 @@ pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
         .record(RunWriter::create(runs, "judge_and_retry")?)
         .build()?;
     Ok(engine
-        .run("Explain in a sentence how the board follows files.")
+        .run("Explain in one sentence how the board follows files.")
         .await)
 }
 
@@ -99,7 +102,7 @@ pub async fn run(runs: &Path) -> Result<RunResult<()>, Box<dyn Error>> {
 #[allow(
     dead_code,
     clippy::print_stdout,
-    reason = "a test takes this file in and calls `run`"
+    reason = "a test includes this file and calls `run`"
 )]
 async fn main() -> Result<(), Box<dyn Error>> {
     let result = run(Path::new("runs")).await?;

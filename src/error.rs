@@ -128,12 +128,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_an_error_is_told_where_that_is_asked_for() {
+    fn the_alternate_form_shows_the_whole_error() {
         #[derive(Debug)]
         struct Outer(io::Error);
         impl fmt::Display for Outer {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the file is unread")
+                f.write_str("the file cannot be read")
             }
         }
         impl std::error::Error for Outer {
@@ -145,10 +145,10 @@ mod tests {
         assert_eq!(error.to_string(), "no rules");
         assert_eq!(
             format!("{error:#}"),
-            "no rules: the file is unread: no disk"
+            "no rules: the file cannot be read: no disk"
         );
         let error = error.hint("mount it").hint("or name another");
-        let all = "no rules: the file is unread: no disk (hint: mount it; or name another)";
+        let all = "no rules: the file cannot be read: no disk (hint: mount it; or name another)";
         assert_eq!(format!("{error:#}"), all);
         assert_eq!(format!("{error:?}"), all);
         assert_eq!(format!("{error:#?}"), all);

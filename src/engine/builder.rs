@@ -427,12 +427,12 @@ impl<A: Agent> Builder<A> {
         for critic in &self.parts.critics {
             if !names.insert(critic.name().to_owned()) {
                 self.wrong
-                    .push(format!("there are two critics called {:?}", critic.name()));
+                    .push(format!("two critics are named {:?}", critic.name()));
             }
         }
         if !self.wrong.is_empty() {
             let wrong = self.wrong.join("; ");
-            let hint = "give every tool and every critic a name of its own";
+            let hint = "give each tool and each critic a unique name";
             return Err(
                 Error::new(Kind::Usage, format!("the engine cannot be built: {wrong}")).hint(hint),
             );
@@ -448,9 +448,9 @@ impl<A: Agent> Builder<A> {
             rules.build()
         };
         let rules = rules.map_err(|wrong: SpecError| {
-            Error::new(Kind::Usage, "a stop rule cannot be used")
+            Error::new(Kind::Usage, "invalid stop rule")
                 .because(wrong)
-                .hint("rules are written as in max_steps=8, or as JSON; the table of rules is in the stop module")
+                .hint("write a rule like max_steps=8, or as JSON; the `stop` module documents all rules")
         })?;
         Ok(Engine {
             agent: self.agent,

@@ -147,7 +147,7 @@ impl Log {
             .filter(|altered| !altered.is_empty())
         {
             self.broken.get_or_insert_with(|| {
-                format!("somebody else wrote into it: {}", altered.join("; "))
+                format!("another program changed it: {}", altered.join("; "))
             });
         }
     }

@@ -50,7 +50,7 @@ impl Toolbox {
             return Err("a tool has no name".to_owned());
         }
         if self.0.contains_key(&name) {
-            return Err(format!("there are two tools called {name:?}"));
+            return Err(format!("two tools are named {name:?}"));
         }
         self.0.insert(name, Box::new(tool));
         Ok(())

@@ -36,7 +36,7 @@ impl AgentFile {
         let dir = self.workspace();
         let workspace = Workspace::open(&dir).map_err(|error| {
             error.hint(format!(
-                "`dir` under [workspace] in {} names it",
+                "`dir` under [workspace] in {} sets it",
                 self.path.display()
             ))
         })?;

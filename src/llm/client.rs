@@ -142,7 +142,7 @@ impl Client {
         let authorization = endpoint.key.header().map_err(|error| {
             Error::new(
                 Kind::Usage,
-                "the key holds characters that a header cannot carry",
+                "the key contains characters that a header cannot contain",
             )
             .because(error)
         })?;
@@ -174,7 +174,8 @@ impl Client {
         let mut answer = Answer::default();
         let asking = async {
             let posted = timeout(timeouts.first_byte, self.http.post(body)).await;
-            let posted = posted.map_err(|_| late("no answer began", timeouts.first_byte))?;
+            let posted =
+                posted.map_err(|_| late("the reply did not begin", timeouts.first_byte))?;
             let response = posted.map_err(|lost| Failure {
                 is_refusal: is_unreached(&lost),
                 ..Failure::transient(lost)
@@ -188,7 +189,7 @@ impl Client {
             }
         };
         let asked = timeout(timeouts.whole, asking).await;
-        match asked.unwrap_or_else(|_| Err(late("the answer was not complete", timeouts.whole))) {
+        match asked.unwrap_or_else(|_| Err(late("the reply was not complete", timeouts.whole))) {
             // This includes a reply without text and calls: the caller judges it, and its tokens
             // count.
             Ok(()) => Ok(answer),
@@ -220,7 +221,7 @@ impl Client {
                 },
                 Err(error) => {
                     wrong = Some(Failure::transient(format!(
-                        "a piece of the answer is no JSON: {error}"
+                        "part of the reply is not JSON: {error}"
                     )))
                 }
             }
@@ -239,7 +240,7 @@ impl Client {
         // interrupted.
         if !done && answer.finish_reason.is_none() {
             return Err(ended.err().map_or_else(
-                || Failure::transient("the answer was cut off"),
+                || Failure::transient("the reply ended early"),
                 |error| torn(&error),
             ));
         }
@@ -363,7 +364,7 @@ impl ChatModel for Client {
                 && names_a_field(&failure, request)
             {
                 tracing::debug!(
-                    "asked without the fields of earlier replies, which the service refuses"
+                    "retrying without the fields of earlier replies, which the service refused"
                 );
                 with_fields = false;
                 body = self.body(request, with_fields);
@@ -394,24 +395,24 @@ impl ChatModel for Client {
                 .unwrap_or_else(|| retry.wait(attempts, draw));
             spent = spent.saturating_add(begun.elapsed()).saturating_add(wait);
             let (limit, whose) = match request.time_left.filter(|left| *left < retry.total) {
-                Some(left) => (left, "what is left of the run's time".to_owned()),
+                Some(left) => (left, "the run's remaining time".to_owned()),
                 None => (
                     retry.total,
-                    format!("the {} s for one answer", retry.total.as_secs_f64()),
+                    format!("the limit of {} s per reply", retry.total.as_secs_f64()),
                 ),
             };
             if spent > limit {
                 let asked = failure
                     .retry_after
-                    .map(|wait| format!("; it asks to wait {} s", wait.as_secs_f64()));
+                    .map(|wait| format!("; it says to retry after {} s", wait.as_secs_f64()));
                 let (asked, times) = (asked.unwrap_or_default(), times(attempts));
                 error.message.push_str(&format!(
-                    "{asked}{times}, and another attempt does not fit into {whose}"
+                    "{asked}{times}. Another attempt would exceed {whose}"
                 ));
                 return Err(error);
             }
             tracing::debug!(
-                "asked {attempts} times, waiting {} ms: {error}",
+                "attempt {attempts} failed, retrying in {} ms: {error}",
                 wait.as_millis()
             );
             (self.sleep)(wait).await;
@@ -423,7 +424,7 @@ impl ChatModel for Client {
 /// Describes the number of attempts, if there was more than one.
 fn times(attempts: u32) -> String {
     if attempts > 1 {
-        format!(" (asked {attempts} times)")
+        format!(" ({attempts} attempts)")
     } else {
         String::new()
     }
@@ -465,7 +466,7 @@ async fn whole(
 ) -> Result<(), Failure> {
     let bytes = response.bytes().await.map_err(|error| torn(&error))?;
     let body = json(&bytes)
-        .map_err(|error| Failure::transient(format!("the answer is no JSON: {error}")))?;
+        .map_err(|error| Failure::transient(format!("the reply is not JSON: {error}")))?;
     if let Some(complaint) = Complaint::find(&body) {
         return Err(complained(&complaint, StatusCode::OK));
     }
@@ -480,8 +481,8 @@ async fn whole(
 /// be too long again.
 fn torn(error: &str) -> Failure {
     match error.contains(TOO_LONG) {
-        true => Failure::new(ModelErrorKind::Fatal, format!("the answer {TOO_LONG}")),
-        false => Failure::transient(format!("the answer was cut off: {error}")),
+        true => Failure::new(ModelErrorKind::Fatal, format!("the reply {TOO_LONG}")),
+        false => Failure::transient(format!("the reply ended early: {error}")),
     }
 }
 
@@ -524,7 +525,7 @@ fn complained(complaint: &Complaint, status: StatusCode) -> Failure {
         complaint.message.trim()
     };
     let status = if status == StatusCode::OK {
-        "error in the answer".to_owned()
+        "error in the reply".to_owned()
     } else {
         format!("HTTP {status}")
     };

@@ -62,9 +62,7 @@ impl GateRules {
             return Pass::Deny(format!("the agent file denies {glob}"));
         }
         if let Some(glob) = first(&self.ask) {
-            return Pass::Ask(format!(
-                "the agent file wants somebody to be asked for {glob}"
-            ));
+            return Pass::Ask(format!("the agent file requires approval for {glob}"));
         }
         match self.allow.as_deref().map(first) {
             Some(None) => Pass::Deny(format!("the agent file does not allow {tool}")),
@@ -114,12 +112,12 @@ mod tests {
         assert_eq!(
             rules(None, &["a.c"], &[]).pass("abc"),
             Pass::Allow,
-            "a dot is a dot"
+            "a dot only matches a dot"
         );
         assert_eq!(
             rules(None, &["read"], &[]).pass("read_file"),
             Pass::Allow,
-            "the whole name counts"
+            "the whole name must match"
         );
         assert!(
             denied(&rules(Some(&[]), &[], &[]), "read_file"),

@@ -160,22 +160,22 @@ pub(super) enum Enough {
 fn address(base_url: &str, path: &str) -> Result<Uri> {
     let wrong = |why: &str| {
         Error::new(Kind::Usage, format!("the base_url {why}"))
-            .hint("it looks like https://api.example.com/v1, or http://127.0.0.1:8080/v1 for a server on this machine")
+            .hint("use a URL like https://api.example.com/v1, or http://127.0.0.1:8080/v1 for a server on this machine")
     };
     let base: Uri = base_url
         .trim()
         .parse()
-        .map_err(|error| wrong("is no address").because(error))?;
+        .map_err(|error| wrong("is not a valid URL").because(error))?;
     let (Some(scheme), Some(authority)) = (base.scheme_str(), base.authority()) else {
-        return Err(wrong("needs http:// or https:// and a host"));
+        return Err(wrong("must have http:// or https:// and a host"));
     };
     if !matches!(scheme, "http" | "https") {
-        return Err(wrong("needs http:// or https://"));
+        return Err(wrong("must start with http:// or https://"));
     }
     // Errors name this part of the address, so it must not contain secrets.
     if authority.as_str().contains('@') {
-        return Err(wrong("must not hold a user or a password")
-            .hint("name the key's variable in api_key_env"));
+        return Err(wrong("must not contain a user name or password")
+            .hint("set api_key_env to the variable with the key"));
     }
     let query = base
         .query()
@@ -188,7 +188,7 @@ fn address(base_url: &str, path: &str) -> Result<Uri> {
     };
     let text = format!("{scheme}://{authority}{below}{path}{query}");
     text.parse()
-        .map_err(|error| wrong("is no address").because(error))
+        .map_err(|error| wrong("is not a valid URL").because(error))
 }
 
 #[cfg(test)]
@@ -215,15 +215,21 @@ mod tests {
     #[test]
     fn what_is_no_address_is_refused_without_its_secrets() {
         let wrong = |base: &str| address(base, "/x").unwrap_err().to_string();
-        assert_eq!(wrong("localhost:8080/v1"), "the base_url is no address");
+        assert_eq!(
+            wrong("localhost:8080/v1"),
+            "the base_url is not a valid URL"
+        );
         assert_eq!(
             wrong("/v1"),
-            "the base_url needs http:// or https:// and a host"
+            "the base_url must have http:// or https:// and a host"
         );
-        assert_eq!(wrong("ftp://a/b"), "the base_url needs http:// or https://");
+        assert_eq!(
+            wrong("ftp://a/b"),
+            "the base_url must start with http:// or https://"
+        );
         assert_eq!(
             wrong("https://me:pass@a.example/v1"),
-            "the base_url must not hold a user or a password"
+            "the base_url must not contain a user name or password"
         );
     }
 }

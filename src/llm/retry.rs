@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(
             retry_after("Sun, 06 Nov 1994 08:00:00 GMT", now),
             seconds(0),
-            "a time gone by asks for no wait"
+            "a time in the past requires no wait"
         );
         for nonsense in ["soon", "-1", "NaN", "inf", ""] {
             assert_eq!(retry_after(nonsense, now), None, "{nonsense}");

@@ -87,7 +87,9 @@ impl Secret {
 
         let key = self.0.as_deref().unwrap_or_default();
         if key.len() > MAX_PIPED_BYTES {
-            return Err(io::Error::other("the key is too long to be handed over"));
+            return Err(io::Error::other(
+                "the key is too long to pass on through a pipe",
+            ));
         }
         let (reader, mut writer) = io::pipe()?;
         writer.write_all(key.as_bytes())?;

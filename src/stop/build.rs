@@ -197,7 +197,7 @@ impl<S> StopSetBuilder<S> {
             {
                 let id = &entry.id;
                 return Err(SpecError::new(format!(
-                    "{id} never accepts an answer; it belongs to the policies"
+                    "{id} never accepts an answer, so it must be a policy"
                 )));
             }
         }
@@ -208,10 +208,10 @@ impl<S> StopSetBuilder<S> {
                     .iter()
                     .any(|start| id.starts_with(start));
             if id.is_empty() || reserved || !seen.insert(id) {
-                let why = if reserved {
-                    "is the engine's own"
-                } else {
-                    "is empty or taken"
+                let why = match (id.is_empty(), reserved) {
+                    (true, _) => "is empty",
+                    (_, true) => "is reserved for the engine",
+                    _ => "is already taken",
                 };
                 return Err(SpecError::new(format!("the rule id {id:?} {why}")));
             }

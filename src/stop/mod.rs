@@ -25,7 +25,7 @@
 
 #[cfg_attr(
     not(feature = "board"),
-    allow(dead_code, reason = "the engine alone shows no rule to anybody")
+    allow(dead_code, reason = "only the board displays rules")
 )]
 mod budget;
 mod build;
@@ -40,14 +40,14 @@ mod record;
 mod replay;
 #[cfg_attr(
     not(feature = "board"),
-    allow(dead_code, reason = "the engine alone shows no rule to anybody")
+    allow(dead_code, reason = "only the board displays rules")
 )]
 mod rules;
 #[cfg(feature = "board")]
 mod schema;
 #[cfg_attr(
     not(feature = "board"),
-    allow(dead_code, reason = "the engine alone shows no rule to anybody")
+    allow(dead_code, reason = "only the board displays rules")
 )]
 mod spec;
 mod stats;

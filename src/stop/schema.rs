@@ -126,8 +126,10 @@ fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
             .stack_size(DEEP_STACK)
             .spawn_scoped(scope, work);
         let thread =
-            thread.map_err(|error| format!("there is no thread to look at it: {error}"))?;
-        thread.join().map_err(|_| "its validator failed".to_owned())
+            thread.map_err(|error| format!("cannot start a thread to check it: {error}"))?;
+        thread
+            .join()
+            .map_err(|_| "its validator panicked".to_owned())
     })
 }
 
@@ -221,7 +223,7 @@ fn unfold(schema: &Value) -> Result<Size, String> {
     )?;
     match size.places {
         places if places > MAX_PLACES => Err(format!(
-            "its references unfold to more than {MAX_PLACES} subschemas; let fewer of them share a target"
+            "its references expand to more than {MAX_PLACES} subschemas; let fewer of them share a target"
         )),
         _ => Ok(size),
     }
@@ -247,7 +249,7 @@ fn measure<'r>(
         Entry::Vacant(new) => new.insert(None),
     };
     let too_deep =
-        || format!("it is nested deeper than {MAX_DEPTH} subschemas, references followed");
+        || format!("it is nested deeper than {MAX_DEPTH} subschemas, including references");
     if depth > MAX_DEPTH {
         return Err(too_deep());
     }
@@ -297,9 +299,6 @@ struct Alone;
 
 impl Retrieve for Alone {
     fn retrieve(&self, _: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
-        Err(
-            "a schema may refer to nothing outside itself, neither to the network nor to a file"
-                .into(),
-        )
+        Err("a schema can only refer to itself, neither to the network nor to a file".into())
     }
 }

@@ -80,10 +80,7 @@ impl Args<'_> {
     }
 
     pub(super) fn only_json(&self) -> SpecError {
-        SpecError::new(format!(
-            "{} has no short form; it is written as JSON",
-            self.name
-        ))
+        SpecError::new(format!("{} has no short form; write it as JSON", self.name))
     }
 }
 
@@ -155,7 +152,7 @@ impl StopSpec {
         let text = text.trim();
         if text.starts_with('{') {
             return serde_json::from_str(text)
-                .map_err(|wrong| SpecError::new(format!("the rule {text}: {wrong}")));
+                .map_err(|wrong| SpecError::new(format!("the rule {text} is invalid: {wrong}")));
         }
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name.trim(), Some(value)),
@@ -163,9 +160,9 @@ impl StopSpec {
         };
         let Some(row) = RULES.iter().find(|row| row.is_called(name)) else {
             let short = RULES.iter().filter(|row| !row.example.starts_with('{'));
-            let names: Vec<_> = short.map(|row| row.name).collect();
+            let names: Vec<_> = short.map(|row| format!("`{}`", row.name)).collect();
             return Err(SpecError::new(format!(
-                "no rule is called {name:?}; there are {}",
+                "unknown rule `{name}`, expected one of {}",
                 names.join(", ")
             )));
         };

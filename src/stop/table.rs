@@ -9,7 +9,7 @@ use crate::model::{Code, Gate, Source};
 /// it is true, and how it ends a run.
 pub fn rules_table() -> String {
     let mut table = String::from(
-        "| rule | JSON | asked | true when | off | outcome | stop reason |\n|---|---|---|---|---|---|---|\n",
+        "| rule | JSON | checked | true when | off | outcome | stop reason |\n|---|---|---|---|---|---|---|\n",
     );
     for row in RULES {
         let Ok(spec) = row.example.parse::<StopSpec>() else {

@@ -340,21 +340,21 @@ fn help_of_every_command() {
     A rule is name=value or JSON:
       max_steps=N                        completed steps >= steps
       max_rounds=N                       decisions >= rounds
-      token_budget=N                     tokens sent and received > max_total
-      max_cost=USD                       dollars that completed steps cost >= usd
-      max_runtime=SECONDS                time at the step's end >= seconds
-      timeout=SECONDS                    time at the decision > seconds
-      stagnation=N                       steps in a row that left the state as the step before them did >= steps
+      token_budget=N                     input and output tokens > max_total
+      max_cost=USD                       cost of completed steps in dollars >= usd
+      max_runtime=SECONDS                run time at the end of a step >= seconds
+      timeout=SECONDS                    run time at the decision > seconds
+      stagnation=N                       steps in a row that didn't change the state >= steps
       loop_detection=N                   equal texts in a row >= window
       consecutive_errors=N               failed steps in a row >= max
-      critic_below=NAME:SCORE[:STEPS]    scores in a row < score, steps of them
+      critic_below=NAME:SCORE[:STEPS]    scores below score in a row >= steps
       final_result                       the final result is not empty
-      structured_output[=SCHEMA.json]    the answer, or a fenced block of it, is JSON and fits the schema
-      keyword=TEXT                       the answer holds the keyword
-      content_match=REGEX                the model's text, not empty, matches
+      structured_output[=SCHEMA.json]    the answer, or a fenced block in it, is JSON that matches the schema
+      keyword=TEXT                       the answer contains the keyword
+      content_match=REGEX                the model's text is not empty and matches the pattern
       stop_on_tool=NAME                  an action has exactly this name
-      {"type":"any_of","of":[RULE, ..]}  one member is true
-      {"type":"all_of","of":[RULE, ..]}  every member that is not off is true
+      {"type":"any_of","of":[RULE, ..]}  any member is true
+      {"type":"all_of","of":[RULE, ..]}  every member that isn't off is true
     "#);
     let demo = help(&["demo", "--help"]);
     let (usage, scenarios) = demo

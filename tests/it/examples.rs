@@ -39,7 +39,7 @@ async fn a_coding_agent_is_sent_back_until_the_test_passes() {
     let result = coding_agent::run(runs.path()).await.unwrap();
     assert_eq!(
         result.require_answer().unwrap(),
-        "`greet.sh` said \"Helo\"; the test passes now."
+        "`greet.sh` printed \"Helo\". It's fixed, and the test passes."
     );
     let repair = result.state.unwrap().data;
     assert_eq!((repair.test_runs, repair.exit_code), (1, Some(0)));
@@ -94,7 +94,7 @@ async fn a_rule_in_code_ends_the_run_under_its_own_name() {
         why["headline"]
             .as_str()
             .unwrap()
-            .contains("7 of 20 left, and 8 are to be kept"),
+            .contains("7 of 20 coins left, below the reserve of 8"),
         "{why}"
     );
 }

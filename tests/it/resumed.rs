@@ -156,7 +156,7 @@ fn a_killed_run_goes_on_and_a_branch_goes_another_way() {
         .output()
         .unwrap();
     assert!(
-        text(&again.stderr).contains("because: it has its answer"),
+        text(&again.stderr).contains("because: it already has an answer"),
         "{}",
         text(&again.stderr)
     );
@@ -270,12 +270,14 @@ fn what_cannot_be_gone_on_with_is_named() {
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("because: another program wrote it"), "{said}");
     assert!(
-        said.contains("hint: only a run directory of board's own engine can be gone on with"),
+        said.contains(
+            "hint: only run directories written by board's own engine can be resumed or branched"
+        ),
         "{said}"
     );
     let (code, said) = refused(&["--resume", "nowhere"]);
     assert!(
-        code == Some(3) && said.contains("there is no manifest.json"),
+        code == Some(3) && said.contains("because: cannot read manifest.json: "),
         "{said}"
     );
     assert_eq!(refused(&["--from", "1"]).0, Some(2));

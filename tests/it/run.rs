@@ -374,7 +374,7 @@ fn the_key_may_come_from_a_file() {
     with("api_key_env = \"E2E_KEY\"\napi_key_file = \"key\"");
     let both = place.run(&["x"]);
     assert!(
-        text(&both.stderr).contains("agent.toml:5: there is `api_key_env` already"),
+        text(&both.stderr).contains("agent.toml:5: `api_key_env` is already set"),
         "{}",
         text(&both.stderr)
     );
@@ -411,7 +411,7 @@ fn an_agent_does_not_write_its_own_record() {
     // A command can do this, and the run reports it.
     let altered = "steps.jsonl is not the file that was written";
     assert!(
-        text(&done.stderr).contains(&format!("somebody else wrote into it: {altered}")),
+        text(&done.stderr).contains(&format!("another program changed it: {altered}")),
         "{}",
         text(&done.stderr)
     );
@@ -472,7 +472,7 @@ fn a_gate_says_which_tools_may_be_called() {
     .unwrap();
     let wrong = text(&place.run(&["x"]).stderr);
     assert!(
-        wrong.contains("agent.toml:5: no tool is called \"run_comand\""),
+        wrong.contains("agent.toml:5: no tool matches \"run_comand\""),
         "{wrong}"
     );
 }
@@ -509,7 +509,7 @@ fn a_server_that_fails_is_asked_as_often_as_the_file_says() {
         "once, and `retries = 1` more"
     );
     assert!(
-        text(&done.stdout).contains("busy (asked 2 times)"),
+        text(&done.stdout).contains("busy (2 attempts)"),
         "{}",
         text(&done.stdout)
     );

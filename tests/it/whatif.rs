@@ -114,7 +114,7 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
             "max_steps needs a whole number",
             "max_steps=8",
         ),
-        ("max_step%3D3", "no rule is called", "max_steps=8"),
+        ("max_step%3D3", "unknown rule `max_step`", "max_steps=8"),
         (
             "content_match%3D%28",
             "does not compile",
@@ -314,7 +314,7 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
     sample_runs/budget_tokens: These rules would have ended it at step 2 instead of 4 and saved 2 steps and 3,351 tokens. No answer is lost: there was none. One that cannot be told might have been first.
       rule                     against the record  step  steps saved  tokens   time  answer   why
       max_steps=3              earlier                2            2   3,351  1.9 s  –        3 steps >= 3
-      critic_below=nobody:0.5  unknown                –            –       –      –  unknown  from step 0 on: a score of the critic nobody is not recorded
+      critic_below=nobody:0.5  unknown                –            –       –      –  unknown  from step 0 on: a score from the critic nobody is not recorded
       budget.steps=20          not reached            –            –       –      –  –        as recorded: Did not fire before the run ended
       budget.tokens=4000       same                   4            0       0   0 ms  –        as recorded, ended the run: 5,698 tokens >= 4,000
     ");
@@ -350,7 +350,7 @@ fn the_command_refuses_what_it_cannot_ask() {
         ),
         (
             "stop=3",
-            "because: no rule is called \"stop\"",
+            "because: unknown rule `stop`",
             "hint: a right one: --rule '",
         ),
         (
@@ -505,8 +505,7 @@ fn a_limit_between_the_last_step_and_the_end_of_the_run_is_not_said_to_be_missed
             "max_runtime=31",
         ],
     );
-    let more =
-        "when the run took the 18500 ms that none of its steps says is not recorded".to_owned();
+    let more = "the step that took the remaining 18500 ms is not recorded".to_owned();
     let unknown = || ("unknown".to_owned(), Some(1), more.clone());
     assert_eq!(told[0].0, "earlier");
     assert_eq!(told[1..3], [unknown(), unknown()]);
@@ -554,7 +553,7 @@ fn a_run_that_took_less_than_its_records_span_does_not_reach_a_limit_for_sure() 
     assert!(
         told[0]
             .2
-            .contains("1200 ms went by that its records span beyond"),
+            .contains("which 1200 ms between the run's records don't count toward its duration"),
         "{told:?}"
     );
     assert_eq!(
@@ -593,7 +592,7 @@ fn when_the_last_step_of_a_trajectory_was_over_is_not_recorded() {
     );
     assert_eq!(
         (told[1].1, told[1].2.as_str()),
-        (Some(1), "when the last step was over is not recorded")
+        (Some(1), "the end time of the last step is not recorded")
     );
     assert_eq!(
         ends_with(Value::Null)[1].0,

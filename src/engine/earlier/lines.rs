@@ -121,18 +121,18 @@ struct Response {
 impl StepBack {
     pub(super) fn read(ordinal: u64, line: &[u8]) -> Result<Self, String> {
         let record = Record::of(line);
-        let step = step_of(&record).ok_or("it is not a step")?;
+        let step = step_of(&record).ok_or("not a step")?;
         let facts = StepFacts::from_step(ordinal, &step)?;
         let line: Line = serde_json::from_str(&record.text).map_err(|wrong| wrong.to_string())?;
         if line.step_id != ordinal {
             return Err(format!(
-                "step {} stands where step {ordinal} was to stand",
+                "found step {} instead of step {ordinal}",
                 line.step_id
             ));
         }
         if let Some(bytes) = line.cut_from_bytes {
             return Err(format!(
-                "the step had {bytes} bytes and was cut, so that the state after it is not known"
+                "the step was truncated from {bytes} bytes, so the state after it is unknown"
             ));
         }
         let actions = line.actions;

@@ -110,18 +110,15 @@ impl Manifest {
         let mut text = Vec::new();
         let file = std::fs::File::open(dir.join(TraceFile::Manifest.name()));
         let read = file.and_then(|file| file.take(MAX_MANIFEST_BYTES).read_to_end(&mut text));
-        read.map_err(|error| format!("there is no manifest.json that can be read: {error}"))?;
+        read.map_err(|error| format!("cannot read manifest.json: {error}"))?;
         let manifest: Self =
             serde_json::from_slice(&text).map_err(|wrong| format!("manifest.json: {wrong}"))?;
         match manifest.writer.as_deref() {
             Some(writer) if writer.starts_with("board ") => Ok(manifest),
             Some(writer) => Err(format!(
-                "{writer} wrote it, and its traces do not hold all that is needed"
+                "{writer} wrote it, and its traces lack necessary data"
             )),
-            None => Err(
-                "another program wrote it, and its trace does not hold all that is needed"
-                    .to_owned(),
-            ),
+            None => Err("another program wrote it, and its trace lacks necessary data".to_owned()),
         }
     }
 }
@@ -147,7 +144,7 @@ impl<A: Agent> Engine<A> {
             .map_err(AgentError::fatal)
             .flatten();
         heard.map_err(|error| {
-            Error::new(Kind::Usage, "the agent cannot go on")
+            Error::new(Kind::Usage, "the agent cannot resume this run")
                 .because(io::Error::other(error.message))
         })?;
         let task = std::mem::take(&mut earlier.task);
@@ -162,20 +159,20 @@ impl Earlier {
             let (dir, other) = (self.dir.display(), writer.dir().display());
             let error = Error::new(
                 Kind::Usage,
-                format!("the run goes on in {dir}, and the engine records in {other}"),
+                format!("the run continues in {dir}, but the engine records in {other}"),
             );
-            return Err(error.hint("leave out `Builder::record`: `go_on` records by itself"));
+            return Err(error.hint("remove `Builder::record`: `go_on` records on its own"));
         }
         match &self.agent {
             Some(made_by) if made_by != agent => {
                 let dir = self.dir.display();
                 let error = Error::new(
                     Kind::Usage,
-                    format!("{dir} is a run of {made_by:?}, not of {agent:?}"),
+                    format!("{dir} is a run of the agent {made_by:?}, not {agent:?}"),
                 );
-                let error = error.hint(format!("go on with an agent that is called {made_by:?}"));
+                let error = error.hint(format!("resume with an agent named {made_by:?}"));
                 Err(error
-                    .hint("or begin a new run with its first steps: `Earlier::branch`, or `board run --from STEP`"))
+                    .hint("or start a new run from its first steps: `Earlier::branch`, or `board run --from STEP`"))
             }
             _ => Ok(()),
         }
@@ -187,12 +184,7 @@ impl Earlier {
     /// Fails if another program wrote the run, a process is still writing it, it already has its
     /// answer, or its trace lacks necessary data.
     pub fn open(dir: &Path) -> Result<Self> {
-        let cannot = || {
-            Error::new(
-                Kind::Unreadable,
-                format!("cannot go on with {}", dir.display()),
-            )
-        };
+        let cannot = || Error::new(Kind::Unreadable, format!("cannot resume {}", dir.display()));
         let manifest =
             Manifest::read(dir).map_err(|why| foreign(cannot().because(io::Error::other(why))))?;
         let process = manifest.host.as_deref().zip(manifest.pid);
@@ -206,11 +198,9 @@ impl Earlier {
             .as_ref()
             .is_some_and(|stop| stop.outcome == Outcome::Completed)
         {
-            let error = cannot().because(io::Error::other(
-                "it has its answer, and there is nothing to go on with",
-            ));
+            let error = cannot().because(io::Error::other("it already has an answer"));
             return Err(error
-                .hint("begin a new run with its first steps instead: `Earlier::branch`, or `board run --from STEP`"));
+                .hint("start a new run from its first steps instead: `Earlier::branch`, or `board run --from STEP`"));
         }
         let started_at = manifest
             .started_at
@@ -293,9 +283,7 @@ impl Earlier {
         writer: RunWriter,
     ) -> std::result::Result<Self, String> {
         if !manifest.resumed_from.is_null() {
-            return Err(
-                "it carries on the counters of a run whose steps it does not have".to_owned(),
-            );
+            return Err("it continues another run, whose steps it does not contain".to_owned());
         }
         let mut lines = Lines::open(dir, TraceFile::Steps)?;
         let mut steps: Vec<StepBack> = Vec::new();
@@ -307,9 +295,9 @@ impl Earlier {
             steps.push(step);
         }
         if let Some(from) = from.filter(|from| *from > steps.len() as u64) {
+            let steps = steps.len();
             return Err(format!(
-                "it has {} steps, so that step {from} has none before it",
-                steps.len()
+                "step {from} is out of range (completed steps: {steps})"
             ));
         }
         let mut past = Past::default();
@@ -386,13 +374,13 @@ impl Earlier {
             let error = Error::new(
                 Kind::Usage,
                 format!(
-                    "the state in {} is not one of this agent",
+                    "the state in {} does not fit this agent",
                     self.dir().display()
                 ),
             );
             error
                 .because(wrong)
-                .hint("go on with the agent that made it")
+                .hint("resume with the agent that recorded it")
         })
     }
 
@@ -448,5 +436,5 @@ impl Earlier {
 
 /// Adds the hint for a trace that another program wrote.
 fn foreign(error: Error) -> Error {
-    error.hint("only a run directory of board's own engine can be gone on with")
+    error.hint("only run directories written by board's own engine can be resumed or branched")
 }

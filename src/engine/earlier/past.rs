@@ -116,7 +116,7 @@ impl Past {
     pub(super) fn take(&mut self, event: Event, so_far: Beginning) -> Result<(), String> {
         let ts = parse_ts(&event.ts)
             .map(|stamp| stamp.micros)
-            .ok_or_else(|| format!("{:?} is no time", event.ts))?;
+            .ok_or_else(|| format!("{:?} is not a time", event.ts))?;
         let payload = event.payload;
         if event.phase == "INIT" {
             if !self.has_begun {
@@ -152,7 +152,7 @@ impl Past {
             .filter(|_| known == event.step_id.saturating_add(1))
         else {
             return Err(format!(
-                "an event of step {} stands among those of another",
+                "an event of step {} is among the events of another step",
                 event.step_id
             ));
         };
@@ -223,7 +223,7 @@ impl Past {
         meta.insert("id".to_owned(), id);
         meta.insert("objective".to_owned(), objective.unwrap_or_default().into());
         self.task = serde_json::from_value(Value::Object(meta))
-            .map_err(|wrong| format!("its task: {wrong}"))?;
+            .map_err(|wrong| format!("cannot read its task: {wrong}"))?;
         Ok(())
     }
 
@@ -231,7 +231,7 @@ impl Past {
     /// and its usage.
     pub(super) fn settle(&mut self, steps: usize) -> Result<Option<(Unfinished, Spent)>, String> {
         if !self.has_begun {
-            return Err("its events do not tell how it began".to_owned());
+            return Err("its INIT event is missing".to_owned());
         }
         if self.rounds.len() < steps
             || self
@@ -240,7 +240,7 @@ impl Past {
                 .take(steps)
                 .any(|round| round.end.is_none())
         {
-            return Err("its events do not tell of every step".to_owned());
+            return Err("the events of some steps are missing".to_owned());
         }
         let unfinished = self.rounds.get(steps).map(|round| {
             let (step, tokens) = (steps as u64, round.spent.usage.total());

@@ -194,7 +194,7 @@ async fn a_tool_that_fails_or_panics_is_a_result() {
         );
         assert!(
             result.steps[0].facts.error.is_none(),
-            "one of two calls went well"
+            "one of two calls succeeded"
         );
     }
 }
@@ -332,7 +332,7 @@ async fn case_10_a_schema_asks_for_another_answer_and_a_bad_one_is_a_build_error
     let refused = engine(answers())
         .stop(wants(json!({"$ref": "file:///etc/hostname"})))
         .build();
-    let refused = refused.expect_err("a schema stands alone");
+    let refused = refused.expect_err("a schema is self-contained");
     let why: Vec<_> = crate::error::causes(&refused).collect();
     assert!(
         why[0].contains("neither to the network nor to a file"),

@@ -119,7 +119,7 @@ async fn a_changed_call_is_carried_out_as_changed_and_judged_so_by_the_next() {
     assert_eq!(
         disk.steps[0]["actions"][0]["args"],
         json!({"text": "now"}),
-        "what was decided stays as it was"
+        "the recorded decision is unchanged"
     );
     assert_eq!(gated(&disk)[0].1["args"], json!({"text": "please"}));
     assert_eq!(stages(&disk), ["change", "allow"]);
@@ -425,7 +425,7 @@ async fn of_calls_at_the_same_time_one_is_refused_one_changed_one_asked_for_and_
     assert_eq!(
         result.state.unwrap().data.seen,
         seen,
-        "in the order of the calls"
+        "results are in the order of the calls"
     );
     assert_eq!(
         stages(&disk),

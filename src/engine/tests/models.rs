@@ -279,7 +279,7 @@ async fn a_request_under_way_ends_with_the_time_of_the_run() {
     assert_eq!(
         result.stats.tokens,
         Usage::default(),
-        "what was never asked took nothing"
+        "a request that was never sent uses no tokens"
     );
 }
 

@@ -275,7 +275,7 @@ async fn a_hook_that_fails_after_the_last_step_is_told_by_the_next_gate() {
         (&Code::HookFailed, Source::Error)
     );
     let (rules, facts, recorded, _) = from_disk(&disk);
-    assert_eq!(facts.len(), 2, "the second came to its first gate");
+    assert_eq!(facts.len(), 2, "the second step reached its first gate");
     let set: StopSet = StopSet::builder().rules(rules).build().unwrap();
     assert_eq!(set.replay(&facts).verdict, Some(recorded));
 }

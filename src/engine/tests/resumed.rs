@@ -286,7 +286,7 @@ async fn a_branch_is_a_run_of_its_own() {
     let before = std::fs::read(dir.join("events.jsonl")).unwrap();
     let error = Earlier::open(&dir).unwrap_err();
     assert!(
-        format!("{error:?}").contains("it has its answer"),
+        format!("{error:?}").contains("it already has an answer"),
         "{error:?}"
     );
     let into = || RunWriter::create(root.path(), "b").unwrap();
@@ -368,7 +368,7 @@ async fn a_state_of_another_agent_is_refused_and_nothing_is_written() {
         .await
         .unwrap_err();
     assert!(
-        format!("{refused:?}").contains("is not one of this agent"),
+        format!("{refused:?}").contains("does not fit this agent"),
         "{refused:?}"
     );
     let after = Disk::read(&dir);
@@ -391,7 +391,7 @@ async fn a_run_goes_on_with_the_agent_that_made_it_and_in_its_own_directory() {
     assert!(
         refused
             .to_string()
-            .ends_with(r#"is a run of "counts", not of "play""#),
+            .ends_with(r#"is a run of the agent "counts", not "play""#),
         "{refused:?}"
     );
     assert!(
@@ -406,7 +406,7 @@ async fn a_run_goes_on_with_the_agent_that_made_it_and_in_its_own_directory() {
         .unwrap();
     let refused = writes.go_on(open()).await.unwrap_err();
     assert!(
-        refused.to_string().contains("and the engine records in"),
+        refused.to_string().contains("but the engine records in"),
         "{refused:?}"
     );
     assert!(

@@ -262,7 +262,7 @@ impl<'de> Deserialize<'de> for StopEntry {
             type Value = StopEntry;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a rule as text or as a table")
+                f.write_str("a rule, as a string or a table")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<StopEntry, E> {
@@ -339,7 +339,7 @@ impl AgentFile {
         {
             return Err(place.error(
                 file.span(),
-                "there is `api_key_env` already; keep one of the two",
+                "`api_key_env` is already set; keep one of the two",
             ));
         }
         let mut settings = model.extra.clone();
@@ -351,10 +351,9 @@ impl AgentFile {
         }
         let system = match (agent.system, agent.system_file) {
             (Some(_), Some(file)) => {
-                return Err(place.error(
-                    file.span(),
-                    "there is `system` already; keep one of the two",
-                ));
+                return Err(
+                    place.error(file.span(), "`system` is already set; keep one of the two")
+                );
             }
             (Some(system), None) => system,
             (None, Some(file)) => place.read(file.get_ref(), file.span())?,
@@ -469,7 +468,7 @@ impl AgentFile {
 }
 
 /// The hint for errors.
-const HELP: &str = "`board run --help` shows a whole agent file";
+const HELP: &str = "`board run --help` shows a complete agent file";
 
 fn beside(file: &Path, path: &Path) -> PathBuf {
     file.parent()
@@ -547,10 +546,10 @@ impl ConfigText<'_> {
             let wrong = || {
                 self.error(
                     text.span(),
-                    &format!("no tool is called {:?}", text.get_ref()),
+                    &format!("no tool matches {:?}", text.get_ref()),
                 )
             };
-            glob.ok_or_else(|| wrong().hint(format!("the tools are {known}; `*` is any text")))
+            glob.ok_or_else(|| wrong().hint(format!("the tools are {known}; `*` matches any text")))
         };
         written.into_iter().map(glob).collect()
     }
@@ -568,7 +567,7 @@ impl ConfigText<'_> {
                         .read(Path::new(file), span.clone())
                         .map_err(|error| error.to_string())?;
                     serde_json::from_str(&text)
-                        .map_err(|error| format!("the schema {file} is no JSON: {error}"))
+                        .map_err(|error| format!("the schema {file} is not JSON: {error}"))
                 })
                 .map_err(|error| wrong(&error.to_string()))?,
             };
@@ -577,10 +576,10 @@ impl ConfigText<'_> {
             }
             match (completion, spec.is_completion()) {
                 (true, false) => Err(wrong(
-                    "this rule accepts no answers; it belongs to `policies`",
+                    "this rule never accepts an answer, so it belongs in `policies`",
                 )),
                 (false, true) => Err(wrong(
-                    "this rule accepts answers; it belongs to `completion`",
+                    "this rule accepts answers, so it belongs in `completion`",
                 )),
                 _ => Ok(spec),
             }

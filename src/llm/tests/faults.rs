@@ -65,7 +65,7 @@ async fn a_server_is_not_asked_for_ever() {
     assert!(
         error
             .message
-            .ends_with(": HTTP 500 Internal Server Error: 3 (asked 3 times)"),
+            .ends_with(": HTTP 500 Internal Server Error: 3 (3 attempts)"),
         "{error}"
     );
 }
@@ -99,9 +99,9 @@ async fn nobody_waits_longer_than_all_waits_may_take() {
     assert_eq!(
         asked.waits(),
         [Duration::from_secs(100)],
-        "the second wait would be beyond two minutes"
+        "the second wait would exceed two minutes"
     );
-    let told = "come back tomorrow; it asks to wait 100 s (asked 2 times), and another attempt does not fit into the 120 s for one answer";
+    let told = "come back tomorrow; it says to retry after 100 s (2 attempts). Another attempt would exceed the limit of 120 s per reply";
     assert!(error.message.ends_with(told), "{error}");
 }
 
@@ -123,7 +123,7 @@ async fn nobody_waits_longer_than_the_run_may_take() {
     );
     assert!(
         error.message.ends_with(
-            ": busy; it asks to wait 30 s, and another attempt does not fit into what is left of the run's time"
+            ": busy; it says to retry after 30 s. Another attempt would exceed the run's remaining time"
         ),
         "{error}"
     );
@@ -151,9 +151,7 @@ async fn an_answer_without_end_is_not_asked_for_again() {
     let error = client(address(&endpoint)).ask().await.unwrap_err();
     assert_eq!((error.kind, error.attempts), (ModelErrorKind::Fatal, 1));
     assert!(
-        error
-            .message
-            .ends_with(": the answer is longer than 16 MiB"),
+        error.message.ends_with(": the reply is longer than 16 MiB"),
         "{error}"
     );
 }
@@ -259,7 +257,7 @@ async fn a_torn_answer_is_asked_for_again() {
         error([torn()])
             .await
             .message
-            .ends_with("the answer was cut off")
+            .ends_with("the reply ended early")
     );
 }
 
@@ -325,7 +323,7 @@ async fn what_came_of_a_torn_answer_counts_as_an_estimate() {
     assert_eq!(
         told.usage,
         Usage::reported(90, 30),
-        "what the service says wins"
+        "the service's value takes precedence"
     );
 }
 
@@ -366,7 +364,7 @@ async fn a_server_that_hangs_is_given_up() {
     assert!(
         error
             .message
-            .ends_with("the answer was not complete within 100 ms"),
+            .ends_with("the reply was not complete within 100 ms"),
         "{error}"
     );
 }
@@ -432,6 +430,6 @@ fn an_address_or_a_key_that_cannot_be_is_refused_at_once() {
     .unwrap_err();
     assert_eq!(
         wrong.to_string(),
-        "the key holds characters that a header cannot carry"
+        "the key contains characters that a header cannot contain"
     );
 }

@@ -373,7 +373,7 @@ fn a_workspace_that_is_not_there_is_named() {
     assert_eq!(error.to_string(), "cannot use nowhere/gone as a workspace");
     assert_eq!(
         error.hints(),
-        ["`dir` under [workspace] in nowhere/agent.toml names it"]
+        ["`dir` under [workspace] in nowhere/agent.toml sets it"]
     );
 }
 

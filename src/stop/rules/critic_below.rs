@@ -29,7 +29,7 @@ impl CriticBelow {
         label: "Low score",
         usage: "critic_below=NAME:SCORE[:STEPS]",
         example: "critic_below=tests:0.5:2",
-        when: "scores in a row < score, steps of them",
+        when: "scores below score in a row >= steps",
         off: Some("critic_below=tests:0.5:0"),
         unit: "score",
         field: Some(Field::new(FieldGroup::Critics, Input::Score)),
@@ -57,7 +57,7 @@ impl CriticBelow {
     fn parse(text: &str) -> Result<Self, SpecError> {
         let wrong = || {
             SpecError::new(format!(
-                "critic_below is written NAME:SCORE or NAME:SCORE:STEPS, not {text:?}"
+                "critic_below needs NAME:SCORE or NAME:SCORE:STEPS, not {text:?}"
             ))
         };
         let make = |critic: &str, score: &str, steps: u64| {
@@ -208,7 +208,10 @@ impl Condition for Compiled {
         if *steps == 0 {
             return off_at_zero();
         }
-        let untold = || Check::Unknown(Cow::Owned(format!("each score of the critic {critic}")));
+        let untold = || {
+            let needs = format!("the score from the critic {critic} in some steps");
+            Check::Unknown(Cow::Owned(needs))
+        };
         let row = stats.below.get(&self.key);
         let may_be_low =
             row.is_some_and(|row| row.len < *steps && row.len.saturating_add(row.untold) >= *steps);
@@ -221,9 +224,9 @@ impl Condition for Compiled {
             return match row.is_some_and(|row| row.counted > 0) {
                 true => Check::Pass(Reading::text(format!("{critic} gave no score"))),
                 false if stats.judges.contains(critic) => Check::Unknown(Cow::Owned(format!(
-                    "{critic} scored the run as a whole, at its end; a score of any step by {critic}"
+                    "a step score from {critic} (it scored only the whole run)"
                 ))),
-                false => Check::Unknown(Cow::Owned(format!("a score of the critic {critic}"))),
+                false => Check::Unknown(Cow::Owned(format!("a score from the critic {critic}"))),
             };
         };
         let reading = Reading {

@@ -27,7 +27,7 @@ impl AnyOf {
         label: "Any of",
         usage: r#"{"type":"any_of","of":[RULE, ..]}"#,
         example: r#"{"type":"any_of","of":[{"type":"max_steps","steps":8}]}"#,
-        when: "one member is true",
+        when: "any member is true",
         ..Row::BASE
     };
 }
@@ -38,7 +38,7 @@ impl AllOf {
         label: "All of",
         usage: r#"{"type":"all_of","of":[RULE, ..]}"#,
         example: r#"{"type":"all_of","of":[{"type":"max_steps","steps":8}]}"#,
-        when: "every member that is not off is true",
+        when: "every member that isn't off is true",
         ..Row::BASE
     };
 }
@@ -156,7 +156,7 @@ impl Condition for Any {
             on = true;
         }
         match unknown {
-            _ if !on => Check::Off("every member is off".into()),
+            _ if !on => Check::Off("all members are off".into()),
             Some(needs) => Check::Unknown(needs),
             None => Check::Pass(Reading {
                 detail: misses.join("; ").into(),
@@ -211,7 +211,7 @@ impl Condition for All {
             (Some(reading), _, _) => Check::Pass(reading),
             (None, Some(needs), _) => Check::Unknown(needs),
             (None, None, Some((code, reading))) => Check::Stop { code, reading },
-            (None, None, None) => Check::Off("every member is off".into()),
+            (None, None, None) => Check::Off("all members are off".into()),
         }
     }
 }

@@ -16,7 +16,7 @@ impl Keyword {
         label: "Keyword in the answer",
         usage: "keyword=TEXT",
         example: "keyword=DONE",
-        when: "the answer holds the keyword",
+        when: "the answer contains the keyword",
         off: Some("keyword="),
         accepts: true,
         reads: Reads::Texts,

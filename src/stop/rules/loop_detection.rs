@@ -84,7 +84,7 @@ impl Condition for LoopDetection {
             };
         }
         if row.gap {
-            Check::Unknown("the model's text of every step".into())
+            Check::Unknown("the model's text in some steps".into())
         } else {
             Check::Pass(reading)
         }

@@ -18,7 +18,7 @@ impl MaxCost {
         label: "Cost",
         usage: "max_cost=USD",
         example: "max_cost=0.5",
-        when: "dollars that completed steps cost >= usd",
+        when: "cost of completed steps in dollars >= usd",
         off: Some("max_cost=0"),
         unit: "usd",
         counts: Counts::Cost,
@@ -47,7 +47,7 @@ impl MaxCost {
             .filter(|usd: &f64| usd.is_finite() && *usd >= 0.0);
         let wrong = || {
             SpecError::new(format!(
-                "max_cost needs dollars, as in max_cost=0.5, not {text:?}"
+                "max_cost needs an amount in dollars, as in max_cost=0.5, not {text:?}"
             ))
         };
         usd.map(|usd| Self { usd }).ok_or_else(wrong)
@@ -66,7 +66,7 @@ impl Rule for MaxCost {
     fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
         if !self.usd.is_finite() || self.usd < 0.0 {
             return Err(SpecError::new(format!(
-                "max_cost needs dollars from 0 on, not {}",
+                "max_cost must be at least 0 dollars, not {}",
                 self.usd
             )));
         }

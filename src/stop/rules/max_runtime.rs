@@ -17,7 +17,7 @@ impl MaxRuntime {
         label: "Run time",
         usage: "max_runtime=SECONDS",
         example: "max_runtime=60",
-        when: "time at the step's end >= seconds",
+        when: "run time at the end of a step >= seconds",
         off: Some("max_runtime=0"),
         unit: "ms",
         counts: Counts::Time,
@@ -26,7 +26,7 @@ impl MaxRuntime {
             unit: "s",
             ..Field::new(FieldGroup::Limits, Input::Number)
         }),
-        scale: Some(Scale::whole("seconds at a step's end", |value, _| {
+        scale: Some(Scale::whole("seconds at the end of a step", |value, _| {
             MaxRuntime { seconds: value }.into()
         })),
         parse: |args| MaxRuntime::parse(&args.text()?).map(StopSpec::from),
@@ -41,7 +41,7 @@ impl MaxRuntime {
             .filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
         let wrong = || {
             SpecError::new(format!(
-                "max_runtime needs seconds, as in max_runtime=60, not {text:?}"
+                "max_runtime needs a number of seconds, as in max_runtime=60, not {text:?}"
             ))
         };
         seconds.map(|seconds| Self { seconds }).ok_or_else(wrong)
@@ -83,7 +83,7 @@ impl Rule for MaxRuntime {
     fn compile(&self, _: Compiler<'_>) -> Result<Box<dyn Condition>, SpecError> {
         if !self.seconds.is_finite() || self.seconds < 0.0 {
             return Err(SpecError::new(format!(
-                "max_runtime needs seconds from 0 on, not {}",
+                "max_runtime must be at least 0 seconds, not {}",
                 self.seconds
             )));
         }

@@ -41,7 +41,7 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
             let more = took
                 .ms
                 .map(|ms| format!("{} ms", ms.saturating_sub(took.until_ms)));
-            Check::Unknown(more.map_or("when the last step was over".into(), |more| {
+            Check::Unknown(more.map_or("the end time of the last step".into(), |more| {
                 apart("took", &more)
             }))
         });
@@ -50,9 +50,8 @@ pub(in crate::stop) fn time(code: &str, stats: &Stats, op: Op, limit_ms: u64) ->
         took.ms.map_or(0, |ms| took.until_ms.saturating_sub(ms))
     });
     if !holds(elapsed.saturating_sub(more)) {
-        let when = format!(
-            "when the {more} ms went by that its records span beyond the time that it is said to have taken"
-        );
+        let when =
+            format!("which {more} ms between the run's records don't count toward its duration");
         return Check::Unknown(when.into());
     }
     let slowest = stats
@@ -98,7 +97,7 @@ pub(super) fn cost(code: &str, stats: &Stats, op: Op, limit_usd: f64) -> Check {
                 reading: reading.detail(detail),
             }
         }
-        false if stats.cost_missing > 0 => Check::Unknown("the cost of every step".into()),
+        false if stats.cost_missing > 0 => Check::Unknown("the cost of some steps".into()),
         false if holds(without_noise(spent + stats.cost_apart)) => {
             Check::Unknown(apart("spent", &format!("${}", plain(stats.cost_apart))))
         }
@@ -130,7 +129,7 @@ pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> 
         };
     }
     match stats.tokens_apart {
-        _ if stats.usage_missing > 0 => Check::Unknown("the token usage of every step".into()),
+        _ if stats.usage_missing > 0 => Check::Unknown("the token usage of some steps".into()),
         more if op.holds(total.saturating_add(more), limit) => {
             Check::Unknown(apart("used", &format!("{more} tokens")))
         }
@@ -142,5 +141,5 @@ pub(in crate::stop) fn tokens(code: &str, stats: &Stats, op: Op, limit: u64) -> 
 /// Names the missing fact when a run's recorded total exceeds the sum of its steps and the
 /// difference may have reached the limit.
 fn apart(took: &str, what: &str) -> Cow<'static, str> {
-    format!("when the run {took} the {what} that none of its steps says").into()
+    format!("the step that {took} the remaining {what}").into()
 }

@@ -47,7 +47,7 @@ macro_rules! rules {
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(tag = "type", rename_all = "snake_case")]
         #[non_exhaustive]
-        #[allow(missing_docs, reason = "each rule says what it is")]
+        #[allow(missing_docs, reason = "each rule has its own documentation")]
         pub enum StopSpec {
             $($rule($rule),)*
         }
@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for StopSpec {
             return Err(D::Error::missing_field("type"));
         };
         let Value::String(name) = name else {
-            return Err(D::Error::custom("the type of a rule is its name, a text"));
+            return Err(D::Error::custom("the type of a rule must be a string"));
         };
         match RULES
             .iter()
@@ -131,7 +131,7 @@ impl<'de> Deserialize<'de> for StopSpec {
             None => {
                 let known: Vec<_> = RULES.iter().map(|row| format!("`{}`", row.name)).collect();
                 Err(D::Error::custom(format!(
-                    "unknown variant `{name}`, expected one of {}",
+                    "unknown rule `{name}`, expected one of {}",
                     known.join(", ")
                 )))
             }
@@ -424,9 +424,7 @@ fn span(facts: &StepFacts, start: usize, end: usize) -> Evidence {
 /// which arrive as `null`.
 fn finite_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let number = Option::<f64>::deserialize(deserializer)?.filter(|number| number.is_finite());
-    number.ok_or_else(|| {
-        serde::de::Error::custom("a finite number is needed, not NaN or an infinite one")
-    })
+    number.ok_or_else(|| serde::de::Error::custom("the number must be finite, not NaN or infinite"))
 }
 
 /// 2^53. From here on, an `f64` may differ from the number that was written.

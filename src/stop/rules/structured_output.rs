@@ -28,7 +28,7 @@ impl StructuredOutput {
         usage: "structured_output[=SCHEMA.json]",
         example: "structured_output",
         correction: Some(r#"{"type":"structured_output","schema":{"type":"object"}}"#),
-        when: "the answer, or a fenced block of it, is JSON and fits the schema",
+        when: "the answer, or a fenced block in it, is JSON that matches the schema",
         accepts: true,
         reads: Reads::Texts,
         field: Some(Field::new(FieldGroup::Answer, Input::Check)),
@@ -51,7 +51,7 @@ impl Rule for StructuredOutput {
     fn limit(&self) -> Amount<'_> {
         Amount::Text(
             if self.schema.is_some() {
-                "fits a schema"
+                "matches a schema"
             } else {
                 "any"
             }
@@ -85,7 +85,7 @@ fn built_in(schema: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
 
 #[cfg(not(feature = "board"))]
 fn built_in(_: &Value) -> Result<Arc<dyn SchemaCheck>, String> {
-    Err("it needs the feature `board`, which this build is without; without a schema any JSON is accepted".into())
+    Err("it needs the feature `board`, which is missing from this build. Without a schema, any JSON is accepted".into())
 }
 
 struct Compiled {

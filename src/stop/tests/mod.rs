@@ -155,18 +155,18 @@ fn run(rules: &[&str], steps: &[StepFacts]) -> Run {
 }
 
 fn set(rules: &[&str]) -> StopSet {
-    let parse = |rule: &&str| rule.parse::<StopSpec>().expect("the rule is well written");
+    let parse = |rule: &&str| rule.parse::<StopSpec>().expect("the rule parses");
     let builder = rules
         .iter()
         .map(parse)
         .fold(StopSet::<()>::builder(), StopSetBuilder::rule);
-    builder.build().expect("the set is sound")
+    builder.build().expect("the set is valid")
 }
 
 fn budget(budget: Budget, steps: &[StepFacts]) -> Run {
     let set = StopSet::builder()
         .budget(budget)
         .build()
-        .expect("a budget is sound");
+        .expect("the budget is valid");
     live(&set, &(), Stats::default(), steps)
 }

@@ -154,7 +154,7 @@ proptest! {
             let origin = Origin::Task;
             builder = builder.budget(Budget::default().steps(steps, origin).time(time, origin).tokens(tokens, origin));
         }
-        let set = builder.build_fail_closed().expect("the rules are sound");
+        let set = builder.build_fail_closed().expect("the rules are valid");
         let run = live(&set, &9, Stats::default(), &in_order(steps));
 
         // Round-trips through text, like a trace.
@@ -162,7 +162,7 @@ proptest! {
         let facts = serde_json::to_string(&run.recorded).expect("facts can be written");
         let rules: StopRules = serde_json::from_str(&rules).expect("rules can be read");
         let facts: Vec<StepFacts> = serde_json::from_str(&facts).expect("facts can be read");
-        let again = StopSet::<()>::builder().rules(rules).build_fail_closed().expect("the recorded rules are sound");
+        let again = StopSet::<()>::builder().rules(rules).build_fail_closed().expect("the recorded rules are valid");
         let replayed = again.replay(&facts);
         prop_assert_eq!(&replayed.verdict, &run.verdict);
         prop_assert_eq!(&replayed.stats, &run.stats);
@@ -306,7 +306,7 @@ fn case_25_what_the_record_lacks_is_named() {
     assert_eq!(unknown.len(), 7, "all but max_steps: {unknown:?}");
     assert!(
         unknown.iter().all(|(_, step)| *step == 0),
-        "each at its first step only"
+        "each is reported only at its first step"
     );
     assert_eq!(
         set(&["max_steps=2"])

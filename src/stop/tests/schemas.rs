@@ -19,7 +19,7 @@ fn judge_in(schema: Value, fenced: bool, text: &str) -> Run {
         })
         .build();
     live(
-        &set.expect("the schema is sound"),
+        &set.expect("the schema is valid"),
         &(),
         Stats::default(),
         &[answer(0, text)],
@@ -106,7 +106,7 @@ fn case_10_padding_trailing_prose_bare_scalar_and_duplicate_keys_with_a_schema()
     );
     assert!(
         accepts(person(), r#"{"name": 1, "name": "Ada"}"#),
-        "the last of equal keys counts"
+        "the last of repeated keys counts"
     );
     assert!(!accepts(person(), r#"{"name": "Ada", "name": 1}"#));
 }
@@ -261,7 +261,7 @@ fn case_10_a_bomb_of_references_is_refused_when_built() {
     for keyword in ["allOf", "anyOf", "prefixItems"] {
         let wrong = refusal(doubling(30, keyword, &json!({"type": "integer"})));
         assert!(
-            wrong.contains("unfold to more than 1000000 subschemas"),
+            wrong.contains("expand to more than 1000000 subschemas"),
             "{wrong}"
         );
         assert!(
@@ -288,7 +288,7 @@ fn case_10_a_bomb_of_references_is_refused_when_built() {
     );
     assert!(
         refusal(chain(|at| at.max(1) - 1)).contains("nested deeper than 128"),
-        "a chain, met from its end"
+        "a chain, followed from its end"
     );
 }
 
@@ -299,7 +299,7 @@ fn case_10_a_schema_that_refers_to_itself_ends() {
         json!({"$ref": ""}),
         json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}),
     ] {
-        assert!(accepts(round.clone(), "1"), "it asks for nothing: {round}");
+        assert!(accepts(round.clone(), "1"), "it requires nothing: {round}");
     }
     // Each level can be reached in two ways, so checking every path would take 2^120 steps.
     let twice = json!({"allOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]});
@@ -371,7 +371,7 @@ fn case_10_rules_of_a_record_have_their_schemas_compiled_too() {
     let set = StopSet::<()>::builder()
         .rules(rules(person()))
         .build_fail_closed()
-        .expect("a sound schema");
+        .expect("a valid schema");
     let facts = [answer(0, "{}"), answer(1, r#"{"name": "Ada"}"#)];
     let run = live(&set, &(), Stats::default(), &facts);
     assert_eq!((run.code(), run.place().0), ("structured_output", Some(1)));
@@ -398,7 +398,7 @@ fn case_10_a_validator_that_is_handed_in_takes_its_place() {
         .schemas(|_| Err("no, says mine".into()))
         .build();
     assert!(
-        own.expect_err("mine refuses")
+        own.expect_err("my validator refuses it")
             .to_string()
             .ends_with("no, says mine")
     );

@@ -26,7 +26,7 @@ async fn a_file_is_written_whole_with_the_directories_on_the_way() {
         .unwrap()
         .map(|e| e.unwrap().file_name())
         .collect();
-    assert_eq!(left, ["c.txt"], "no temporary file stays");
+    assert_eq!(left, ["c.txt"], "no temporary file is left");
 }
 
 #[tokio::test]
@@ -313,7 +313,7 @@ async fn no_tool_writes_where_the_run_is_recorded() {
     assert_eq!(
         named.hits.len(),
         1,
-        "`other` alone; who names a record may look at it: {named:?}"
+        "only `other`: a record may be searched if it is named: {named:?}"
     );
     let listed = call_beside(
         &ListDir::new(place.workspace.clone()),
@@ -326,7 +326,7 @@ async fn no_tool_writes_where_the_run_is_recorded() {
     assert_eq!(
         names,
         ["alias", "line", "own.txt", "runs"],
-        "the links are there, the directory is passed over"
+        "the links are listed, the directory is skipped"
     );
 }
 

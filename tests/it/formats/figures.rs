@@ -58,7 +58,7 @@ fn a_limit_between_what_the_steps_cost_and_what_the_run_cost_cannot_be_told() {
     );
     assert_eq!(
         told[3]["needs"],
-        "when the run spent the $0.003 that none of its steps says is not recorded"
+        "the step that spent the remaining $0.003 is not recorded"
     );
     let between = |at: usize| {
         (
@@ -251,21 +251,21 @@ fn a_score_of_the_run_as_a_whole_is_no_step_s() {
         &trial,
         &["critic_below=reward:0.5", "critic_below=nobody:0.5"],
     );
-    let needs = "reward scored the run as a whole, at its end; a score of any step by reward is not recorded";
+    let needs = "a step score from reward (it scored only the whole run) is not recorded";
     assert_eq!(
         (&told[0]["result"], &told[0]["needs"]),
         (&"unknown".into(), &needs.into())
     );
     assert_eq!(
         told[1]["needs"],
-        "a score of the critic nobody is not recorded"
+        "a score from the critic nobody is not recorded"
     );
 }
 
 #[test]
 fn what_a_sample_was_given_at_its_end_is_no_critic_of_its_last_step() {
     let log = sample("tools/inspect/ledger.json").join("rent_epoch_2");
-    let needs = "graded scored the run as a whole, at its end; a score of any step by graded is not recorded";
+    let needs = "a step score from graded (it scored only the whole run) is not recorded";
     let told = asked(&log, &["critic_below=graded:0.5"]);
     assert_eq!(
         (&told[0]["result"], &told[0]["needs"]),
