@@ -632,7 +632,7 @@ fn a_run_that_cannot_be_read_for_a_fault_of_the_board_harms_no_other() {
         run.index()
             .passing_issues()
             .iter()
-            .any(|issue| issue.reason.contains("fault of the board"))
+            .any(|issue| issue.reason.contains("bug in the board"))
     };
     assert!(told(&run));
     scanner.refresh(&run);
@@ -699,7 +699,7 @@ fn a_scan_thread_that_hangs_is_told_and_keeps_nobody_from_closing() {
         library
             .status()
             .stalled
-            .is_some_and(|why| why.contains("looking at the roots"))
+            .is_some_and(|why| why.contains("scanning the roots"))
     });
     drop(closed);
     until("all is well", || library.status().stalled.is_none());
