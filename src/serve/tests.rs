@@ -108,7 +108,10 @@ async fn a_board_that_gets_no_news_says_so() {
     }
     assert!(!run.has_changed().unwrap());
     library.stall("no progress for more than 10 s: a/b");
-    assert!(run.has_changed().unwrap(), "who looks at the run is told");
+    assert!(
+        run.has_changed().unwrap(),
+        "followers of the run are notified"
+    );
     for page in PAGES {
         let (_, html) = ask(page).await;
         assert!(
@@ -305,12 +308,12 @@ async fn an_answer_that_began_ends_with_the_files_that_it_began_with_and_what_ne
     settled(&mirror);
     assert!(
         !run.is_evicted() && run.dir().has_files(),
-        "the answer may still read it"
+        "the response may still read it"
     );
     let page = answer.into_body().collect().await.unwrap().to_bytes();
     assert!(
         page.ends_with(b"</html>\n") || page.ends_with(b"</html>"),
-        "it is whole"
+        "the response is complete"
     );
 
     for path in ["/healthz", "/api/runs"] {

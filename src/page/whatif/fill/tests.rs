@@ -125,7 +125,7 @@ fn every_rule_goes_through_the_form_and_comes_back() {
     assert_eq!(
         from_form(&[("rule", "max_steps=1"), ("x", "y")].into_iter()),
         None,
-        "this is no form"
+        "not a form"
     );
     let both = from_form(&[("rule", "max_steps=1"), ("max_rounds", " 2")].into_iter());
     assert_eq!(
