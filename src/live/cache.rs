@@ -118,7 +118,7 @@ impl Cache {
         if damaged > 0 {
             let place = place.display();
             tracing::warn!(
-                "skipped {damaged} damaged rows in the index cache {place}; their runs will be read again"
+                "the index cache {place} has {damaged} damaged rows; the board reads those runs again"
             );
         }
         self.noted().extend(

@@ -249,7 +249,7 @@ impl Refusal {
 /// Responds to a panic in a handler. The panic is a bug of the board, and the server continues.
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "the signature that CatchPanicLayer asks for"
+    reason = "CatchPanicLayer requires this signature"
 )]
 pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> HttpResponse<axum::body::Body> {
     let words = cause

@@ -171,7 +171,7 @@ fn notes(lens: &Lens<'_>, export: &Export<'_>) -> Vec<String> {
         ));
         if not_sought > 0 {
             notes.push(format!(
-                "{} of these values {} redacted only next to their keys and may occur elsewhere in this file. The search covers at most {} different values.",
+                "{} of these values {} redacted only next to keys and may occur elsewhere in this file. The search covers at most {} different values.",
                 format::count(not_sought as u64),
                 if not_sought == 1 { "is" } else { "are" },
                 format::count(MAX_SOUGHT as u64)

@@ -233,7 +233,7 @@ fn says(replay: &Replay<'_>, stretch: &Stretch) -> Vec<Phrase> {
         }
         if segment.teardown.is_some_and(within) && segment.end.is_none() {
             says.push(Phrase::from(
-                "An exception ended the engine. Its tools were closed, but no END event was written.",
+                "The engine stopped with an exception. Its tools were closed, but no END event was written.",
             ));
         }
     }

@@ -37,7 +37,7 @@ pub(crate) async fn step(State(state): State<AppState>, StepParam(run, n): StepP
         let gone = |why: String| {
             WebError::not_found(
                 "This step can't be read",
-                &format!("The cause: {why}."),
+                &format!("Cause: {why}."),
             )
         };
         let span = lens

@@ -167,7 +167,7 @@ const TOOLS: [Tool; 7] = [
         name: "whatif",
         title: "Try other stop rules",
         description: "Shows where other stop rules would have ended a run, how much that would have saved, and whether the \
-            answer would have been lost. Rules are re-evaluated on the recorded steps; nothing is executed.",
+            answer would have been lost. Rules are re-evaluated on the recorded steps. Nothing is executed.",
         schema: schema::<run::WhatIf>,
         ask: |session, arguments| {
             Box::pin(async move { run::whatif(session, read(arguments)?).await })
