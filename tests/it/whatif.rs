@@ -122,7 +122,7 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
         ),
         (
             "structured_output%3D%2Fetc%2Fpasswd",
-            "a schema is not read from a file here",
+            "schemas can't be read from files here",
             "\"schema\"",
         ),
         (
@@ -157,7 +157,7 @@ fn a_bad_rule_is_named_and_a_right_one_shown() {
             problem["title"]
                 .as_str()
                 .unwrap()
-                .starts_with("This rule cannot be asked: "),
+                .starts_with("Invalid rule "),
             "{problem}"
         );
         assert!(
@@ -630,7 +630,7 @@ fn a_rule_that_stops_within_the_last_step_loses_the_answer_everywhere() {
         let many = board.answered(&format!("/api/whatif?{question}"));
         assert_eq!(
             many["answer"],
-            "max_rounds=5 would have cut 1 of 1 run, lost 1 of 1 answer and saved 0 steps (0%)",
+            "max_rounds=5 saves 0 steps (0%) and loses 1 of 1 answer. It stops 1 of 1 run early",
             "{many}"
         );
         let row = if question.starts_with("rule") {
@@ -647,7 +647,7 @@ fn a_rule_that_stops_within_the_last_step_loses_the_answer_everywhere() {
     let several = board.answered("/api/whatif?sweep=max_rounds&values=5,6");
     let answer = several["answer"].as_str().unwrap();
     assert!(
-        answer.starts_with("No limit of max_rounds saves steps. One that cuts: max_rounds=5 would"),
+        answer.starts_with("No limit of max_rounds saves steps. For example: max_rounds=5 saves"),
         "{answer}"
     );
 }

@@ -457,7 +457,7 @@ fn titles_of_sessions_are_found_by_the_filter() {
 fn the_page_marks_a_compaction_and_the_tokens_before_it() {
     let path = file("22-cc-compaction");
     let key = path.split('/').next_back().unwrap();
-    let words = "context compacted (auto): 167,000 tokens before";
+    let words = "context compacted (auto), 167,000 tokens before";
     assert_says(
         &board_serving("22-cc-compaction", &format!("/runs/{key}")),
         &[words],
