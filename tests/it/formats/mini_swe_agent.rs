@@ -179,7 +179,7 @@ fn what_stands_behind_a_cut_is_said_to_be_missing() {
         .expect("a second reply")
         .0;
     let cut = of(second);
-    let missing = "the trajectory is cut after step 0: what follows is missing";
+    let missing = "the trajectory is truncated after step 0";
     assert_eq!(
         (&*cut.sentence, cut.step),
         (&*format!("Submitted · {missing}"), None)
@@ -192,7 +192,7 @@ fn what_stands_behind_a_cut_is_said_to_be_missing() {
     assert_eq!(
         (&*untold.sentence, untold.mark.word()),
         (
-            "The trajectory is cut after step 0: what follows is missing",
+            "The trajectory is truncated after step 0",
             "unknown"
         )
     );

@@ -201,7 +201,7 @@ fn says_nothing_of_steps(path: &Path) {
         .iter()
         .find(|rule| rule["unit"] == "steps")
         .expect("steps");
-    let untold = "how many there were is not recorded, nor a limit";
+    let untold = "neither the count nor a limit is recorded";
     assert_eq!(
         (&rule["measured"], &rule["note"]),
         (&serde_json::Value::Null, &untold.into())
