@@ -322,33 +322,33 @@ fn limits_are_numbers_ranges_and_points() {
         (
             &dial("max_steps"),
             "0",
-            "\"0\" is no whole number from 1 on",
+            "\"0\" must be a whole number ≥ 1",
         ),
         (
             &dial("loop_detection"),
             "1",
-            "\"1\" is no whole number from 2 on",
+            "\"1\" must be a whole number ≥ 2",
         ),
-        (&dial("max_steps"), "-3", "\"-3\" is no whole number"),
-        (&dial("max_steps"), "2.5", "\"2.5\" is no whole number"),
+        (&dial("max_steps"), "-3", "\"-3\" must be a whole number ≥ 1"),
+        (&dial("max_steps"), "2.5", "\"2.5\" must be a whole number ≥ 1"),
         (
             &dial("max_steps"),
             "9..3",
-            "goes from its smaller to its larger end",
+            "must go from smaller to larger",
         ),
-        (&dial("max_steps"), "1..9/0", "2 to 50 of them"),
+        (&dial("max_steps"), "1..9/0", "1..9/0 must have 2 to 50 points"),
         (
             &dial("max_steps"),
             "1..40,100..140",
             "81 limits are too many",
         ),
-        (&dial("max_steps"), ",", "there is no limit to try"),
-        (&score, "low", "\"low\" is no score"),
-        (&score, "NaN", "\"NaN\" is no score"),
+        (&dial("max_steps"), ",", "no limits are given"),
+        (&score, "low", "\"low\" is not a score"),
+        (&score, "NaN", "\"NaN\" is not a score"),
     ] {
         let wrong = values(dial, text).unwrap_err();
         assert!(
-            wrong.contains(words) && wrong.contains("Right ones: values="),
+            wrong.contains(words) && wrong.contains("Example: values="),
             "{text}: {wrong}"
         );
     }
@@ -405,16 +405,16 @@ fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
             vec!["max_step=3"],
             "no rule is called \"max_step\"; there are max_steps, max_rounds",
         ),
-        ("", vec!["max_steps=-3"], "A right one: max_steps=8"),
+        ("", vec!["max_steps=-3"], "Example: max_steps=8"),
         (
             "",
             vec!["content_match=("],
-            "A right one: content_match=(?i)done",
+            "Example: content_match=(?i)done",
         ),
         (
             "keyword",
             vec![],
-            "no number of \"keyword\" can be varied; it can of max_steps",
+            "\"keyword\" can't be swept. Choose one of max_steps",
         ),
         (
             "critic_below",

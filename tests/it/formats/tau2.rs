@@ -177,7 +177,7 @@ fn says_nothing_of_steps(path: &Path) {
     let run = &whatif["runs"][0];
     assert_eq!(
         run["headline"],
-        "Where each of its steps begins is not recorded, so nothing can be told."
+        "Step boundaries aren't recorded, so rules can't be evaluated."
     );
     let rules = ["rules", "own_rules"]
         .map(|key| run[key].as_array().expect("rules").as_slice())
