@@ -661,7 +661,7 @@ fn a_step_that_does_not_say_what_it_took_makes_the_sum_a_least() {
     assert_eq!((row.tokens, row.tokens_untold), (Some(685), 1));
     assert_eq!(
         row.tokens_words().as_deref(),
-        Some("at least 685; 1 step does not say")
+        Some("at least 685; 1 step does not record tokens")
     );
     // Nor is the sum of some models that of all.
     let (_temp, path) = changed(|log| {

@@ -324,7 +324,7 @@ fn a_group_says_what_its_sums_leave_out() {
         "what begins at the first step copied none"
     );
     let one = (
-        "1 run begins with steps of another run, which count there",
+        "1 run begins with steps counted in another run",
         "1 more file holds the same records",
     );
     assert_eq!(
@@ -332,7 +332,7 @@ fn a_group_says_what_its_sums_leave_out() {
         (1, one.0.to_owned(), 1, one.1.to_owned())
     );
     let two = (
-        "2 runs begin with steps of other runs, which count there",
+        "2 runs begin with steps counted in other runs",
         "3 more files hold the same records",
     );
     assert_eq!(
