@@ -655,10 +655,7 @@ pub(super) fn ignored_stops(index: &Index) -> Vec<String> {
     let more = found.len().saturating_sub(MAX_IGNORED);
     found.truncate(MAX_IGNORED);
     if more > 0 {
-        found.push(format!(
-            "The run ignored {}",
-            counted(more, "more stop")
-        ));
+        found.push(format!("The run ignored {}", counted(more, "more stop")));
     }
     found
 }

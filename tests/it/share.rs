@@ -352,8 +352,7 @@ fn what_cannot_be_written_is_said() {
     let error = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(3));
     assert!(
-        error.starts_with("board: /nowhere/at/all.html cannot be written")
-            && error.contains("hint: "),
+        error.starts_with("board: can't write /nowhere/at/all.html") && error.contains("hint: "),
         "{error}"
     );
     assert!(

@@ -120,10 +120,7 @@ fn what_cannot_be_asked_is_named_with_a_right_one() {
     for (query, words) in [
         ("rule=max_step%3D3", "no rule is called"),
         ("rule=max_steps%3D-3", "Example: max_steps=8"),
-        (
-            "rule=content_match%3D(",
-            "Example: content_match=(?i)done",
-        ),
+        ("rule=content_match%3D(", "Example: content_match=(?i)done"),
         (
             "rule=structured_output%3D%2Fetc%2Fpasswd",
             "can't be read here",

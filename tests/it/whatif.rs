@@ -313,7 +313,7 @@ fn the_command_says_a_sentence_and_a_row_for_each_rule() {
     sample_runs/budget_tokens: These rules would have stopped the run at step 2 instead of 4, saving 2 steps and 3,351 tokens. There was no answer to lose. A rule that couldn't be evaluated might have stopped it earlier.
       rule                     against the record  step  steps saved  tokens   time  answer   why
       max_steps=3              earlier                2            2   3,351  1.9 s  –        3 steps >= 3
-      critic_below=nobody:0.5  unknown                –            –       –      –  unknown  from step 0 on: a score of the critic nobody is not recorded
+      critic_below=nobody:0.5  unknown                –            –       –      –  unknown  from step 0: a score of the critic nobody is not recorded
       budget.steps=20          not reached            –            –       –      –  –        as recorded: Didn't fire before the run ended
       budget.tokens=4000       same                   4            0       0   0 ms  –        as recorded, ended the run: 5,698 tokens >= 4,000
     ");
@@ -337,7 +337,7 @@ fn the_command_refuses_what_it_cannot_ask() {
     assert_eq!((none.code, none.stdout.as_str()), (2, ""));
     assert!(
         none.stderr
-            .contains("hint: name at least one: board whatif RUN --rule max_steps=8"),
+            .contains("hint: pass at least one: board whatif RUN --rule max_steps=8"),
         "{}",
         none.stderr
     );
@@ -345,31 +345,31 @@ fn the_command_refuses_what_it_cannot_ask() {
         (
             "max_steps=-3",
             "because: max_steps needs a whole number",
-            "hint: a right one: --rule 'max_steps=8'",
+            "hint: example: --rule 'max_steps=8'",
         ),
         (
             "stop=3",
             "because: no rule is called \"stop\"",
-            "hint: a right one: --rule '",
+            "hint: example: --rule '",
         ),
         (
             "content_match=(",
             "because: the pattern",
-            "hint: a right one: --rule 'content_match=",
+            "hint: example: --rule 'content_match=",
         ),
         (
             "structured_output=none.json",
-            "because: the schema file none.json cannot be read",
-            "hint: a right one: ",
+            "because: can't read the schema file none.json",
+            "hint: example: ",
         ),
         (
             "structured_output=README.md",
             "because: the schema file README.md is not JSON",
-            "hint: a right one: ",
+            "hint: example: ",
         ),
         (
             "structured_output=Cargo.toml/",
-            "because: the schema file Cargo.toml/ cannot be read",
+            "because: can't read the schema file Cargo.toml/",
             "hint: ",
         ),
     ] {
@@ -382,7 +382,7 @@ fn the_command_refuses_what_it_cannot_ask() {
         ]);
         assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{rule}");
         let lines: Vec<_> = said.stderr.lines().collect();
-        assert_eq!(lines[0], format!("board: the rule {rule} cannot be asked"));
+        assert_eq!(lines[0], format!("board: can't evaluate the rule {rule}"));
         assert!(
             lines.iter().any(|line| line.starts_with(because)),
             "{rule}: {lines:?}"
@@ -430,7 +430,7 @@ fn one_path_that_is_no_run_does_not_hide_the_others() {
     let both = command(&["nowhere", "sample_runs/fix_bug", "--rule", "max_steps=3"]);
     assert_eq!(both.code, 3);
     assert!(
-        both.stdout.starts_with("nowhere: not asked: "),
+        both.stdout.starts_with("nowhere: not evaluated: "),
         "{}",
         both.stdout
     );
@@ -442,7 +442,7 @@ fn one_path_that_is_no_run_does_not_hide_the_others() {
     );
     assert!(
         both.stderr
-            .starts_with("board: 1 of 2 paths could not be asked\nbecause: "),
+            .starts_with("board: 1 of 2 paths couldn't be evaluated\nbecause: "),
         "{}",
         both.stderr
     );

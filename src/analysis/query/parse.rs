@@ -60,18 +60,14 @@ fn misread(word: &str) -> Option<&'static str> {
         "and" | "AND" | "&&" => {
             "all terms must match anyway. To search for the word, put it in quotes"
         }
-        "NOT" => {
-            "to negate a term, write -field:value. To search for the word, put it in quotes"
-        }
+        "NOT" => "to negate a term, write -field:value. To search for the word, put it in quotes",
         _ if word.starts_with('-') => {
             "a single minus sign negates a term. To search for the text, put it in quotes"
         }
         _ if after_name.len() < word.len() && after_name.starts_with("!=") => {
             "to negate a term, write -field:value"
         }
-        _ if inner.len() < word.len() && head(inner).is_some() => {
-            "parentheses aren't supported"
-        }
+        _ if inner.len() < word.len() && head(inner).is_some() => "parentheses aren't supported",
         _ => return None,
     })
 }
@@ -210,7 +206,10 @@ fn changed<'a>(head: Head<'_>, text: &'a str) -> (Parsed<Test>, &'a str) {
         }
         _ => {
             let (_, after) = split(text, char::is_whitespace);
-            (Err("only `state.KEY changed` is supported".to_owned()), after)
+            (
+                Err("only `state.KEY changed` is supported".to_owned()),
+                after,
+            )
         }
     }
 }
@@ -251,7 +250,9 @@ fn number(
         let name = field.name;
         match unit {
             Unit::Seconds => {
-                format!("{name} takes a duration, such as {name}<90s, {name}>2m or {name}:250ms..1h")
+                format!(
+                    "{name} takes a duration, such as {name}<90s, {name}>2m or {name}:250ms..1h"
+                )
             }
             Unit::Moment => format!(
                 "{name} takes a UTC date, such as {name}:2026-02-22 or {name}>2026-02-22T09:15"

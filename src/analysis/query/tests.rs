@@ -248,7 +248,11 @@ fn what_cannot_be_understood_is_named_and_the_rest_filters() {
     bad("steps:", "steps:", "steps");
     bad("steps:=5", "steps:=5", "steps");
     bad("stop:", "stop:", "stop: must be followed by a value");
-    bad("stop:\"\"", "stop:\"\"", "stop: must be followed by a value");
+    bad(
+        "stop:\"\"",
+        "stop:\"\"",
+        "stop: must be followed by a value",
+    );
     bad("stop<5", "stop<5", "stop:value");
     bad("err:maybe", "err:maybe", "err:true");
     bad("err<true", "err<true", "err:true");

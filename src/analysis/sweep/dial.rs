@@ -122,17 +122,13 @@ impl Dial {
                 .map_or((rest, None), |(to, points)| (to, Some(points)));
             let (from, to) = (self.number(from)?, self.number(to)?);
             if from > to {
-                return Err(self.wrong(&format!(
-                    "the range {part} must go from smaller to larger"
-                )));
+                return Err(self.wrong(&format!("the range {part} must go from smaller to larger")));
             }
             let points = match points.map(|points| points.trim().parse::<usize>()) {
                 None => self.points_between(from, to),
                 Some(Ok(points)) if (2..=MAX_VALUES).contains(&points) => points,
                 Some(_) => {
-                    return Err(self.wrong(&format!(
-                        "{part} must have 2 to {MAX_VALUES} points"
-                    )));
+                    return Err(self.wrong(&format!("{part} must have 2 to {MAX_VALUES} points")));
                 }
             };
             values.extend(self.spread(from, to, points));
@@ -165,9 +161,7 @@ impl Dial {
                 (Some(least), true) => {
                     self.wrong(&format!("{text:?} must be a whole number ≥ {least}"))
                 }
-                (Some(least), false) => {
-                    self.wrong(&format!("{text:?} must be a number ≥ {least}"))
-                }
+                (Some(least), false) => self.wrong(&format!("{text:?} must be a number ≥ {least}")),
             })
     }
 

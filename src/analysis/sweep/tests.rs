@@ -319,24 +319,28 @@ fn limits_are_numbers_ranges_and_points() {
         [0.1, 0.15, 0.2, 0.25, 0.3]
     );
     for (dial, text, words) in [
-        (
-            &dial("max_steps"),
-            "0",
-            "\"0\" must be a whole number ≥ 1",
-        ),
+        (&dial("max_steps"), "0", "\"0\" must be a whole number ≥ 1"),
         (
             &dial("loop_detection"),
             "1",
             "\"1\" must be a whole number ≥ 2",
         ),
-        (&dial("max_steps"), "-3", "\"-3\" must be a whole number ≥ 1"),
-        (&dial("max_steps"), "2.5", "\"2.5\" must be a whole number ≥ 1"),
         (
             &dial("max_steps"),
-            "9..3",
-            "must go from smaller to larger",
+            "-3",
+            "\"-3\" must be a whole number ≥ 1",
         ),
-        (&dial("max_steps"), "1..9/0", "1..9/0 must have 2 to 50 points"),
+        (
+            &dial("max_steps"),
+            "2.5",
+            "\"2.5\" must be a whole number ≥ 1",
+        ),
+        (&dial("max_steps"), "9..3", "must go from smaller to larger"),
+        (
+            &dial("max_steps"),
+            "1..9/0",
+            "1..9/0 must have 2 to 50 points",
+        ),
         (
             &dial("max_steps"),
             "1..40,100..140",

@@ -287,7 +287,9 @@ fn of_the_ends(facts: &Facts<'_>, life: &Life, found: &mut Vec<String>) {
         newest_run(facts.index).next_back(),
         after_the_end(facts.index) > 0,
     ) {
-        let last = facts.last.map_or_else(|| "an earlier step".to_owned(), label);
+        let last = facts
+            .last
+            .map_or_else(|| "an earlier step".to_owned(), label);
         found.push(format!(
             "The END event comes after {last}, but steps.jsonl continues to {}",
             label(line)
@@ -351,8 +353,9 @@ fn of_the_verdict(facts: &Facts<'_>, found: &mut Vec<String>) {
                 .iter()
                 .any(|group| group.step_id == Some(named));
         if !ran && !index.is_partial() {
-            found
-                .push(format!("The verdict names step {named} as the last one, but no file records it"));
+            found.push(format!(
+                "The verdict names step {named} as the last one, but no file records it"
+            ));
         }
     }
     for (stop, source) in index.recorded_stops() {

@@ -669,9 +669,7 @@ impl<'a> Facts<'a> {
             (None, None) if self.index.steps().is_empty() => {
                 "Ends before the model's first reply".to_owned()
             }
-            (None, None) => {
-                "Ends after rewinding to before its first step".to_owned()
-            }
+            (None, None) => "Ends after rewinding to before its first step".to_owned(),
         }
     }
 

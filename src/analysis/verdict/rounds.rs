@@ -174,9 +174,8 @@ fn answer(index: &Index, step: &StepHead, round: &Group) -> Option<String> {
 
 fn critics(_: &Index, step: &StepHead, round: &Group) -> Option<String> {
     let of_line = critics_hash(step.critics.iter().map(|mark| (mark.action, mark.score)));
-    (round.critics? != of_line).then(|| {
-        "steps.jsonl and the events record different critic actions or scores".to_owned()
-    })
+    (round.critics? != of_line)
+        .then(|| "steps.jsonl and the events record different critic actions or scores".to_owned())
 }
 
 fn wish(_: &Index, step: &StepHead, round: &Group) -> Option<String> {

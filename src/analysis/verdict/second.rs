@@ -134,10 +134,7 @@ impl Facts<'_> {
             .filter(|_| self.reason.is_none())
             .and_then(|group| group.error.as_ref());
         if let Some((_, error)) = engine {
-            return Some(format!(
-                "Error in {}: {error}.",
-                self.step_now()
-            ));
+            return Some(format!("Error in {}: {error}.", self.step_now()));
         }
         let last = self.last?;
         last.1.error.as_deref().map(|error| {

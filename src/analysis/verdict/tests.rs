@@ -460,10 +460,7 @@ fn what_stands_after_the_end_is_no_part_of_the_run() {
         let verdict = judged(&[STEP_0, answer, late], events, Some(FINAL));
         assert_eq!(
             (&*verdict.sentence, verdict.step),
-            (
-                "Answered at step 1 · conflicting records",
-                Some(1)
-            )
+            ("Answered at step 1 · conflicting records", Some(1))
         );
         assert_eq!(
             verdict.contradictions,

@@ -14,8 +14,7 @@ use crate::model::{Index, Lines};
 use crate::stop::{BUDGETS, BudgetRow, EntryRule, StopRules, StopSet, StopSpec};
 
 /// The inference used if prices are given.
-const BY_PRICES: &str =
-    "step costs are estimated from tokens and the given prices";
+const BY_PRICES: &str = "step costs are estimated from tokens and the given prices";
 
 /// The effects of rules on one run.
 #[derive(Debug, Clone)]
@@ -96,9 +95,9 @@ impl Answers {
             true => format!(
                 "{steps} {are} skipped because the run has more than the board keeps. What they did is unknown."
             ),
-            false => format!(
-                "{steps} ran but {have} no line in steps.jsonl. What they did is unknown."
-            ),
+            false => {
+                format!("{steps} ran but {have} no line in steps.jsonl. What they did is unknown.")
+            }
         }
     }
 }

@@ -18,7 +18,10 @@ pub(super) fn headline(
 ) -> String {
     let live = summary.life.liveness.may_grow();
     if record.untold {
-        return format!("{}, so rules can't be evaluated.", capitalised(STEPS_UNTOLD));
+        return format!(
+            "{}, so rules can't be evaluated.",
+            capitalised(STEPS_UNTOLD)
+        );
     }
     let Some(last) = record.last_step() else {
         if let Some(lost) = record.lost {
@@ -47,7 +50,10 @@ pub(super) fn headline(
                 )
             }
             (false, _) if live => {
-                format!("{none} have stopped the run so far, up to step {}.", label(last))
+                format!(
+                    "{none} have stopped the run so far, up to step {}.",
+                    label(last)
+                )
             }
             (false, _) if record.begun => {
                 format!(

@@ -384,7 +384,11 @@ fn from_failures(index: &Index, evidence: &mut Vec<Evidence>) {
         let message = failure.message.trim_end_matches('.');
         let is_told = message.chars().count() > QUOTED_ONCE
             && evidence.iter().any(|told| told.text.contains(message));
-        let message = if is_told { "same text as above" } else { message };
+        let message = if is_told {
+            "same text as above"
+        } else {
+            message
+        };
         let text = format!(
             "Failure report: {} in {}: {message}; {then}",
             failure.category, failure.phase

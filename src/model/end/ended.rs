@@ -182,7 +182,8 @@ impl Ended {
         } else {
             format!(" {who}")
         };
-        let sentence = format!("Cancelled{who} in step {step} while {tool} was running; no records follow");
+        let sentence =
+            format!("Cancelled{who} in step {step} while {tool} was running; no records follow");
         let end = Self::new(
             word,
             &format!("Cancelled{who}"),

@@ -62,11 +62,7 @@ fn an_end_in_order_is_no_failure() {
     edit_events(&run, "END", "", |event| event["ok"] = false.into());
     assert_denied(
         &run,
-        &[
-            "The END event (events.jsonl:",
-            "reports a failure",
-            "final",
-        ],
+        &["The END event (events.jsonl:", "reports a failure", "final"],
     );
 }
 

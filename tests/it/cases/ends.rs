@@ -124,7 +124,10 @@ fn a_token_limit_of_300_in_init_and_9000_in_the_manifest_are_both_named() {
     let run = "q_token_limit_above";
     assert_says(
         &board(&["why", run]),
-        &["(9,000 and 300)", "591 of 300 tokens according to the INIT event"],
+        &[
+            "(9,000 and 300)",
+            "591 of 300 tokens according to the INIT event",
+        ],
     );
     assert_contradicts(
         run,
@@ -155,7 +158,8 @@ fn tokens_that_facts_and_requests_count_differently_are_settled_by_the_total() {
 
 #[test]
 fn a_stagnation_that_counts_more_checks_than_the_run_has_steps_is_of_an_earlier_run() {
-    let said = "for 4 checks in a row, including an earlier run of the same engine (this run has 1 step)";
+    let said =
+        "for 4 checks in a row, including an earlier run of the same engine (this run has 1 step)";
     assert_says(&board(&["why", "q_stagnation_one_step"]), &[said]);
 }
 
@@ -516,7 +520,9 @@ fn an_end_without_a_manifest_is_enough_and_a_stop_check_may_deny_it() {
     fs::remove_file(copy.0.path().join("manifest.json")).unwrap();
     copy.set_in("events.jsonl", 64, "/payload/stop_reason", "max_steps");
     assert!(
-        copy.why().0.starts_with("The files disagree on how the run ended"),
+        copy.why()
+            .0
+            .starts_with("The files disagree on how the run ended"),
         "{:?}",
         copy.why()
     );

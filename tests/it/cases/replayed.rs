@@ -140,11 +140,7 @@ fn a_rule_that_the_recorded_steps_do_not_make_true_ended_nothing() {
             output["action"] = "continue".into();
         }
     });
-    assert_denied(
-        &run,
-        "critics",
-        &["critic[0] ended the run", "wasn't true"],
-    );
+    assert_denied(&run, "critics", &["critic[0] ended the run", "wasn't true"]);
     let run = sample("success");
     run.replace_all("VERIFIED", "CHECKED");
     run.set("/stop_rules/completion/0/rule/keyword", "VERIFIED");
@@ -162,10 +158,7 @@ fn what_a_verdict_measured_is_what_the_recorded_steps_come_to() {
     assert_denied(
         &run,
         "stop[0]",
-        &[
-            "doesn't match the recorded steps",
-            "measured is 7, not 4",
-        ],
+        &["doesn't match the recorded steps", "measured is 7, not 4"],
     );
     let run = sample("stagnation");
     edit_stop(&run, |stop| {

@@ -179,7 +179,8 @@ fn a_child_whose_call_failed_is_counted_by_its_parent() {
 
 #[test]
 fn a_cancelled_call_that_ends_a_qwen_run_is_no_failure() {
-    let sentence = "Cancelled by the user in step 0 while run_shell_command was running; no records follow";
+    let sentence =
+        "Cancelled by the user in step 0 while run_shell_command was running; no records follow";
     let session =
         "r_qwen_sigint/projects/-home-dev-project/chats/de830730-c8a8-4812-b0fe-45bef0dda2da.jsonl";
     for (path, certainty) in [

@@ -191,10 +191,7 @@ fn what_stands_behind_a_cut_is_said_to_be_missing() {
     let untold = read(&path).row.verdict;
     assert_eq!(
         (&*untold.sentence, untold.mark.word()),
-        (
-            "The trajectory is truncated after step 0",
-            "unknown"
-        )
+        ("The trajectory is truncated after step 0", "unknown")
     );
     assert_eq!(of(whole.len()).sentence, "Submitted at step 2");
 }

@@ -228,12 +228,7 @@ impl<'a> Asked<'a> {
                 "no step has critic output",
             ),
             // Critics run before the stop check.
-            (_, false) => plain(
-                "critics",
-                "critic_stop",
-                Standing::Off,
-                "no critics",
-            ),
+            (_, false) => plain("critics", "critic_stop", Standing::Off, "no critics"),
         }
     }
 
@@ -307,7 +302,10 @@ impl<'a> Asked<'a> {
             .map(|list| list.join(", "));
         let Cause::Criterion(criterion @ Criterion { own, words }) = self.cause else {
             let (result, note) = match (list, self.check) {
-                (None, _) => (Standing::Unknown, "the criteria are not recorded".to_owned()),
+                (None, _) => (
+                    Standing::Unknown,
+                    "the criteria are not recorded".to_owned(),
+                ),
                 // The list is the last thing that the stop check evaluates.
                 (Some(list), LastCheck::Criteria) => (Standing::Held, list),
                 (Some(list), _) => (

@@ -229,12 +229,7 @@ fn besides(record: &Record, index: &Index) -> Vec<RuleStatus> {
         .flat_map(|facts| &facts.critics)
         .any(|critic| critic.wish == CriticWish::Stop);
     let critics = match (asked, stops) {
-        (false, _) => plain(
-            "critics",
-            "critic_stop",
-            Standing::Off,
-            "no critics",
-        ),
+        (false, _) => plain("critics", "critic_stop", Standing::Off, "no critics"),
         (true, true) => plain(
             "critics",
             "critic_stop",

@@ -86,9 +86,7 @@ pub(super) fn rules(summary: &Summary, index: &Index) -> Vec<RuleStatus> {
             let estimate = is_estimate(summary, unit);
             let note = match unit {
                 _ if estimate => "estimated from tokens and prices; no limit is recorded",
-                "steps" if summary.steps_untold => {
-                    "neither the count nor a limit is recorded"
-                }
+                "steps" if summary.steps_untold => "neither the count nor a limit is recorded",
                 _ => "no limit is recorded",
             };
             rules.push(row(
@@ -143,10 +141,7 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
         .filter(|limit| ended.measured.is_none() && limit.bound == Bound::AtLeast)
         .and_then(|own| own.used);
     if let Some(used) = bound {
-        note = format!(
-            "{note}; at least {} used",
-            stated::amount(used, ended.unit)
-        );
+        note = format!("{note}; at least {} used", stated::amount(used, ended.unit));
     }
     let disputed = limit
         .disputed()
@@ -171,8 +166,7 @@ fn end(ended: &Ended, index: &Index) -> RuleStatus {
     let note = match disputed {
         Some(values) => format!("the records disagree on the limit: {values}"),
         None if is_denied => {
-            "recorded as ending the run, but the numbers are below all its limits"
-                .to_owned()
+            "recorded as ending the run, but the numbers are below all its limits".to_owned()
         }
         None if is_refuted => REFUTED.to_owned(),
         None => rule.note.clone(),

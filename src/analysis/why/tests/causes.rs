@@ -192,8 +192,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
             vec!["Step budget".to_owned()]
         )
     );
-    let unknown = "Stopped with \"budget_steps\" after 4 steps; the rule isn't recorded"
-        .to_owned();
+    let unknown = "Stopped with \"budget_steps\" after 4 steps; the rule isn't recorded".to_owned();
     assert_eq!(
         alone("null"),
         (unknown, None, vec!["Rule not recorded".to_owned()]),
@@ -212,8 +211,7 @@ fn numbers_that_refute_the_word_are_named() {
             r#"{{"status": "completed", "token_usage": 100, "latency_seconds": 1.3, "summary": {{"stop_reason": "{reason}"}}}}"#
         );
         let (summary, why) = by_budget(true, reason, &manifest).explained();
-        let sentence =
-            format!("Stopped with \"{reason}\" after 4 steps; the rule isn't recorded");
+        let sentence = format!("Stopped with \"{reason}\" after 4 steps; the rule isn't recorded");
         assert_eq!(summary.verdict.sentence, sentence);
         assert_eq!(named(&why, Standing::Fired), ["Rule not recorded"]);
         let words = format!(
@@ -370,8 +368,7 @@ fn a_stop_check_without_words_leaves_open_which_rule_it_was() {
             ..four(false).event(&check).event(&end)
         };
         let (summary, why) = run.explained();
-        let sentence =
-            format!("Stopped with \"{reason}\" after 4 steps; the rule isn't recorded");
+        let sentence = format!("Stopped with \"{reason}\" after 4 steps; the rule isn't recorded");
         assert_eq!(
             summary.verdict.sentence, sentence,
             "an agent may set the word itself"
@@ -401,8 +398,9 @@ fn an_end_that_no_file_bears_out_is_told_as_recorded_and_not_as_true() {
         assert_eq!(told(calls("ab"), reason), (says, but));
     }
     for reason in ["task_validation_failed", "env_capability_mismatch"] {
-        let says =
-            format!("Ended with \"{reason}\" after 2 steps, although that means the run never started");
+        let says = format!(
+            "Ended with \"{reason}\" after 2 steps, although that means the run never started"
+        );
         let but =
             format!("The stop reason {reason} says that the run didn't start, but it has 2 steps");
         assert_eq!(told(calls("ab"), reason), (says, but));
