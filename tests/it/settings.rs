@@ -167,7 +167,7 @@ fn prices_make_estimates_that_say_so() {
     );
     assert!(
         said(&["why", &run, "--prices", "prices.toml"])
-            .contains("an estimate by tokens and prices")
+            .contains("estimated from tokens and prices")
     );
 
     // The user's own settings hold prices as well.

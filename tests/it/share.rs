@@ -364,7 +364,7 @@ fn what_cannot_be_written_is_said() {
     assert_eq!(said.status.code(), Some(2));
     assert!(
         error
-            .starts_with("board: say where to: one of --html FILE, --atif FILE, --otlp URL|FILE\n"),
+            .starts_with("board: choose an output: --html FILE, --atif FILE or --otlp URL|FILE\n"),
         "{error}"
     );
     let said = board(&[

@@ -224,7 +224,7 @@ fn word(field: &'static Column, operator: Operator, values: Vec<String>) -> Pars
         Operator::Equal => true,
         _ => {
             return Err(format!(
-                "{name} is text and can't be compared by size; write {name}:value",
+                "{name} is text and can't be compared with < or >; write {name}:value",
                 name = field.name
             ));
         }

@@ -108,7 +108,7 @@ pub struct Outside {
 /// The maximum size of the lines to search backwards for a whole state, in bytes.
 const MAX_BACK_BYTES: u64 = 16 << 20;
 
-const UNREADABLE: &str = "a later step can't be read";
+const UNREADABLE: &str = "a step since then can't be read";
 const BLANKED: &str = "blanked by the writer";
 const NOT_THERE: &str = "not recorded";
 const OLDER: &str = "as observed by an earlier step";

@@ -6,8 +6,8 @@ use crate::analysis::summary::Summary;
 use crate::model::Index;
 use crate::stop::{Counts, counts};
 
-/// Formats "9 of 14 steps, 61 % of the tokens; at this pace, the token budget ends the run in about 6
-/// steps (estimate)".
+/// Formats "9 of 14 steps, 61 % of the tokens; at this pace, the token budget ends the run in about
+/// 6 steps (estimate)".
 ///
 /// The pace is the average of the recorded steps so far. Returns `None` if the run ended, has no
 /// steps, or has no limit.

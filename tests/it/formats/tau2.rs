@@ -209,7 +209,7 @@ fn says_nothing_of_steps(path: &Path) {
     let told = |piece: &serde_json::Value| {
         piece["text"]
             .as_str()
-            .is_some_and(|text| text.starts_with("Where each step"))
+            .is_some_and(|text| text.starts_with("Step boundaries aren't recorded"))
     };
     assert!(
         why["evidence"]
