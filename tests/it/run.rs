@@ -424,7 +424,9 @@ fn an_agent_does_not_write_its_own_record() {
         .output()
         .unwrap();
     assert!(
-        text(&why.stdout).contains(&format!("another program had written to the trace: {altered}")),
+        text(&why.stdout).contains(&format!(
+            "another program had written to the trace: {altered}"
+        )),
         "{}",
         text(&why.stdout)
     );

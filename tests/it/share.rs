@@ -363,8 +363,7 @@ fn what_cannot_be_written_is_said() {
     let error = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(2));
     assert!(
-        error
-            .starts_with("board: choose an output: --html FILE, --atif FILE or --otlp URL|FILE\n"),
+        error.starts_with("board: choose an output: --html FILE, --atif FILE or --otlp URL|FILE\n"),
         "{error}"
     );
     let said = board(&[

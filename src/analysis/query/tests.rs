@@ -206,7 +206,7 @@ fn moments_are_days_minutes_or_seconds_of_utc() {
         "updated:yesterday",
         "updated:2026-02-22",
     );
-    bad("updated>5", "updated>5", "a day of UTC");
+    bad("updated>5", "updated>5", "a UTC date");
 }
 
 #[test]

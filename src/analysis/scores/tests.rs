@@ -87,7 +87,7 @@ fn a_lane_keeps_its_gaps_and_what_was_asked() {
     assert_eq!(
         wide.spread(),
         [Some(0.5)],
-        "another scale cannot be compared"
+        "scores on different scales can't be compared"
     );
     let asked: Vec<_> = scores
         .asked()
@@ -276,7 +276,7 @@ fn of_all_critics_together_the_deciding_one_asks() {
     } else {
         (vec![], vec![0])
     };
-    assert_eq!(asked(None), one, "as the run page says it");
+    assert_eq!(asked(None), one, "same as on the run page");
     assert_eq!(
         (asked(Some("a")), asked(Some("b"))),
         ((vec![], vec![0]), (vec![0], vec![]))

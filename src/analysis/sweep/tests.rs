@@ -174,7 +174,7 @@ fn what_is_unknown_is_counted_and_in_no_sum() {
             spent: 2,
             saved: 2
         },
-        "only the run that can be told"
+        "only the run that can be evaluated"
     );
     assert_eq!(
         first.tokens,
@@ -235,7 +235,7 @@ fn a_run_counts_at_all_limits_or_at_none() {
         .iter()
         .map(|effect| (effect.cut, effect.unknown))
         .collect();
-    assert_eq!(cut, [(2, 0), (1, 1)], "before the gap it can be told");
+    assert_eq!(cut, [(2, 0), (1, 1)], "before the gap it can be evaluated");
     assert!(
         sweep
             .limits()
@@ -275,7 +275,7 @@ fn a_limit_is_recommended_where_it_stands_out_and_answers_could_be_lost() {
     assert_eq!(
         chosen("1,2,3", &answered),
         (Choice::One(1), None),
-        "each loses answers, 2 and 3 the fewest"
+        "each loses answers; 2 and 3 lose the fewest"
     );
     assert_eq!(
         chosen("2,3", &answered),
@@ -397,7 +397,7 @@ fn limits_are_chosen_from_what_the_runs_took() {
     );
     assert!(
         dial("max_cost").choose([paid(None)].iter()).len() > 10,
-        "nothing recorded: what is usual"
+        "nothing recorded, so the usual limits"
     );
 }
 
@@ -433,12 +433,12 @@ fn a_question_that_cannot_be_asked_says_what_a_right_one_is() {
     assert_eq!(
         asked.to_string(),
         "max_steps auto",
-        "nothing typed varies the steps"
+        "an empty question sweeps max_steps"
     );
     assert_eq!(
         asking("max_steps", "2, 1", &[]),
         asking("max_steps", "1..2", &[]),
-        "one question, two spellings"
+        "the same question, written in two ways"
     );
 }
 
@@ -562,6 +562,6 @@ proptest! {
             prop_assert_eq!(effect.kept + effect.lost + effect.unknown_answers, whole.answers);
         }
         let recorded: Vec<u64> = whole.limits().iter().map(|effect| effect.tokens.recorded()).collect();
-        prop_assert!(recorded.windows(2).all(|pair| pair[0] == pair[1]), "all limits are over the same runs");
+        prop_assert!(recorded.windows(2).all(|pair| pair[0] == pair[1]), "all limits cover the same runs");
     }
 }

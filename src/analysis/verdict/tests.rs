@@ -506,13 +506,13 @@ fn a_state_that_changed_is_not_told_as_unchanged() {
     assert_eq!(
         told(counted),
         "State unchanged for 2 steps in a row",
-        "the engine counts in every step"
+        "the engine's counter changes in every step"
     );
     let part = "The state that the agent compares didn't change for 2 steps in a row";
     assert_eq!(
         told(r#""n": {"before": 1, "after": 2}"#),
         part,
-        "an agent may compare a part"
+        "an agent may compare only part of the state"
     );
 }
 
@@ -534,7 +534,7 @@ fn two_answers_are_a_contradiction() {
     assert_eq!(
         told(&"x".repeat(3_000)),
         [""; 0],
-        "each is kept up to a length of its own"
+        "each is kept up to its own maximum length"
     );
     for other in ["y", "x", &format!("{}y", "x".repeat(300))] {
         let said = told(other);

@@ -99,7 +99,7 @@ fn each_of_the_four_answers_and_what_it_spares() {
     assert_eq!(
         cuts,
         [true, true, false, false, false, false, false],
-        "a rule that takes the answer cuts nothing"
+        "a rule that accepts the answer cuts nothing"
     );
     let (first, open) = together(&told);
     assert_eq!(
@@ -153,7 +153,7 @@ fn past_a_refused_answer_nothing_is_told() {
     assert_eq!(
         (never[0].found, never[0].refused),
         (StopTiming::Unknown, Some(4)),
-        "what it would have said instead is not known"
+        "its next answer is unknown"
     );
     // The run's own rule refused it with the same words.
     let own = question(&["keyword=two"]).set.record();
@@ -175,7 +175,7 @@ fn a_missing_fact_is_named_and_from_which_step_on() {
         (StopTiming::Earlier, Some(4)),
         "before the gap it is exact"
     );
-    assert_eq!(told[0].saved.tokens, None, "the whole is not known");
+    assert_eq!(told[0].saved.tokens, None, "the total is unknown");
     assert_eq!(
         (told[1].found, told[1].unknown_from, told[1].at_latest),
         (StopTiming::Unknown, Some(6), Some(9))
@@ -284,10 +284,7 @@ fn the_recorded_rules_give_the_recorded_stop() {
             }
         }
     }
-    assert_eq!(
-        fired, 7,
-        "so many of the scenarios are ended by a rule that can be written down"
-    );
+    assert_eq!(fired, 7, "the number of scenarios that a written rule ends");
 }
 
 #[test]

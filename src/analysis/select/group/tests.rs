@@ -186,7 +186,7 @@ fn groups_are_in_the_order_of_what_they_add_up_to() {
     assert_eq!(
         (names("tokens"), names("-tokens")),
         ("yxz".into(), "xyz".into()),
-        "what is unknown comes last"
+        "unknown values come last"
     );
     let unknown = put(&all, "", "project", "tokens", WHOLE)
         .groups
@@ -321,7 +321,7 @@ fn a_group_says_what_its_sums_leave_out() {
     assert_eq!(
         (branches, copies),
         (0, 0),
-        "what begins at the first step copied none"
+        "a branch at the first step copies nothing"
     );
     let one = (
         "1 run begins with steps counted in another run",

@@ -102,7 +102,7 @@ fn a_criterion_is_not_told_as_the_budget_of_the_same_word() {
             );
             assert_eq!(
                 why.contradictions, [""; 0],
-                "the numbers of the budget have no say"
+                "the numbers of the budget don't matter"
             );
         }
     }
@@ -196,7 +196,7 @@ fn a_budget_is_named_where_its_end_event_or_its_numbers_show_it() {
     assert_eq!(
         alone("null"),
         (unknown, None, vec!["Rule not recorded".to_owned()]),
-        "a limit is not made up"
+        "no limit is invented"
     );
 }
 
@@ -332,7 +332,7 @@ fn the_newest_failure_is_the_one_that_ended_the_run() {
     let (summary, why) = failing("unrecoverable_error", &failures).explained();
     assert_eq!(
         summary.verdict.sentence, "Error in step 1: down · an answer was ready",
-        "none of these ended it"
+        "none of these ended the run"
     );
     assert_eq!(
         why.rules[0].note,

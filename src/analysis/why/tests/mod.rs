@@ -266,7 +266,7 @@ fn scores_that_fall_explain_a_critic_and_requests_that_grow_a_token_budget() {
         Some("From step 1 on the scores of C fall from 0.90 to 0.50")
     );
     assert_eq!(falls(&[0.9, 0.8, 0.7]), None, "by no more than 0.3");
-    assert_eq!(falls(&[0.9, 0.1]), None, "one drop is no trend");
+    assert_eq!(falls(&[0.9, 0.1]), None, "one drop isn't a trend");
     assert_eq!(falls(&[0.9, 0.5, 0.5]), None);
     let grows = |tokens: &[u64], reason: &str| {
         let step = |run: Run, (n, input): (usize, &u64)| {
@@ -370,7 +370,7 @@ fn the_first_trouble_is_the_earliest_sign() {
     let waited = (0..9).fold(Run::default(), |run, _| {
         run.step(r#""decision": {"mode": "wait"}"#)
     });
-    assert_eq!(trouble(waited), None, "to wait is no trouble");
+    assert_eq!(trouble(waited), None, "waiting isn't trouble");
 }
 
 #[test]
@@ -531,7 +531,7 @@ fn tokens_of_the_manifest_are_held_against_the_steps() {
     assert_eq!(
         told(r#""writer": "board 1","#, 2600),
         [""; 0],
-        "critics of our own engine ask models, too"
+        "critics of our own engine call models too"
     );
 }
 
