@@ -121,7 +121,7 @@ mod inspect {
         assert_says(
             row["verdict"].as_str().unwrap(),
             &[
-                "Answered at step 3",
+                "Finished at step 3",
                 " · invalidated by me: grader was wrong",
             ],
         );

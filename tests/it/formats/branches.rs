@@ -509,7 +509,7 @@ fn lines_that_share_an_id_and_say_different_things_are_not_the_same() {
     assert_eq!(
         (
             run.row.steps,
-            run.row.verdict.sentence.starts_with("Answered at step 1")
+            run.row.verdict.sentence.starts_with("Finished at step 1")
         ),
         (2, true)
     );
